@@ -14,7 +14,7 @@ from datetime import datetime
 from pathlib import Path
 
 from shiftlog.workspace.checkpoints import Checkpoints, Workspace
-from shiftlog.workspace.ports import Place, Record
+from shiftlog.workspace.ports import Location, Record
 from shiftlog.workspace.runner import LocalRunner
 
 FILES = 20_000
@@ -31,16 +31,16 @@ class ListLog:
     def __init__(self) -> None:
         self.records: list[Record] = []
 
-    async def append(self, place: Place, record: Record) -> None:
+    async def append(self, location: Location, record: Record) -> None:
         self.records.append(record)
 
-    async def read(self, place: Place) -> Sequence[Record]:
+    async def read(self, location: Location) -> Sequence[Record]:
         return self.records
 
-    async def turn_began(self, place: Place, request_id: str, session_id: str | None) -> datetime | None:
+    async def turn_began(self, location: Location, request_id: str, session_id: str | None) -> datetime | None:
         return None
 
-    async def command_began(self, place: Place, command_id: str) -> datetime | None:
+    async def command_began(self, location: Location, command_id: str) -> datetime | None:
         return None
 
 
@@ -71,7 +71,7 @@ async def _measure(root: Path) -> None:
     await timed("plain first", lambda: asyncio.to_thread(save_plainly, work, plain))
     service, workspace = await open_workspace(work, root / "state")
     await service.save(workspace, kind="open")
-    await timed("settle", lambda: service.settle(workspace))
+    await timed("copy", lambda: service.copy_borrowed(workspace))
     for _ in range(ROUNDS):
         await status("unchanged")
         await timed("unchanged", lambda: service.save(workspace, kind="auto"))
@@ -99,7 +99,7 @@ def _print(figures: dict[str, list[float]]) -> None:
             f"  {name:<12} {ours:8.1f}   git status {status:7.1f}   ratio {ours / status:5.2f} (at most {most})"
             f"   plain shadow add+commit {plain:8.1f}"
         )
-    print(f"  settle       {figures['settle'][0]:8.1f}  once, in the background")
+    print(f"  copy         {figures['copy'][0]:8.1f}  once, in the background")
     print(f"  1,000 files unchanged: p50 {statistics.median(figures['1,000 unchanged']):.1f} ms (at most 25)")
 
 

@@ -1,10 +1,12 @@
 """The acceptance cases of the contract that are about checkpoints: 44 to 48 and 53."""
 
+from dataclasses import asdict
+
 import pytest
 
 from shiftlog.model.shell_errors import NothingToRestore, WorkspaceRequired
 from shiftlog.workspace.ports import Cause
-from shiftlog.workspace.targets import Target
+from shiftlog.workspace.targets import RestoreTarget
 from tests.workspace.yard import Yard, tree_of
 
 
@@ -33,13 +35,13 @@ async def test_case_44_the_worked_table(yard: Yard) -> None:
     yard.write("p.txt", "p\n")
     third = await yard.restore(c1.checkpoint_id)
     assert third.safety_checkpoint_id not in (c1.checkpoint_id, c2.checkpoint_id)
-    assert [change.as_dict() for change in third.changes] == [{"path": "a.txt", "action": "written"}]
+    assert [asdict(change) for change in third.changes] == [{"path": "a.txt", "action": "written"}]
     assert third.left_in_place == ("p.txt",)
     assert third.as_dict()["hint"] == "1 file is newer than the checkpoint; pass clean=true to remove it"
 
     fourth = await yard.restore(c1.checkpoint_id, clean=True)
     assert fourth.safety_checkpoint_id != third.safety_checkpoint_id
-    assert [change.as_dict() for change in fourth.changes] == [{"path": "p.txt", "action": "deleted"}]
+    assert [asdict(change) for change in fourth.changes] == [{"path": "p.txt", "action": "deleted"}]
     assert fourth.left_in_place == ()
     assert not (yard.path / "p.txt").exists()
 
@@ -66,7 +68,7 @@ async def test_case_45_before_a_turn_keeps_the_turns_before_it(yard: Yard) -> No
     yard.write("c", "T2\n")
     await yard.before_command("T2")
 
-    result = await yard.service.restore(yard.workspace, Target(before_turn="T2"))
+    result = await yard.service.restore(yard.workspace, RestoreTarget(before_turn="T2"))
 
     assert (yard.read("a"), yard.read("b")) == ("T1\n", "start\n")
     assert result.left_in_place == ("c",)
@@ -81,7 +83,7 @@ async def test_a_turn_that_opened_on_an_unchanged_tree_goes_back_to_that_tree(ya
     yard.write("b", "T1\n")
     await yard.before_command("T1")
 
-    result = await yard.service.restore(yard.workspace, Target(before_turn="T1"))
+    result = await yard.service.restore(yard.workspace, RestoreTarget(before_turn="T1"))
 
     assert result.restored_to == first.checkpoint_id
     assert yard.read("b") == "start\n"
@@ -127,14 +129,14 @@ async def test_case_48_a_dry_run_lists_the_same_and_changes_nothing(yard: Yard) 
     yard.write("a", "2\n")
     yard.write("new", "2\n")
     (yard.path / "gone").unlink()
-    before, records = tree_of(yard.path), len(yard.log.records[yard.workspace.place])
+    before, records = tree_of(yard.path), len(yard.log.records[yard.workspace.location])
 
     for clean in (False, True):
         preview = await yard.restore(saved.checkpoint_id, dry_run=True, clean=clean)
         assert tree_of(yard.path) == before
-        assert len(yard.log.records[yard.workspace.place]) == records
+        assert len(yard.log.records[yard.workspace.location]) == records
         assert preview.safety_checkpoint_id is None
-        diff = await yard.service.diff(yard.workspace, Target(checkpoint_id=saved.checkpoint_id))
+        diff = await yard.service.diff(yard.workspace, RestoreTarget(checkpoint_id=saved.checkpoint_id))
         assert {file.path: file.status for file in diff.files} == {"a": "modified", "gone": "deleted", "new": "added"}
         if clean:
             real = await yard.restore(saved.checkpoint_id, clean=clean)
@@ -179,7 +181,7 @@ async def test_a_command_goes_back_to_the_tree_before_it(yard: Yard) -> None:
     await yard.before_command()
 
     await yard.service.restore(
-        yard.workspace, Target(before_command="4c82-1_local#2"), cause=Cause(session_id="Codex-1-a")
+        yard.workspace, RestoreTarget(before_command="4c82-1_local#2"), cause=Cause(session_id="Codex-1-a")
     )
 
     assert yard.read("a") == "2\n"

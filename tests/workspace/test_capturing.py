@@ -11,7 +11,7 @@ import pytest
 
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.shell_errors import CheckpointTooLarge, WorkspaceInvalid
-from shiftlog.workspace.ports import Limits
+from shiftlog.workspace.ports import CheckpointLimits
 from shiftlog.workspace.rules import read_scope
 from tests.workspace.yard import Yard, tree_of
 
@@ -239,7 +239,7 @@ async def test_ignores_are_negatable_secrets_are_not(yard: Yard) -> None:
 
 
 async def test_a_file_over_the_limit_is_skipped_counted_and_never_touched(yard: Yard) -> None:
-    yard.limits = Limits(file_bytes=10)
+    yard.limits = CheckpointLimits(file_bytes=10)
     yard.service = yard.fresh_service()
     yard.write("small", "1")
     yard.write("grows", "1")
@@ -259,8 +259,8 @@ async def test_a_file_over_the_limit_is_skipped_counted_and_never_touched(yard: 
     assert preview.changes == ()
 
 
-@pytest.mark.parametrize("limits", [Limits(tree_files=3), Limits(tree_bytes=30)])
-async def test_a_tree_over_the_limit_is_an_error(yard: Yard, limits: Limits) -> None:
+@pytest.mark.parametrize("limits", [CheckpointLimits(tree_files=3), CheckpointLimits(tree_bytes=30)])
+async def test_a_tree_over_the_limit_is_an_error(yard: Yard, limits: CheckpointLimits) -> None:
     yard.limits = limits
     yard.service = yard.fresh_service()
     for number in range(3):

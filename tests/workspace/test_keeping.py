@@ -12,8 +12,8 @@ import pytest
 
 from shiftlog.model.shell_errors import CheckpointNotFound
 from shiftlog.workspace import history
-from shiftlog.workspace.ports import Cause, Kind, Limits, Record, Restored, Saved
-from shiftlog.workspace.retention import droppable
+from shiftlog.workspace.history import droppable
+from shiftlog.workspace.ports import Cause, CheckpointKind, CheckpointLimits, Record, Restored, Saved
 from tests.workspace.yard import Yard, local_runner, tree_of
 
 START = datetime(2026, 11, 15, tzinfo=UTC)
@@ -24,7 +24,9 @@ GIT_TRACE2_EVENT={trace} exec {git} "$@"
 """
 
 
-def saved(number: int, kind: Kind = "auto", tree: str | None = None, *, reused: bool = False, **cause: str) -> Saved:
+def saved(
+    number: int, kind: CheckpointKind = "auto", tree: str | None = None, *, reused: bool = False, **cause: str
+) -> Saved:
     return Saved(
         checkpoint_id=f"{number:040x}",
         tree=tree or f"tree{number}",
@@ -96,7 +98,7 @@ def test_retention_keeps_manual_ones_the_position_and_turns_of_open_sessions() -
 
 
 async def test_gc_removes_the_surplus_and_what_stays_can_be_restored(yard: Yard) -> None:
-    yard.limits = Limits(automatic_kept=2)
+    yard.limits = CheckpointLimits(automatic_kept=2)
     yard.service = yard.fresh_service()
     ids: list[str] = []
     await yard.open()
@@ -183,7 +185,7 @@ async def test_the_shadow_repository_of_a_workspace_is_found_again_by_any_spelli
     (tmp_path / "link").symlink_to(yard.path)
     await yard.open()
     again = await yard.service.open(yard.runner, str(tmp_path / "link/../app/."))
-    assert again.place == yard.workspace.place
+    assert again.location == yard.workspace.location
     assert again.shadow.git_dir == yard.workspace.shadow.git_dir
     shutil.rmtree(tmp_path / "data", ignore_errors=True)
 

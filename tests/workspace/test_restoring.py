@@ -3,6 +3,7 @@
 import os
 import shutil
 import stat
+from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.model.shell_errors import CheckpointNotFound, CommandNotFound, CursorInvalid, RestoreIncomplete, ShellBusy
 from shiftlog.workspace.ports import Busy
-from shiftlog.workspace.targets import Target
+from shiftlog.workspace.targets import RestoreTarget
 from tests.workspace.yard import Yard, tree_of
 
 
@@ -88,8 +89,8 @@ async def test_a_directory_with_uncaptured_files_is_never_replaced(yard: Yard) -
     with pytest.raises(RestoreIncomplete) as refused:
         await yard.restore(saved, clean=True)
     assert yard.read("a/.env") == "secret\n"
-    assert refused.value.details["failed"] == [failure.as_dict() for failure in preview.failed]
-    assert refused.value.details["changes"] == [change.as_dict() for change in preview.changes]
+    assert refused.value.details["failed"] == [asdict(failure) for failure in preview.failed]
+    assert refused.value.details["changes"] == [asdict(change) for change in preview.changes]
 
 
 async def test_an_uncaptured_file_in_the_way_stays(yard: Yard) -> None:
@@ -136,7 +137,7 @@ async def test_paths_limit_everything(yard: Yard) -> None:
     assert {change.path for change in result.changes} == {"src/a", "src/n"}
     assert result.not_covered.secret == 0
     assert (yard.read("doc/b"), yard.read("doc/n")) == ("new\n", "new\n")
-    diff = await yard.service.diff(yard.workspace, Target(checkpoint_id=saved), paths=["doc"], as_patch=True)
+    diff = await yard.service.diff(yard.workspace, RestoreTarget(checkpoint_id=saved), paths=["doc"], as_patch=True)
     assert [file.path for file in diff.files] == ["doc/b", "doc/n"]
     assert diff.patch is not None
     assert "doc/b" in diff.patch
@@ -193,11 +194,11 @@ async def test_ids_are_found_by_prefix_and_faults_are_named(yard: Yard) -> None:
     with pytest.raises(CheckpointNotFound, match=r"checkpoint '0{40}' not found"):
         await yard.restore("0" * 40)
     with pytest.raises(TurnNotFound, match="turn 'req-x' not found"):
-        await yard.service.restore(yard.workspace, Target(before_turn="req-x"))
+        await yard.service.restore(yard.workspace, RestoreTarget(before_turn="req-x"))
     with pytest.raises(CommandNotFound, match="unknown command_id 'c#1'"):
-        await yard.service.restore(yard.workspace, Target(before_command="c#1"))
+        await yard.service.restore(yard.workspace, RestoreTarget(before_command="c#1"))
     with pytest.raises(InvalidParameter, match='"before_turn" cannot be used with checkpoint_id'):
-        Target(checkpoint_id=saved, before_turn="x")
+        RestoreTarget(checkpoint_id=saved, before_turn="x")
     with pytest.raises(CursorInvalid):
         await yard.service.list(yard.workspace, cursor="k1.zzz")
 
@@ -208,10 +209,10 @@ async def test_a_turn_without_a_mark_is_found_by_its_moment(yard: Yard) -> None:
     yard.write("a", "new\n")
     later = await yard.save("later")
     yard.write("a", "newer\n")
-    result = await yard.service.restore(yard.workspace, Target(before_turn="req-1"))
+    result = await yard.service.restore(yard.workspace, RestoreTarget(before_turn="req-1"))
     assert result.restored_to == later.checkpoint_id
     yard.log.turns["req-2"] = yard.now()
-    still = await yard.service.restore(yard.workspace, Target(before_turn="req-2"))
+    still = await yard.service.restore(yard.workspace, RestoreTarget(before_turn="req-2"))
     assert still.files_changed == 0
 
 
@@ -257,8 +258,8 @@ async def test_a_diff_between_two_checkpoints_counts_lines(yard: Yard) -> None:
     (yard.path / "b").symlink_to("a")
     second = (await yard.save()).checkpoint_id
     yard.write("a", "later\n")
-    diff = await yard.service.diff(yard.workspace, Target(checkpoint_id=first), to=second)
-    assert [file.as_dict() for file in diff.files] == [
+    diff = await yard.service.diff(yard.workspace, RestoreTarget(checkpoint_id=first), to=second)
+    assert [asdict(file) for file in diff.files] == [
         {"path": "a", "status": "modified", "insertions": 1, "deletions": 0, "binary": False},
         {"path": "b", "status": "type_changed", "insertions": 1, "deletions": 1, "binary": False},
         {"path": "c", "status": "added", "insertions": 0, "deletions": 0, "binary": True},

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.workspace import runner
+from shiftlog.workspace import checkpoints, runner
 from shiftlog.workspace.checkpoints import Checkpoints
 from tests.workspace.yard import Yard, tree_of
 
@@ -43,7 +43,7 @@ async def test_the_users_repository_is_left_exactly_as_it_was(yard: Yard) -> Non
     yard.write("n", "2\n")
     await yard.save()
     await yard.restore(saved.checkpoint_id, clean=True)
-    await yard.service.settle(yard.workspace)
+    await yard.service.copy_borrowed(yard.workspace)
     assert snapshot(yard.path / ".git") == before
     assert set(tree_of(yard.path)) == {b"a", b"d/b"}
 
@@ -76,14 +76,56 @@ async def test_files_that_git_converts_are_kept_byte_for_byte(local_yard: Yard) 
     assert tree_of(yard.path) == before
 
 
+async def test_closing_the_service_waits_for_copies_in_the_background(local_yard: Yard) -> None:
+    yard = local_yard
+    yard.write("a", "1\n")
+    committed(yard)
+    await yard.open()
+    await yard.save()
+    yard.service.copy_borrowed_soon(yard.workspace)
+    await yard.service.aclose()
+    assert not await yard.service.copy_borrowed(yard.workspace)
+
+
+async def test_closing_the_service_ends_a_copy_that_takes_too_long(
+    local_yard: Yard, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    yard = local_yard
+    yard.write("a", "1\n")
+    committed(yard)
+    await yard.open()
+    saved = await yard.save()
+    monkeypatch.setattr(checkpoints, "CLOSE_S", 0.0)
+    yard.service.copy_borrowed_soon(yard.workspace)
+    await yard.service.aclose()
+    assert await yard.service.copy_borrowed(yard.workspace)
+    yard.write("a", "2\n")
+    await yard.restore(saved.checkpoint_id)
+    assert yard.read("a") == "1\n"
+
+
+async def test_a_copy_that_fails_in_the_background_is_logged(
+    local_yard: Yard, caplog: pytest.LogCaptureFixture
+) -> None:
+    yard = local_yard
+    yard.write("a", "1\n")
+    committed(yard)
+    await yard.open()
+    await yard.save()
+    shutil.rmtree(yard.path)
+    yard.service.copy_borrowed_soon(yard.workspace)
+    await yard.service.aclose()
+    assert "still needs the user's repository" in caplog.text
+
+
 async def test_checkpoints_outlive_the_users_repository(local_yard: Yard) -> None:
     yard = local_yard
     yard.write("a", "1\n")
     committed(yard)
     await yard.open()
     saved = await yard.save()
-    assert await yard.service.settle(yard.workspace)
-    assert not await yard.service.settle(yard.workspace)
+    assert await yard.service.copy_borrowed(yard.workspace)
+    assert not await yard.service.copy_borrowed(yard.workspace)
     shutil.rmtree(yard.path / ".git")
     (yard.path / "a").unlink()
     await yard.restore(saved.checkpoint_id)

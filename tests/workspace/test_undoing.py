@@ -2,13 +2,15 @@
 
 from datetime import UTC, datetime, timedelta
 
-from shiftlog.workspace.ports import Cause, Kind, Record, Restored, Saved
-from shiftlog.workspace.undoing import changing_commands
+from shiftlog.workspace.history import changing_commands
+from shiftlog.workspace.ports import Cause, CheckpointKind, Record, Restored, Saved
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
 
 
-def saved(number: int, tree: str, command: str | None = None, kind: Kind = "auto", *, reused: bool = False) -> Saved:
+def saved(
+    number: int, tree: str, command: str | None = None, kind: CheckpointKind = "auto", *, reused: bool = False
+) -> Saved:
     return Saved(
         checkpoint_id=f"c{number}",
         tree=tree,
@@ -24,8 +26,8 @@ def restored(number: int, paths: tuple[str, ...] = ()) -> Restored:
     return Restored(checkpoint_id=f"c{number}", safety_checkpoint_id="", at=START, paths=paths)
 
 
-def commands(records: list[Record], tree: str | None = None) -> list[str]:
-    return [one.command_id for one in changing_commands(records, tree)]
+def commands(records: list[Record]) -> list[str]:
+    return [one.command_id for one in changing_commands(records)]
 
 
 HISTORY: list[Record] = [
@@ -39,17 +41,15 @@ HISTORY: list[Record] = [
 
 def test_a_command_after_which_the_tree_is_the_same_does_not_count() -> None:
     assert commands(HISTORY) == ["#1", "#3", "#4"]
-    assert commands(HISTORY, "C") == ["#1", "#3"]
-    assert commands(HISTORY, "D") == ["#1", "#3", "#4"]
     assert commands([]) == []
 
 
 def test_a_restore_takes_commands_back_and_its_safety_checkpoint_brings_them_again() -> None:
     undone: list[Record] = [*HISTORY, saved(4, "D", kind="safety"), restored(2)]
-    assert commands(undone, "B") == ["#1"]
-    assert commands([*undone, saved(2, "B", "#5", reused=True)], "E") == ["#1", "#5"]
-    assert commands([*undone, restored(4)], "D") == ["#1", "#3", "#4"]
-    assert commands([*undone, restored(1)], "A") == []
+    assert commands(undone) == ["#1"]
+    assert commands([*undone, saved(2, "B", "#5", reused=True)]) == ["#1", "#5"]
+    assert commands([*undone, restored(4)]) == ["#1", "#3", "#4"]
+    assert commands([*undone, restored(1)]) == []
 
 
 def test_a_restore_of_some_paths_takes_no_command_back() -> None:

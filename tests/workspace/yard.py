@@ -13,30 +13,30 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from shiftlog.workspace.checkpoints import Checkpoints, Workspace
-from shiftlog.workspace.ports import Busy, Cause, Limits, Place, Ran, Record, Runner, Scope
+from shiftlog.workspace.ports import Busy, Cause, CheckpointLimits, Location, Ran, Record, Runner, Scope
 from shiftlog.workspace.results import Created, RestoreResult
 from shiftlog.workspace.runner import CommandRunner, LocalRunner, run_here
-from shiftlog.workspace.targets import Target
+from shiftlog.workspace.targets import RestoreTarget
 
 
 @dataclass
 class ListLog:
     """Records in the order in which they came, and when turns and commands began."""
 
-    records: dict[Place, list[Record]] = field(default_factory=dict[Place, list[Record]])
+    records: dict[Location, list[Record]] = field(default_factory=dict[Location, list[Record]])
     turns: dict[str, datetime] = field(default_factory=dict[str, datetime])
     commands: dict[str, datetime] = field(default_factory=dict[str, datetime])
 
-    async def append(self, place: Place, record: Record) -> None:
-        self.records.setdefault(place, []).append(record)
+    async def append(self, location: Location, record: Record) -> None:
+        self.records.setdefault(location, []).append(record)
 
-    async def read(self, place: Place) -> Sequence[Record]:
-        return list(self.records.get(place, []))
+    async def read(self, location: Location) -> Sequence[Record]:
+        return list(self.records.get(location, []))
 
-    async def turn_began(self, place: Place, request_id: str, session_id: str | None) -> datetime | None:
+    async def turn_began(self, location: Location, request_id: str, session_id: str | None) -> datetime | None:
         return self.turns.get(request_id)
 
-    async def command_began(self, place: Place, command_id: str) -> datetime | None:
+    async def command_began(self, location: Location, command_id: str) -> datetime | None:
         return self.commands.get(command_id)
 
 
@@ -48,7 +48,7 @@ class Yard:
     data: Path
     runner: Runner
     log: ListLog = field(default_factory=ListLog)
-    limits: Limits = field(default_factory=Limits)
+    limits: CheckpointLimits = field(default_factory=CheckpointLimits)
     busy: Busy | None = None
     at: datetime = datetime(2026, 11, 15, 6, 0, tzinfo=UTC)
     commands: int = 0
@@ -78,7 +78,7 @@ class Yard:
     async def restore(
         self, checkpoint_id: str | None = None, *, clean: bool = False, dry_run: bool = False, paths: Sequence[str] = ()
     ) -> RestoreResult:
-        target = Target(checkpoint_id=checkpoint_id)
+        target = RestoreTarget(checkpoint_id=checkpoint_id)
         return await self.service.restore(self.workspace, target, clean=clean, dry_run=dry_run, paths=paths)
 
     def write(self, name: str | bytes, text: str | bytes, mode: int = 0o644) -> None:

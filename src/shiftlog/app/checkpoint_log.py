@@ -16,7 +16,7 @@ from shiftlog.journal.texts import CHECKPOINT
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.store.protocol import Filter, Page, Reader, Store
-from shiftlog.workspace.ports import Cause, Place, Record, Restored, Saved
+from shiftlog.workspace.ports import Cause, Location, Record, Restored, Saved
 
 READ_AT_ONCE = 1_000
 _KINDS = (Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_RESTORED, Kind.COMMAND_STARTED)
@@ -29,19 +29,19 @@ class JournalCheckpointLog:
     def __init__(self, store: Store, log: ShellLog) -> None:
         self._store = store
         self._log = log
-        self._records: dict[Place, list[Record]] = {}
-        self._sessions: dict[Place, list[str]] = {}
+        self._records: dict[Location, list[Record]] = {}
+        self._sessions: dict[Location, list[str]] = {}
         self._implicit: set[str] = set()
 
-    async def append(self, place: Place, record: Record) -> None:
+    async def append(self, location: Location, record: Record) -> None:
         """Keep a record; it is durable when this returns."""
-        records = await self._load(place)
+        records = await self._load(location)
         by_its_start = isinstance(record, Saved) and record.reused and record.cause.command_id is not None
         if not by_its_start:
-            session_id = record.cause.session_id or await self._home(place, record.cause.by)
+            session_id = record.cause.session_id or await self._home(location, record.cause.by)
             kind = Kind.CHECKPOINT_SAVED if isinstance(record, Saved) else Kind.CHECKPOINT_RESTORED
-            await self._log.note(session_id, kind, _facts(place, record))
-            known = self._sessions.setdefault(place, [])
+            await self._log.note(session_id, kind, _facts(location, record))
+            known = self._sessions.setdefault(location, [])
             if session_id not in known:
                 known.append(session_id)
             if session_id in self._implicit and not (isinstance(record, Saved) and record.kind == "safety"):
@@ -50,14 +50,14 @@ class JournalCheckpointLog:
                 await self._log.finish(session_id)
         records.append(record)
 
-    async def read(self, place: Place) -> Sequence[Record]:
+    async def read(self, location: Location) -> Sequence[Record]:
         """Return a workspace's records, oldest first."""
-        return await self._load(place)
+        return await self._load(location)
 
-    async def turn_began(self, place: Place, request_id: str, session_id: str | None) -> datetime | None:
+    async def turn_began(self, location: Location, request_id: str, session_id: str | None) -> datetime | None:
         """Tell when a turn opened, of this session if it has one of that id, else of the newest on this workspace."""
-        await self._load(place)
-        names = [*([session_id] if session_id else []), *reversed(self._sessions.get(place, []))]
+        await self._load(location)
+        names = [*([session_id] if session_id else []), *reversed(self._sessions.get(location, []))]
 
         def work(reader: Reader) -> datetime | None:
             turns = (reader.turn(name, request_id) for name in names)
@@ -65,10 +65,10 @@ class JournalCheckpointLog:
 
         return await self._store.read(work)
 
-    async def command_began(self, place: Place, command_id: str) -> datetime | None:
+    async def command_began(self, location: Location, command_id: str) -> datetime | None:
         """Tell when a command of a shell on this workspace started."""
-        await self._load(place)
-        names = list(self._sessions.get(place, []))
+        await self._load(location)
+        names = list(self._sessions.get(location, []))
 
         def work(reader: Reader) -> datetime | None:
             for name in names:
@@ -79,45 +79,45 @@ class JournalCheckpointLog:
 
         return await self._store.read(work)
 
-    async def places(self) -> list[Place]:
+    async def locations(self) -> list[Location]:
         """Return every workspace that has records."""
-        return await self._store.read(lambda reader: list(dict.fromkeys(_placed(reader))))
+        return await self._store.read(lambda reader: list(dict.fromkeys(_locations(reader))))
 
-    async def _home(self, place: Place, by: str | None) -> str:
+    async def _home(self, location: Location, by: str | None) -> str:
         """Return the session that a record without one belongs to: the newest on that workspace that is open."""
-        for session_id in reversed(self._sessions.get(place, [])):
+        for session_id in reversed(self._sessions.get(location, [])):
             session = await self._store.read(lambda reader, name=session_id: reader.session(name))
             if session is not None and session.is_live:
                 return session_id
-        here = place.path if place.target is None else None
+        here = location.path if location.target is None else None
         caller = replace(_OWN, client_name=by, cwd=here, workspace=here)
         home = await self._log.home(None, caller, "checkpoints")
         if home.implicit:
             self._implicit.add(home.session_id)
         return home.session_id
 
-    async def _load(self, place: Place) -> list[Record]:
-        if place not in self._records:
-            sessions, records = await self._store.read(lambda reader: _read(reader, place))
-            self._sessions[place] = sessions
-            self._records[place] = records
-        return self._records[place]
+    async def _load(self, location: Location) -> list[Record]:
+        if location not in self._records:
+            sessions, records = await self._store.read(lambda reader: _read(reader, location))
+            self._sessions[location] = sessions
+            self._records[location] = records
+        return self._records[location]
 
 
-def _placed(reader: Reader) -> list[Place]:
-    found: list[Place] = []
+def _locations(reader: Reader) -> list[Location]:
+    found: list[Location] = []
     after: tuple[int, int] | None = None
     while rows := reader.find_entries(Filter(), Page(limit=READ_AT_ONCE, after=after), [CHECKPOINT]):
-        found += [_place(row.entry) for row in rows if row.entry.body is not None]
+        found += [_location(row.entry) for row in rows if row.entry.body is not None]
         after = rows[-1].at
     return found
 
 
-def _read(reader: Reader, place: Place) -> tuple[list[str], list[Record]]:
+def _read(reader: Reader, location: Location) -> tuple[list[str], list[Record]]:
     sessions: list[str] = []
     after: tuple[int, int] | None = None
     while rows := reader.find_entries(Filter(), Page(limit=READ_AT_ONCE, after=after), [CHECKPOINT]):
-        sessions += [row.session_id for row in rows if row.entry.body is not None and _place(row.entry) == place]
+        sessions += [row.session_id for row in rows if row.entry.body is not None and _location(row.entry) == location]
         after = rows[-1].at
     names = list(dict.fromkeys(reversed(sessions)))
     entries = [(entry, name) for name in names for entry in reader.entries(name, kinds=_KINDS)]
@@ -132,7 +132,7 @@ def _read(reader: Reader, place: Place) -> tuple[list[str], list[Record]]:
             if saved is not None:
                 cause = Cause(session_id=name, request_id=entry.turn, command_id=entry.facts.get("command_id"))
                 records.append(replace(saved, kind="auto", cause=cause, at=entry.at, reused=True))
-        elif _place(entry) == place:
+        elif _location(entry) == location:
             record = _record(entry)
             records.append(record)
             if isinstance(record, Saved):
@@ -140,15 +140,15 @@ def _read(reader: Reader, place: Place) -> tuple[list[str], list[Record]]:
     return names, records
 
 
-def _place(entry: Entry) -> Place:
-    return Place(target=entry.facts.get("target"), path=str(entry.facts.get("workspace", "")))
+def _location(entry: Entry) -> Location:
+    return Location(target=entry.facts.get("target"), path=str(entry.facts.get("workspace", "")))
 
 
-def _facts(place: Place, record: Record) -> dict[str, Any]:
+def _facts(location: Location, record: Record) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(record)
     if isinstance(record, Saved):
         facts["id"] = facts.pop("checkpoint_id")
-    return {"target": place.target, "workspace": place.path, **facts}
+    return {"target": location.target, "workspace": location.path, **facts}
 
 
 def _record(entry: Entry) -> Record:

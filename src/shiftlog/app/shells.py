@@ -22,8 +22,7 @@ from shiftlog.shell.remote.shell import InbandShell
 from shiftlog.shell.remote.ssh.targets import SshTargets
 from shiftlog.shell.service import ShellLimits, Shells
 from shiftlog.shell.state import Shell
-from shiftlog.workspace.ports import Limits as CheckpointLimits
-from shiftlog.workspace.ports import Ran, Runner
+from shiftlog.workspace.ports import CheckpointLimits, Ran, Runner
 from shiftlog.workspace.runner import CommandRunner, LocalRunner
 
 if TYPE_CHECKING:

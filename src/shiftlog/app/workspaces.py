@@ -3,7 +3,6 @@
 What a checkpoint is and how one is restored stands in `workspace`; here is who asks, for which workspace, and when.
 """
 
-import asyncio
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -31,11 +30,11 @@ from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
 from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.state import Command, Shell
 from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
-from shiftlog.workspace.ports import Busy, Cause, Kind, Limits, Place, Runner, Scope
+from shiftlog.workspace.ports import Busy, Cause, CheckpointKind, CheckpointLimits, Location, Runner, Scope
 from shiftlog.workspace.rules import read_scope
 from shiftlog.workspace.runner import LocalRunner
 from shiftlog.workspace.shadow import WorkspaceGone
-from shiftlog.workspace.targets import Target
+from shiftlog.workspace.targets import RestoreTarget
 
 log = logging.getLogger(__name__)
 
@@ -110,7 +109,7 @@ class Workspaces:
         sandbox_max: str,
         data: Path,
         now: Callable[[], datetime],
-        limits: Limits,
+        limits: CheckpointLimits,
     ) -> None:
         self.log = log
         self._shell_log = shell_log
@@ -121,7 +120,6 @@ class Workspaces:
         self._sandbox_max = sandbox_max
         self.checkpoints = Checkpoints(log, data=str(data), busy=self._busy, now=now, limits=limits)
         self._attached: dict[str, Attached] = {}
-        self._completing: set[asyncio.Task[bool]] = set()
 
     # What shells ask for
 
@@ -141,7 +139,7 @@ class Workspaces:
             if automatic:
                 created = await self.checkpoints.save(workspace, kind="open", cause=Cause(session_id=shell.session_id))
                 baseline = created.checkpoint_id
-                self._complete(workspace)
+                self.checkpoints.copy_borrowed_soon(workspace)
         except GitMissing:
             return {"enabled": False, "reason": "git_missing", "baseline_id": None}
         return {"enabled": True, "reason": None, "baseline_id": baseline}
@@ -150,16 +148,9 @@ class Workspaces:
         """Refuse sub-paths and patterns that cannot be used, before a shell is opened."""
         _scope(values)
 
-    def _complete(self, workspace: Workspace) -> None:
-        """Make a first checkpoint independent of the user's own objects, while the shell is in use already."""
-        task = asyncio.get_running_loop().create_task(self.checkpoints.settle(workspace))
-        self._completing.add(task)
-        task.add_done_callback(self._completing.discard)
-
     async def aclose(self) -> None:
-        """Wait for what goes on in the background."""
-        if self._completing:
-            await asyncio.wait(self._completing)
+        """End the background work of checkpoints."""
+        await self.checkpoints.aclose()
 
     async def before(self, shell: Shell, command: Command) -> str | None:
         """Return the checkpoint that undoes a command that is about to run."""
@@ -191,11 +182,11 @@ class Workspaces:
                 except ShiftlogError as error:  # the turn is begun all the same
                     log.warning("No checkpoint of %s for turn %s: %s", shell.workspace, request_id, error.message)
 
-    def _busy(self, place: Place) -> Busy | None:
+    def _busy(self, location: Location) -> Busy | None:
         """Return the command that runs in a shell on a workspace, if one does."""
         for shell in self._shells.live():
             attached = self._attached.get(shell.shell_id)
-            if attached is None or attached.workspace.place != place:
+            if attached is None or attached.workspace.location != location:
                 continue
             for command in shell.running or ([shell.foreground] if shell.foreground else []):
                 return Busy(
@@ -223,7 +214,7 @@ class Workspaces:
         listing = await self.checkpoints.list(
             workspace,
             request_id=values.get("request_id"),
-            kind=cast("Kind | None", values.get("kind")),
+            kind=cast("CheckpointKind | None", values.get("kind")),
             limit=values.get("limit", 50),
             cursor=values.get("cursor"),
         )
@@ -277,9 +268,9 @@ class Workspaces:
     async def gc(self, open_sessions: list[str]) -> int:
         """Remove automatic checkpoints beyond the limit, of every local workspace that is still there."""
         gone = 0
-        for place in await self.log.places():
-            if place.target is None and Path(place.path).is_dir():
-                workspace = await self.checkpoints.open(LocalRunner(), place.path)
+        for location in await self.log.locations():
+            if location.target is None and Path(location.path).is_dir():
+                workspace = await self.checkpoints.open(LocalRunner(), location.path)
                 gone += await self.checkpoints.gc(workspace, open_sessions)
         return gone
 
@@ -301,8 +292,8 @@ class Workspaces:
             raise missing("shell_id")
         workspace = await self.checkpoints.open(LocalRunner(), values["workspace"])
         if not caller.operator:
-            self._permit(workspace.place.path, caller)
-        if not await self.log.read(workspace.place):
+            self._permit(workspace.location.path, caller)
+        if not await self.log.read(workspace.location):
             why = "it has no checkpoints"
             raise WorkspaceInvalid(f"workspace {values['workspace']} cannot be used: {why}", details={"why": why})
         return workspace, Cause(by=caller.client_name)
@@ -337,8 +328,8 @@ def _scope(values: Mapping[str, Any]) -> Scope:
     )
 
 
-def _target(values: Mapping[str, Any]) -> Target:
-    return Target(
+def _target(values: Mapping[str, Any]) -> RestoreTarget:
+    return RestoreTarget(
         checkpoint_id=values.get("checkpoint_id"),
         before_turn=values.get("before_turn"),
         before_command=values.get("before_command"),

@@ -17,8 +17,8 @@ from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.model.moves import SessionState
 from shiftlog.model.shell_errors import NothingToRestore, WorkspaceRequired
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.workspace.ports import Place, Record
-from shiftlog.workspace.undoing import ChangedBy, changing_commands
+from shiftlog.workspace.history import ChangedBy, changing_commands
+from shiftlog.workspace.ports import Location, Record
 
 Where = dict[str, Any]
 
@@ -29,44 +29,44 @@ LIVE = frozenset({str(SessionState.OPEN), str(SessionState.SUSPENDED)})
 
 async def list_checkpoints(app: App, params: Params, caller: Caller) -> object:
     """List the checkpoints of a workspace, newest first."""
-    where, place = await _where(app, params)
+    where, location = await _where(app, params)
     chosen = {name: params[name] for name in ("request_id", "kind", "limit", "cursor") if params.get(name)}
-    return {"workspace": place.path, **await app.workspaces.list_checkpoints({**where, **chosen}, caller)}
+    return {"workspace": location.path, **await app.workspaces.list_checkpoints({**where, **chosen}, caller)}
 
 
 async def diff(app: App, params: Params, caller: Caller) -> object:
     """Show what changed since a checkpoint, a turn or a command."""
-    where, place = await _where(app, params)
+    where, location = await _where(app, params)
     given = dict(params["diff"])
     if given.get("before_turn") == LAST:
-        given["before_turn"] = await _last_turn(app, place)
+        given["before_turn"] = await _last_turn(app, location)
     if given.get("paths"):
-        given["paths"] = _inside(place, given["paths"])
-    return {"workspace": place.path, **await app.workspaces.diff_checkpoint({**where, **given}, caller)}
+        given["paths"] = _inside(location, given["paths"])
+    return {"workspace": location.path, **await app.workspaces.diff_checkpoint({**where, **given}, caller)}
 
 
 async def undo(app: App, params: Params, caller: Caller) -> object:
     """Take back what the last commands changed, or go to a checkpoint; say which commands that were."""
-    where, place = await _where(app, params)
-    how = _how(params, place)
+    where, location = await _where(app, params)
+    how = _how(params, location)
     undone: list[ChangedBy] = []
     if params.get("checkpoint_id"):
         how["checkpoint_id"] = params["checkpoint_id"]
     else:
-        undone = await _last_changes(app, where, place, int(params.get("commands", 1)), caller)
+        undone = await _last_changes(app, where, location, int(params.get("commands", 1)), caller)
         if undone:
             how["checkpoint_id"] = undone[0].checkpoint_id
     restored = await app.workspaces.restore_checkpoint({**where, **how}, replace(caller, client_name=PERSON))
-    return {"workspace": place.path, "commands": [one.command_id for one in undone], **restored}
+    return {"workspace": location.path, "commands": [one.command_id for one in undone], **restored}
 
 
 async def rewind(app: App, params: Params, caller: Caller) -> object:
     """Go back to the workspace as it was when a turn opened."""
-    where, place = await _where(app, params)
+    where, location = await _where(app, params)
     turn = str(params["request_id"])
-    how = {**_how(params, place), "before_turn": await _last_turn(app, place) if turn == LAST else turn}
+    how = {**_how(params, location), "before_turn": await _last_turn(app, location) if turn == LAST else turn}
     restored = await app.workspaces.restore_checkpoint({**where, **how}, replace(caller, client_name=PERSON))
-    return {"workspace": place.path, "request_id": how["before_turn"], **restored}
+    return {"workspace": location.path, "request_id": how["before_turn"], **restored}
 
 
 async def gc(app: App, params: Params, caller: Caller) -> object:
@@ -76,41 +76,43 @@ async def gc(app: App, params: Params, caller: Caller) -> object:
     checkpoints = await workspaces.gc(await app.store.read(_live_sessions))
     return {
         "checkpoints_removed": checkpoints,
-        "workspaces": len([place for place in await workspaces.log.places() if place.target is None]),
+        "workspaces": len([location for location in await workspaces.log.locations() if location.target is None]),
         "outputs_removed": outputs,
         "output_bytes": shells.outputs.kept_bytes,
     }
 
 
-def _how(params: Params, place: Place) -> dict[str, Any]:
+def _how(params: Params, location: Location) -> dict[str, Any]:
     how = {name: params[name] for name in ("clean", "dry_run") if params.get(name)}
-    return {**how, "paths": _inside(place, params["paths"])} if params.get("paths") else how
+    return {**how, "paths": _inside(location, params["paths"])} if params.get("paths") else how
 
 
-def _inside(place: Place, paths: Sequence[str]) -> list[str]:
+def _inside(location: Location, paths: Sequence[str]) -> list[str]:
     """Return paths as the workspace names them; absolute ones must lie in it."""
     found: list[str] = []
     for path in paths:
-        if PurePath(path).is_absolute() and not PurePath(path).is_relative_to(place.path):
-            raise InvalidParameter.invalid("paths", f"a path inside {place.path}", path)
-        found.append(os.path.relpath(path, place.path) if PurePath(path).is_absolute() else path)
+        if PurePath(path).is_absolute() and not PurePath(path).is_relative_to(location.path):
+            raise InvalidParameter.invalid("paths", f"a path inside {location.path}", path)
+        found.append(os.path.relpath(path, location.path) if PurePath(path).is_absolute() else path)
     # The workspace itself is no sub-path of it, but everything.
     return [] if "." in found else found
 
 
-async def _where(app: App, params: Params) -> tuple[Where, Place]:
+async def _where(app: App, params: Params) -> tuple[Where, Location]:
     """Return the workspace that is meant, as the tools name it and as its records do."""
     if params.get("shell_id"):
         shell_id = named_shell(app, str(params["shell_id"]))
         shell = await app.shells.registry.usable(shell_id)
         target = shell.target if shell.transport != "local" else None
-        return {"shell_id": shell_id}, Place(target=target, path=shell.workspace or "")
+        return {"shell_id": shell_id}, Location(target=target, path=shell.workspace or "")
     path = PurePath(str(params.get("workspace") or params["cwd"]))
-    places = {place.path: place for place in await app.workspaces.log.places() if place.target is None}
+    locations = {
+        location.path: location for location in await app.workspaces.log.locations() if location.target is None
+    }
     for above in (path, *path.parents):
-        if str(above) in places:
-            return {"workspace": str(above)}, places[str(above)]
-    known = ", ".join(sorted(places)[:5])
+        if str(above) in locations:
+            return {"workspace": str(above)}, locations[str(above)]
+    known = ", ".join(sorted(locations)[:5])
     raise WorkspaceRequired(
         f"no checkpoint of {path} or a directory above it is known",
         hint=f"Name a workspace; these have checkpoints: {known}"
@@ -119,13 +121,13 @@ async def _where(app: App, params: Params) -> tuple[Where, Place]:
     )
 
 
-async def _records(app: App, place: Place) -> list[Record]:
-    return list(await app.workspaces.log.read(place))
+async def _records(app: App, location: Location) -> list[Record]:
+    return list(await app.workspaces.log.read(location))
 
 
-async def _last_changes(app: App, where: Where, place: Place, number: int, caller: Caller) -> list[ChangedBy]:
+async def _last_changes(app: App, where: Where, location: Location, number: int, caller: Caller) -> list[ChangedBy]:
     """Return the last commands that changed something; none means that only somebody else's changes are there."""
-    done = changing_commands(await _records(app, place))
+    done = changing_commands(await _records(app, location))
     if done:
         compared = await app.workspaces.diff_checkpoint({**where, "checkpoint_id": done[-1].checkpoint_id}, caller)
         if not compared["files_changed"]:
@@ -140,8 +142,8 @@ async def _last_changes(app: App, where: Where, place: Place, number: int, calle
     return list(done[len(done) - number :]) if done else []
 
 
-async def _last_turn(app: App, place: Place) -> str:
-    for record in reversed(await _records(app, place)):
+async def _last_turn(app: App, location: Location) -> str:
+    for record in reversed(await _records(app, location)):
         if record.cause.request_id is not None:
             return record.cause.request_id
     raise TurnNotFound("no turn is known in this workspace", hint="shiftlog checkpoints shows the turns")

@@ -1,4 +1,4 @@
-"""Checkpoints of a working tree: saving its state before it changes, showing what changed, and going back.
+"""Checkpoints of a working tree: saves its state before it changes, shows what changed, and goes back.
 
-`checkpoints` is the service; `ports` says what it needs from others: a runner on the target and a log for its records.
+Doors: `checkpoints` (the service) and `ports` (the runner and the log that it needs).
 """

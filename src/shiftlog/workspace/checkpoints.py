@@ -1,15 +1,21 @@
-"""The checkpoint service: save, list, diff and restore the states of a workspace, one caller at a time.
+"""The checkpoint service: saves, lists, compares and restores the states of a workspace.
 
-What runs where is the runner's business, what is remembered is the log's; here the rules of the contract meet.
+The rules of the contract meet here. A runner reaches the target, a log keeps the records; only one caller at a time
+works on a shadow repository.
 """
 
 import asyncio
+import logging
+import math
 from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from shiftlog.model.errors import InvalidParameter
+import anyio
+from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+
+from shiftlog.model.errors import InvalidParameter, ShiftlogError
 from shiftlog.model.shell_errors import (
     CursorInvalid,
     NothingToRestore,
@@ -21,14 +27,14 @@ from shiftlog.model.times import precise, truncated
 from shiftlog.workspace import history, keeping, names
 from shiftlog.workspace.coverage import count_not_covered
 from shiftlog.workspace.differences import Difference, differences, patch
-from shiftlog.workspace.planning import Plan, directories_to_see, paths_to_see, plan_restore
+from shiftlog.workspace.planning import RestorePlan, directories_to_see, paths_to_see, plan_restore
 from shiftlog.workspace.ports import (
     Busy,
     Cause,
+    CheckpointKind,
+    CheckpointLimits,
     CheckpointLog,
-    Kind,
-    Limits,
-    Place,
+    Location,
     Record,
     Restored,
     Runner,
@@ -36,20 +42,31 @@ from shiftlog.workspace.ports import (
     Scope,
 )
 from shiftlog.workspace.restoring import carry_out, contents_of
-from shiftlog.workspace.results import Change, Created, Diff, Failure, Listed, Listing, NotCovered, RestoreResult
-from shiftlog.workspace.retention import droppable
+from shiftlog.workspace.results import (
+    Change,
+    CheckpointDiff,
+    Created,
+    Failure,
+    Listed,
+    Listing,
+    NotCovered,
+    RestoreResult,
+)
 from shiftlog.workspace.rules import read_paths, roots
 from shiftlog.workspace.runner import LockTimeout
-from shiftlog.workspace.scan import Memory, Scan, absorb, keep_state, look
+from shiftlog.workspace.scan import ModesCache, TreeScan, keep_state, read_status, update_index
 from shiftlog.workspace.seed import first_scan
 from shiftlog.workspace.shadow import Shadow, ShadowBroken, find_shadow, invalid, prepare, write_excludes
-from shiftlog.workspace.targets import Target, resolve
+from shiftlog.workspace.targets import RestoreTarget, resolve
+
+log = logging.getLogger(__name__)
 
 LABEL_CHARS = 200
 LIST_MOST = 200
 NOT_WRITTEN = "it could not be written"
+CLOSE_S = 30.0
 
-LABELS: dict[Kind, str] = {
+LABELS: dict[CheckpointKind, str] = {
     "manual": "checkpoint",
     "auto": "before command",
     "open": "shell opened",
@@ -60,27 +77,27 @@ LABELS: dict[Kind, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Workspace:
-    """A workspace that checkpoints can be asked for; several may share one shadow repository."""
+    """An open workspace; several may share one shadow repository."""
 
     shadow: Shadow
     session_id: str | None = None
-    memories: dict[str, Memory] = field(default_factory=dict[str, Memory], repr=False, compare=False)
+    caches: dict[str, ModesCache] = field(default_factory=dict[str, ModesCache], repr=False, compare=False)
 
     @property
-    def place(self) -> Place:
-        """Return the workspace as records name it."""
-        return self.shadow.place
+    def location(self) -> Location:
+        """The workspace as records name it."""
+        return self.shadow.location
 
-    def memory(self, shadow: Shadow) -> Memory:
-        """Return what is remembered of a scope."""
-        return self.memories.setdefault(shadow.key, Memory())
+    def cache(self, shadow: Shadow) -> ModesCache:
+        """Return the cache of a scope."""
+        return self.caches.setdefault(shadow.key, ModesCache())
 
 
 class Checkpoints:
-    """Saves and restores workspaces. `busy` tells which command runs in a shell on a place, if any.
+    """Saves and restores workspaces. `busy` returns the command that runs in a shell on a location, if any.
 
-    A command must count as running before its automatic checkpoint is asked for: then either the restore sees it and
-    refuses, or its checkpoint waits until the restore is over.
+    A command must count as running before its automatic checkpoint is requested: then either the restore sees it and
+    refuses, or its checkpoint waits for the restore to end.
     """
 
     def __init__(
@@ -88,22 +105,24 @@ class Checkpoints:
         log: CheckpointLog,
         *,
         data: str | None = None,
-        busy: Callable[[Place], Busy | None] = lambda _: None,
+        busy: Callable[[Location], Busy | None] = lambda _: None,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
-        limits: Limits | None = None,
+        limits: CheckpointLimits | None = None,
     ) -> None:
         self._log = log
         self._data = data
         self.busy = busy
         self._now = now
-        self._limits = limits or Limits()
-        # One per shadow repository: saves waiting in this process stand in line instead of polling the lock file.
-        self._lines: dict[tuple[str | None, str], asyncio.Lock] = {}
+        self._limits = limits or CheckpointLimits()
+        # One per shadow repository: callers in this process queue here instead of polling the lock file.
+        self._locks: dict[tuple[str | None, str], asyncio.Lock] = {}
+        self._background: asyncio.Task[None] | None = None
+        self._to_copy: MemoryObjectSendStream[Workspace] | None = None
 
     async def open(
         self, runner: Runner, path: str | None, scope: Scope | None = None, *, session_id: str | None = None
     ) -> Workspace:
-        """Check a workspace and make it ready; raises `WorkspaceRequired`, `WorkspaceInvalid`, `GitMissing`."""
+        """Check and prepare a workspace; raises `WorkspaceRequired`, `WorkspaceInvalid` or `GitMissing`."""
         if path is None:
             raise WorkspaceRequired("checkpoints require an explicit workspace")
         data = self._data if runner.target is None else None
@@ -111,20 +130,25 @@ class Checkpoints:
         return Workspace(shadow=shadow, session_id=session_id)
 
     async def save(
-        self, workspace: Workspace, *, kind: Kind = "manual", label: str | None = None, cause: Cause | None = None
+        self,
+        workspace: Workspace,
+        *,
+        kind: CheckpointKind = "manual",
+        label: str | None = None,
+        cause: Cause | None = None,
     ) -> Created:
-        """Take a checkpoint; an automatic one of an unchanged workspace is the current position again."""
+        """Take a checkpoint; an automatic one of an unchanged workspace reuses the current position."""
         label = _read_label(label) or LABELS[kind]
         cause = cause or Cause(session_id=workspace.session_id)
-        async with self._alone(workspace):
-            records = await self._log.read(workspace.place)
+        async with self._exclusive(workspace):
+            records = await self._log.read(workspace.location)
             here = history.position(records)
             scan = await self._scan(workspace, workspace.shadow, here)
             if kind != "manual" and here is not None and self._holds(here, scan):
                 await keep_state(workspace.shadow, scan)
                 if kind in ("turn", "auto"):
                     mark = replace(here, kind=kind, at=truncated(self._now()), cause=cause, reused=True)
-                    await self._log.append(workspace.place, mark)
+                    await self._log.append(workspace.location, mark)
                 return _created(here, unchanged=True, not_covered=None)
             saved = await self._commit(workspace, workspace.shadow, scan, records, kind, label, cause)
             counts = await count_not_covered(workspace.shadow, scan) if kind == "manual" else None
@@ -132,28 +156,28 @@ class Checkpoints:
 
     async def current(self, workspace: Workspace) -> Saved | None:
         """Return the current position."""
-        return history.position(await self._log.read(workspace.place))
+        return history.position(await self._log.read(workspace.location))
 
     async def list(
         self,
         workspace: Workspace,
         *,
         request_id: str | None = None,
-        kind: Kind | None = None,
+        kind: CheckpointKind | None = None,
         limit: int = 50,
         cursor: str | None = None,
     ) -> Listing:
         """Return the stored checkpoints, newest first."""
         if not 1 <= limit <= LIST_MOST:
             raise _wrong("limit", f"an integer of 1 to {LIST_MOST}", "range")
-        records = await self._log.read(workspace.place)
+        records = await self._log.read(workspace.location)
         stored = await keeping.stored_ids(workspace.shadow)
         here = history.position(records)
         lines = [saved for saved in reversed(history.checkpoints(records)) if saved.checkpoint_id in stored]
         if cursor is not None:
             last = next((number for number, saved in enumerate(lines) if f"k1.{saved.checkpoint_id}" == cursor), None)
             if last is None:
-                raise CursorInvalid(f"cursor is not valid for {workspace.place.path}")
+                raise CursorInvalid(f"cursor is not valid for {workspace.location.path}")
             lines = lines[last + 1 :]
         chosen = [
             saved
@@ -169,18 +193,18 @@ class Checkpoints:
     async def diff(
         self,
         workspace: Workspace,
-        target: Target | None = None,
+        target: RestoreTarget | None = None,
         *,
         to: str | None = None,
         as_patch: bool = False,
         paths: Sequence[str] = (),
-    ) -> Diff:
-        """Return what changed from a checkpoint to another one or to the working tree."""
+    ) -> CheckpointDiff:
+        """Return the changes from a checkpoint to another one or to the working tree."""
         limits = read_paths([*paths])
-        async with self._alone(workspace):
-            records = await self._log.read(workspace.place)
+        async with self._exclusive(workspace):
+            records = await self._log.read(workspace.location)
             new = history.find(records, to, "to") if to is not None else None
-            scan, shadow, old = await self._target(workspace, records, target or Target())
+            scan, shadow, old = await self._target(workspace, records, target or RestoreTarget())
             await keep_state(shadow, scan)
             for side in (old, new):
                 if side is not None:
@@ -191,7 +215,7 @@ class Checkpoints:
             found = await differences(shadow, old_tree, new_tree, inside, lines=True) if inside is not None else []
             text, cut = await patch(shadow, old_tree, new_tree, limits) if as_patch else (None, False)
         here = old or history.position(records)
-        return Diff(
+        return CheckpointDiff(
             from_id=here.checkpoint_id if here is not None else "",
             to_id=new.checkpoint_id if new is not None else None,
             files=tuple(difference.shown() for difference in found),
@@ -203,23 +227,23 @@ class Checkpoints:
     async def restore(
         self,
         workspace: Workspace,
-        target: Target | None = None,
+        target: RestoreTarget | None = None,
         *,
         paths: Sequence[str] = (),
         clean: bool = False,
         dry_run: bool = False,
         cause: Cause | None = None,
     ) -> RestoreResult:
-        """Go back to a checkpoint; raises `RestoreIncomplete`, which carries the result, when a path had to be left."""
+        """Go back to a checkpoint; raise `RestoreIncomplete` with the result if a path could not be restored."""
         limits = read_paths([*paths])
         if target is not None and target.checkpoint_id is not None:
             history.check_id(target.checkpoint_id)
         cause = cause or Cause(session_id=workspace.session_id)
-        async with self._alone(workspace):
+        async with self._exclusive(workspace):
             if not dry_run:
-                self._refuse_while_busy(workspace.place)
-            records = await self._log.read(workspace.place)
-            scan, shadow, found = await self._target(workspace, records, target or Target())
+                self._refuse_while_busy(workspace.location)
+            records = await self._log.read(workspace.location)
+            scan, shadow, found = await self._target(workspace, records, target or RestoreTarget())
             if found is not None:
                 await keeping.check_stored(shadow, found)
             here = history.position(records)
@@ -241,7 +265,7 @@ class Checkpoints:
             if not dry_run and aim is not None and safety is not None:
                 await self._carry_out(workspace, shadow, plan, aim)
                 await self._log.append(
-                    workspace.place,
+                    workspace.location,
                     Restored(
                         checkpoint_id=aim.checkpoint_id,
                         safety_checkpoint_id=safety.checkpoint_id,
@@ -259,67 +283,93 @@ class Checkpoints:
             raise RestoreIncomplete(f"{len(result.failed)} files could not be restored", details=result.as_dict())
         return result
 
-    async def settle(self, workspace: Workspace) -> bool:
-        """Copy what the first checkpoint borrowed from the user's repository; say whether there was anything to do.
+    def copy_borrowed_soon(self, workspace: Workspace) -> None:
+        """Run `copy_borrowed` in the background, so that a new shell does not wait for it.
 
-        Meant for the background, soon after a workspace was first saved: until then the user's objects are needed.
+        The task group lives in a task of its own, because the tasks of requests come and go.
         """
-        async with self._alone(workspace):
+        if self._background is None:
+            self._to_copy, copies = anyio.create_memory_object_stream[Workspace](math.inf)
+            self._background = asyncio.create_task(self._run_copies(copies))
+        assert self._to_copy is not None
+        self._to_copy.send_nowait(workspace)
+
+    async def aclose(self) -> None:
+        """End the background copies after at most `CLOSE_S`; a copy that was not made is made by the next shell."""
+        if self._background is not None and self._to_copy is not None:
+            self._to_copy.close()
+            with anyio.move_on_after(CLOSE_S):
+                await self._background
+
+    async def _run_copies(self, copies: MemoryObjectReceiveStream[Workspace]) -> None:
+        async with anyio.create_task_group() as tasks, copies:
+            async for workspace in copies:
+                tasks.start_soon(self._copy_or_log, workspace)
+
+    async def _copy_or_log(self, workspace: Workspace) -> None:
+        try:
+            await self.copy_borrowed(workspace)
+        except (ShiftlogError, OSError) as error:
+            log.warning("%s still needs the user's repository: %s", workspace.location.path, error)
+
+    async def copy_borrowed(self, workspace: Workspace) -> bool:
+        """Copy the objects that checkpoints borrow from the user's repository; return False if there are none."""
+        async with self._exclusive(workspace):
             if not await keeping.is_borrowing(workspace.shadow):
                 return False
-            await keeping.stand_alone(workspace.shadow)
+            await keeping.copy_borrowed(workspace.shadow)
             return True
 
     async def gc(self, workspace: Workspace, open_sessions: Collection[str]) -> int:
-        """Remove automatic checkpoints beyond the limit and reclaim space; return how many went."""
-        async with self._alone(workspace):
-            records = await self._log.read(workspace.place)
+        """Remove automatic checkpoints beyond the limit and reclaim space; return how many were removed."""
+        async with self._exclusive(workspace):
+            records = await self._log.read(workspace.location)
             stored = await keeping.stored_ids(workspace.shadow)
-            gone = droppable(records, stored, self._limits.automatic_kept, open_sessions)
+            gone = history.droppable(records, stored, self._limits.automatic_kept, open_sessions)
             await keeping.forget(workspace.shadow, gone)
             return len(gone)
 
     @asynccontextmanager
-    async def _alone(self, workspace: Workspace) -> AsyncGenerator[None]:
+    async def _exclusive(self, workspace: Workspace) -> AsyncGenerator[None]:
         shadow = workspace.shadow
-        line = self._lines.setdefault((shadow.place.target, shadow.git_dir), asyncio.Lock())
+        line = self._locks.setdefault((shadow.location.target, shadow.git_dir), asyncio.Lock())
         async with line, AsyncExitStack() as held:
             try:
                 try:
                     await held.enter_async_context(shadow.runner.lock(shadow.lock_path))
-                except FileNotFoundError:  # somebody removed the repository: what it held is gone, the rest goes on
+                except FileNotFoundError:  # the repository was removed: its checkpoints are lost, new ones can be taken
                     await prepare(shadow)
                     await held.enter_async_context(shadow.runner.lock(shadow.lock_path))
             except LockTimeout:
-                raise invalid(shadow.place.path, "another process holds its checkpoints") from None
+                raise invalid(shadow.location.path, "another process holds its checkpoints") from None
             yield
 
     async def _scan(
         self, workspace: Workspace, shadow: Shadow, here: Saved | None, created: Collection[bytes] = ()
-    ) -> Scan:
-        memory = workspace.memory(shadow)
+    ) -> TreeScan:
+        cache = workspace.cache(shadow)
         position = here.checkpoint_id if here is not None else None
         try:
-            # Where nothing was ever saved, a look would only find that out.
-            seen = await look(shadow, position) if here is not None or memory.tree else None
+            # Before the first checkpoint there is no status to read.
+            seen = await read_status(shadow, position) if here is not None or cache.tree else None
             if seen is None:
-                return await first_scan(shadow, memory, position, self._limits)
-            return await absorb(shadow, memory, seen, self._limits, created=created)
+                return await first_scan(shadow, cache, position, self._limits)
+            return await update_index(shadow, cache, seen, self._limits, created=created)
         except ShadowBroken:
-            # Objects that were borrowed may be gone, or a crash left a torn index: start again from the files.
-            memory.tree = ""
-            return await first_scan(shadow, memory, position, self._limits, borrow=False)
+            # Borrowed objects may be gone, or a crash left a torn index: start again from the files.
+            cache.tree = ""
+            return await first_scan(shadow, cache, position, self._limits, borrow=False)
 
-    def _holds(self, here: Saved, scan: Scan) -> bool:
+    def _holds(self, here: Saved, scan: TreeScan) -> bool:
         return here.tree == scan.tree and scan.position_stored
 
     async def _commit(
         self,
         workspace: Workspace,
         shadow: Shadow,
-        scan: Scan,
+        scan: TreeScan,
         records: Sequence[Record],
-        kind: Kind,
+        kind: CheckpointKind,
         label: str,
         cause: Cause,
     ) -> Saved:
@@ -340,19 +390,19 @@ class Checkpoints:
             files=scan.state.files,
             files_changed=count,
         )
-        await self._log.append(workspace.place, saved)
+        await self._log.append(workspace.location, saved)
         return saved
 
     async def _target(
-        self, workspace: Workspace, records: Sequence[Record], target: Target
-    ) -> tuple[Scan, Shadow, Saved | None]:
-        """Find the target and look at the workspace with the scope that the target was taken with.
+        self, workspace: Workspace, records: Sequence[Record], target: RestoreTarget
+    ) -> tuple[TreeScan, Shadow, Saved | None]:
+        """Find the target and scan the workspace with the scope of the target.
 
-        No checkpoint at all means the workspace as it is: the turn or command asked for came after the last change.
+        Without a checkpoint the target is the workspace as it is: the turn or command came after the last change.
         """
         here = history.position(records)
-        named, found = await resolve(self._log, workspace.place, records, target, workspace.session_id)
-        scan: Scan | None = None
+        named, found = await resolve(self._log, workspace.location, records, target, workspace.session_id)
+        scan: TreeScan | None = None
         if not named:
             scan = await self._scan(workspace, workspace.shadow, here)
             found = history.default_target(records, scan.tree)
@@ -370,14 +420,14 @@ class Checkpoints:
 
     async def _plan(
         self, shadow: Shadow, wanted: Sequence[Difference], *, clean: bool, inside: tuple[bytes, ...]
-    ) -> Plan:
+    ) -> RestorePlan:
         paths = paths_to_see(wanted)
-        disk = dict(zip(paths, await shadow.runner.stats(shadow.place.path, paths), strict=True))
+        disk = dict(zip(paths, await shadow.runner.stats(shadow.location.path, paths), strict=True))
         contents = await contents_of(shadow, directories_to_see(wanted, disk))
         return plan_restore(wanted, disk, contents, clean=clean, roots=inside)
 
-    async def _carry_out(self, workspace: Workspace, shadow: Shadow, plan: Plan, aim: Saved) -> None:
-        """Follow the plan, then look again: what still differs from the target was not done."""
+    async def _carry_out(self, workspace: Workspace, shadow: Shadow, plan: RestorePlan, aim: Saved) -> None:
+        """Follow the plan, then scan again: paths that still differ from the target failed."""
         if not plan.actions:
             return
         await carry_out(shadow, plan)
@@ -387,8 +437,8 @@ class Checkpoints:
             if plan.actions.pop(difference.path, None) is not None:
                 plan.failed[difference.path] = NOT_WRITTEN
 
-    def _refuse_while_busy(self, place: Place) -> None:
-        busy = self.busy(place)
+    def _refuse_while_busy(self, location: Location) -> None:
+        busy = self.busy(location)
         if busy is not None:
             raise ShellBusy(
                 f"shell {busy.shell_id} is running {busy.command_id}",
@@ -412,7 +462,7 @@ def _created(saved: Saved, *, unchanged: bool, not_covered: NotCovered | None) -
 
 
 def _restored(
-    plan: Plan, aim: Saved | None, safety: Saved | None, counts: NotCovered, *, dry_run: bool
+    plan: RestorePlan, aim: Saved | None, safety: Saved | None, counts: NotCovered, *, dry_run: bool
 ) -> RestoreResult:
     return RestoreResult(
         restored_to=aim.checkpoint_id if aim is not None else "",
@@ -426,7 +476,7 @@ def _restored(
 
 
 def _meet(first: tuple[bytes, ...], second: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
-    """Return the sub-paths that lie in both; an empty tuple is everything, None is nothing at all."""
+    """Return the sub-paths that lie in both; an empty tuple means everything, None means nothing."""
     if not first or not second:
         return first or second
     both = [one for one in first if names.within(one, second)] + [one for one in second if names.within(one, first)]

@@ -1,12 +1,12 @@
-"""Counting what a checkpoint does not hold, so that nobody takes an undo for more than it is."""
+"""Counts the files that a checkpoint does not hold, so that results can tell what an undo does not cover."""
 
 from shiftlog.workspace import names
 from shiftlog.workspace.results import NotCovered
 from shiftlog.workspace.rules import is_secret
-from shiftlog.workspace.scan import EMPTY_BLOB, PHANTOM, ROUNDS, Scan
+from shiftlog.workspace.scan import EMPTY_BLOB, PHANTOM, ROUNDS, TreeScan
 from shiftlog.workspace.shadow import Shadow
 
-# The count uses a copy of the index: entries below a directory keep git from folding it into one name.
+# Works on a copy of the index: entries below a directory keep git from folding it into one name.
 _LIST = """
 cp "$1" "$GIT_INDEX_FILE" || exit 60
 shift
@@ -15,15 +15,15 @@ git ls-files -z -o -i --directory --no-empty-directory "$@" || exit 62
 rm -f "$GIT_INDEX_FILE"
 """
 
-# Exit 1 says that none is ignored, which is an answer. This command knows no literal paths; `./` makes them so.
+# Exit 1 means that none is ignored. This command has no literal paths, so `./` is prepended.
 _NAMED = """
 unset GIT_LITERAL_PATHSPECS
 git -c core.excludesFile="$1" check-ignore -z --stdin --no-index -v -n || [ $? -eq 1 ] || exit 63
 """
 
 
-async def count_not_covered(shadow: Shadow, scan: Scan, roots: tuple[bytes, ...] = ()) -> NotCovered:
-    """Count excluded files and directories; a directory that a rule names counts once, whatever is in it."""
+async def count_not_covered(shadow: Shadow, scan: TreeScan, roots: tuple[bytes, ...] = ()) -> NotCovered:
+    """Count excluded files and directories; a directory named by a rule counts once."""
     opened = {name.rpartition(b"/")[0] for name in (*scan.too_large, *scan.uncaptured) if b"/" in name}
     secret = ignored = 0
     counted: set[bytes] = set()
@@ -60,7 +60,7 @@ async def _excluded(shadow: Shadow, opened: set[bytes]) -> list[bytes]:
 
 
 async def _named(shadow: Shadow, folded: list[bytes]) -> set[bytes]:
-    """Return the directories that a rule names, out of those that hold nothing but excluded files."""
+    """Return those of the fully excluded directories that a rule names."""
     if not folded:
         return set()
     stdin = names.joined([b"./" + name.rstrip(b"/") for name in folded])

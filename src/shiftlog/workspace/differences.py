@@ -1,4 +1,4 @@
-"""How two trees differ: which files, in which way, and as a patch."""
+"""Compares two trees: which files differ, in which way, and as a patch."""
 
 import os
 from dataclasses import dataclass
@@ -35,13 +35,13 @@ class Side:
 
     @property
     def is_link(self) -> bool:
-        """Return True if it is a symbolic link."""
+        """Whether it is a symbolic link."""
         return self.mode == _LINK
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One file that differs; a side that lacks it is None."""
+    """One file that differs; None on the side that lacks it."""
 
     path: bytes
     old: Side | None
@@ -52,7 +52,7 @@ class Difference:
 
     @property
     def status(self) -> Status:
-        """Name the difference as results do."""
+        """The kind of difference for results."""
         if self.old is None:
             return "added"
         if self.new is None:
@@ -62,7 +62,7 @@ class Difference:
         return "mode_changed" if self.old.blob == self.new.blob else "modified"
 
     def shown(self) -> FileDiff:
-        """Return the difference as results show it."""
+        """Return the difference for results."""
         return FileDiff(
             path=names.shown(self.path),
             status=self.status,
@@ -75,7 +75,7 @@ class Difference:
 async def differences(
     shadow: Shadow, old: str, new: str, roots: tuple[bytes, ...] = (), *, lines: bool = False
 ) -> list[Difference]:
-    """Return what differs from tree `old` to tree `new`, by path; `lines` counts lines, which reads the files."""
+    """Return the differences from tree `old` to tree `new`, by path; `lines` counts lines, which reads the files."""
     if old == new:
         return []
     output = await shadow.script(_DIFF, [old, new, "--numstat" if lines else ""])
@@ -89,14 +89,14 @@ async def differences(
 
 
 async def patch(shadow: Shadow, old: str, new: str, paths: tuple[str, ...]) -> tuple[str, bool]:
-    """Return the patch from `old` to `new` and whether it was cut."""
+    """Return the patch from `old` to `new`, and True if it was cut."""
     limits = ["--", *(os.fsdecode(names.read(path)) for path in paths)] if paths else []
     output = await shadow.script(_PATCH, [old, new, str(PATCH_BYTES + 1), *limits])
     return output[:PATCH_BYTES].decode("utf-8", "backslashreplace"), len(output) > PATCH_BYTES
 
 
 def _read_table(output: bytes) -> tuple[Modes, bytes]:
-    """Read one answer of `git cat-file --batch` and return what follows it."""
+    """Read one answer of `git cat-file --batch` and return the rest."""
     head, _, rest = output.partition(b"\n")
     size = int(head.rsplit(b" ", 1)[1])
     return decoded(rest[:size]), rest[size + 1 :]
@@ -141,7 +141,7 @@ def _side(path: bytes, mode: str, blob: str, table: Modes) -> Side | None:
 
 
 def _mode_only(path: bytes, before: Modes, after: Modes) -> Difference:
-    # The executable bit is the same on both sides, else git would have told; so one table's value shows it.
+    # Both sides have the same executable bit, or git would have reported it; so either table shows it.
     known = before.get(path, after.get(path, 0))
     mode = "100755" if known & 0o100 else "100644"
     return Difference(

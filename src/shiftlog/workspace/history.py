@@ -1,9 +1,10 @@
-"""What the records of a workspace say: where it stands, what an id or a turn means, what an undo goes back to.
+"""Reads the records of a workspace: its position, what an id or turn refers to, what an undo restores, what may go.
 
-Pure functions over records; a `Saved` that is `reused` marks a moment and is no checkpoint of its own.
+Pure functions over records. A `Saved` record that is `reused` marks a moment and is not a checkpoint of its own.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 
 from shiftlog.model.errors import InvalidParameter
@@ -12,6 +13,15 @@ from shiftlog.workspace.ports import Record, Restored, Saved
 
 SHORTEST_PREFIX = 4
 LONGEST_ID = 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangedBy:
+    """A command that changed the workspace; `checkpoint_id` holds the state before it."""
+
+    command_id: str
+    checkpoint_id: str
+    tree: str
 
 
 def checkpoints(records: Sequence[Record]) -> list[Saved]:
@@ -31,7 +41,7 @@ def position(records: Sequence[Record]) -> Saved | None:
 
 
 def check_id(given: str, parameter: str = "checkpoint_id") -> None:
-    """Refuse what can be no checkpoint's id nor the beginning of one."""
+    """Reject a value that cannot be a checkpoint id or a prefix of one."""
     if not SHORTEST_PREFIX <= len(given) <= LONGEST_ID or any(char not in "0123456789abcdef" for char in given.lower()):
         expected = "4 to 40 hexadecimal digits"
         raise InvalidParameter(
@@ -41,7 +51,7 @@ def check_id(given: str, parameter: str = "checkpoint_id") -> None:
 
 
 def find(records: Sequence[Record], given: str, parameter: str = "checkpoint_id") -> Saved:
-    """Return the checkpoint of an id or of a unique prefix."""
+    """Return the checkpoint with this id or unique prefix."""
     check_id(given, parameter)
     matches = [saved for saved in checkpoints(records) if saved.checkpoint_id.startswith(given.lower())]
     if not matches:
@@ -53,7 +63,7 @@ def find(records: Sequence[Record], given: str, parameter: str = "checkpoint_id"
 
 
 def default_target(records: Sequence[Record], tree: str) -> Saved | None:
-    """Return what an undo without a target goes back to; `tree` is the workspace now."""
+    """Return the checkpoint that an undo without a target restores; `tree` is the workspace now."""
     here = position(records)
     if here is None:
         return None
@@ -67,7 +77,7 @@ def default_target(records: Sequence[Record], tree: str) -> Saved | None:
 
 
 def turn_mark(records: Sequence[Record], request_id: str, session_id: str | None) -> str | None:
-    """Return the checkpoint that held the tree when a turn opened, as recorded then."""
+    """Return the checkpoint recorded when a turn opened."""
     marks = [
         record
         for record in records
@@ -79,7 +89,7 @@ def turn_mark(records: Sequence[Record], request_id: str, session_id: str | None
 
 
 def command_mark(records: Sequence[Record], command_id: str) -> str | None:
-    """Return the checkpoint that held the tree before a command, as recorded then."""
+    """Return the checkpoint recorded before a command."""
     for record in records:
         if isinstance(record, Saved) and record.cause.command_id == command_id:
             return record.checkpoint_id
@@ -87,7 +97,7 @@ def command_mark(records: Sequence[Record], command_id: str) -> str | None:
 
 
 def turn_seen(records: Sequence[Record], request_id: str, session_id: str | None) -> datetime | None:
-    """Return the first time that a turn shows in the records, of this session if it has one of that id."""
+    """Return the first time a turn appears in the records, preferably of this session."""
     seen = [record for record in records if record.cause.request_id == request_id]
     own = [record for record in seen if session_id is not None and record.cause.session_id == session_id]
     if own:
@@ -99,8 +109,58 @@ def turn_seen(records: Sequence[Record], request_id: str, session_id: str | None
 
 
 def first_since(records: Sequence[Record], moment: datetime) -> str | None:
-    """Return the first checkpoint taken, or found to still hold, at or after a moment."""
+    """Return the first checkpoint taken, or found unchanged, at or after a moment."""
     for record in records:
         if isinstance(record, Saved) and record.at >= moment:
             return record.checkpoint_id
     return None
+
+
+def changing_commands(records: Sequence[Record]) -> tuple[ChangedBy, ...]:
+    """Return the commands whose changes are in the workspace now, oldest first; the last command always counts.
+
+    A restore moves back in this list as it does in the workspace, and restoring a safety checkpoint brings the undone
+    commands back.
+    """
+    done: tuple[ChangedBy, ...] = ()
+    before: dict[str, tuple[ChangedBy, ...]] = {}
+    for record in records:
+        if isinstance(record, Restored):
+            if not record.paths:
+                done = before.get(record.checkpoint_id, done)
+            continue
+        if done and done[-1].tree == record.tree:
+            done = done[:-1]  # the last command left the workspace as it was
+        before.setdefault(record.checkpoint_id, done)
+        if record.cause.command_id is not None and record.kind == "auto":
+            changed = ChangedBy(
+                command_id=record.cause.command_id, checkpoint_id=record.checkpoint_id, tree=record.tree
+            )
+            done = (*done, changed)
+    return done
+
+
+def droppable(
+    records: Sequence[Record], stored: Collection[str], kept: int, open_sessions: Collection[str]
+) -> list[str]:
+    """Return the stored automatic checkpoints beyond the number to keep, oldest first.
+
+    The current position and checkpoints tied to turns of open sessions always stay.
+    """
+    here = position(records)
+    tied = {
+        record.checkpoint_id
+        for record in records
+        if isinstance(record, Saved)
+        and record.cause.request_id is not None
+        and record.cause.session_id in open_sessions
+    }
+    if here is not None:
+        tied.add(here.checkpoint_id)
+    automatic = [
+        saved.checkpoint_id
+        for saved in checkpoints(records)
+        if saved.kind != "manual" and saved.checkpoint_id in stored
+    ]
+    surplus = automatic[: max(0, len(automatic) - kept)]
+    return [checkpoint_id for checkpoint_id in surplus if checkpoint_id not in tied]

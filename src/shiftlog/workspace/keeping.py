@@ -1,19 +1,19 @@
-"""Checkpoints in the shadow repository: making one, knowing which are stored, removing them, standing on its own.
+"""Stores checkpoints in the shadow repository: makes, checks and removes them, and copies borrowed objects.
 
-A checkpoint is a commit without a parent, so that any of them can go without the others; a ref keeps it.
+A checkpoint is a commit without a parent, so that each can be removed on its own; a ref keeps it.
 """
 
 import secrets
 from collections.abc import Collection
 
 from shiftlog.model.shell_errors import CheckpointNotFound
-from shiftlog.workspace.ports import Place, Saved
-from shiftlog.workspace.scan import Scan
+from shiftlog.workspace.ports import Location, Saved
+from shiftlog.workspace.scan import TreeScan
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
-# $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing. The one wait
-# for the disk is here: the objects were handed to it before (but that of `mktree`, which reads no configuration), so
-# what makes the ref durable makes all of them so. A `sync` that takes no files waits for everything.
+# $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing. The only wait for the disk is
+# here: the objects are already being written (except that of `mktree`, which reads no configuration), so the sync of
+# the ref makes them durable too. A `sync` without file arguments waits for everything.
 _COMMIT = """
 if [ -n "$4" ]; then cat >"$4" || exit 24; fi
 git commit-tree "$1" -m "$2" >"$GIT_DIR/made" &
@@ -33,15 +33,15 @@ _STORED = """
 [ -f "$GIT_DIR/refs/checkpoints/$1" ] && git cat-file -e "$2:files" && git cat-file -e "$2:modes" || exit 72
 """
 
-# Repacking copies what refs can reach, also from the lenders; only when all of it is there do the lenders go.
-_STAND_ALONE = """
+# Repacking copies all reachable objects, also from the lenders; only when they are complete the lenders are removed.
+_COPY_BORROWED = """
 git repack -a -d -q || exit 73
 unset GIT_ALTERNATE_OBJECT_DIRECTORIES
 git rev-list --objects --all >/dev/null || exit 75
 rm -rf "$GIT_DIR/borrowed" "$GIT_DIR/lender" "$GIT_DIR/owed"
 """
 
-# Making a directory costs more than making a file; with all of them there, a small checkpoint makes none.
+# Creating a directory costs more than creating a file; with all of them present, a small checkpoint creates none.
 _SPREAD = """
 cd "$GIT_DIR/objects" || exit 79
 set --
@@ -56,7 +56,7 @@ cd "$GIT_DIR/refs/checkpoints" && xargs rm -f || exit 76
 """
 
 
-async def commit(shadow: Shadow, scan: Scan, compare: str | None) -> tuple[str, list[bytes]]:
+async def commit(shadow: Shadow, scan: TreeScan, compare: str | None) -> tuple[str, list[bytes]]:
     """Make a checkpoint of a scan; return its id and the names that differ from the tree `compare`."""
     stdin = scan.state.encoded() if scan.changed else b""
     state = shadow.state_file if scan.changed else ""
@@ -67,37 +67,37 @@ async def commit(shadow: Shadow, scan: Scan, compare: str | None) -> tuple[str, 
 
 
 async def check_stored(shadow: Shadow, saved: Saved) -> None:
-    """Raise `CheckpointNotFound` when the repository no longer holds a checkpoint."""
+    """Raise `CheckpointNotFound` if the repository no longer holds a checkpoint."""
     try:
         await shadow.script(_STORED, [saved.checkpoint_id, saved.tree])
     except ShadowBroken:
-        raise not_stored(saved.checkpoint_id, shadow.place) from None
+        raise not_stored(saved.checkpoint_id, shadow.location) from None
 
 
-def not_stored(checkpoint_id: str, place: Place) -> CheckpointNotFound:
-    """Say that a recorded checkpoint is gone from its target."""
-    where = place.target or "this machine"
+def not_stored(checkpoint_id: str, location: Location) -> CheckpointNotFound:
+    """Return the error for a recorded checkpoint that is gone from its target."""
+    where = location.target or "this machine"
     return CheckpointNotFound(f"checkpoint '{checkpoint_id}' is no longer stored on {where}", details={"matches": []})
 
 
 async def stored_ids(shadow: Shadow) -> set[str]:
-    """Return the checkpoints that the repository holds; one that is gone holds none."""
+    """Return the ids of the stored checkpoints; none if the repository is gone."""
     output = await shadow.script('[ ! -d "$GIT_DIR" ] || ls "$GIT_DIR/refs/checkpoints" || exit 77')
     return set(output.decode().split())
 
 
 async def forget(shadow: Shadow, ids: Collection[str]) -> None:
-    """Remove checkpoints and what only they held."""
+    """Remove checkpoints and the objects that only they need."""
     if ids:
         await shadow.script(_FORGET, stdin="".join(f"{one}\n" for one in ids).encode())
-    await shadow.script(_STAND_ALONE)
+    await shadow.script(_COPY_BORROWED)
     await shadow.script("git prune --expire=now || exit 78")
     await shadow.script(_SPREAD)
 
 
-async def stand_alone(shadow: Shadow) -> None:
-    """Copy what was borrowed from the user's repository, so that nothing happening there can hurt a checkpoint."""
-    await shadow.script(_STAND_ALONE)
+async def copy_borrowed(shadow: Shadow) -> None:
+    """Copy the objects borrowed from the user's repository, so that changes there cannot damage a checkpoint."""
+    await shadow.script(_COPY_BORROWED)
     await shadow.script(_SPREAD)
 
 

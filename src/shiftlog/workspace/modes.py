@@ -1,6 +1,6 @@
-"""The side table of permissions: git keeps one executable bit, this keeps the rest.
+"""The side table of permissions: git keeps only the executable bit, this table keeps the rest.
 
-Only files that differ from 644 (755 when executable) are in it, so the same tree always gives the same bytes.
+It lists only files that differ from 644 (755 if executable), so that the same tree always gives the same bytes.
 """
 
 from shiftlog.workspace.ports import FileStat
@@ -12,7 +12,7 @@ EXECUTABLE = 0o755
 
 
 def note(table: Modes, path: bytes, seen: FileStat) -> None:
-    """Bring the table up to date with one captured file or link."""
+    """Update the table with one captured file or link."""
     usual = EXECUTABLE if seen.permissions & 0o100 else PLAIN
     if seen.kind == "file" and seen.permissions != usual:
         table[path] = seen.permissions
@@ -26,11 +26,11 @@ def permissions(table: Modes, path: bytes, git_mode: str) -> int:
 
 
 def encoded(table: Modes) -> bytes:
-    """Return the table as a checkpoint keeps it."""
+    """Return the table as stored in a checkpoint."""
     return b"".join(b"%o %s\0" % (table[path], path) for path in sorted(table))
 
 
 def decoded(text: bytes) -> Modes:
-    """Read a table that `encoded` wrote."""
+    """Read a table written by `encoded`."""
     pairs = (line.split(b" ", 1) for line in text.split(b"\0")[:-1])
     return {path: int(mode, 8) for mode, path in pairs}

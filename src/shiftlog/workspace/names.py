@@ -1,4 +1,4 @@
-"""File names are bytes; this is how they are shown and read back: UTF-8, with `\\xNN` for what text cannot hold."""
+"""File names are bytes: shows them as UTF-8 text with `\\xNN` for other bytes, and reads them back."""
 
 import re
 
@@ -12,12 +12,12 @@ def shown(name: bytes) -> str:
 
 
 def read(text: str) -> bytes:
-    """Return the bytes of a name as `shown` writes it; plain text stands for itself."""
+    """Return the bytes of a name written by `shown`; plain text is unchanged."""
     return _ESCAPE.sub(lambda match: bytes([int(match[1], 16)]), text.encode("utf-8", "surrogateescape"))
 
 
 def within(name: bytes, roots: tuple[bytes, ...]) -> bool:
-    """Return True if a name is one of `roots` or lies below one; no roots is everything."""
+    """Return True if a name is one of `roots` or lies below one; no roots means everything."""
     return not roots or any(name == root or name.startswith(root + b"/") for root in roots)
 
 

@@ -1,6 +1,6 @@
-"""What a restore would do, decided before anything is touched; a dry run shows this plan and a real one follows it.
+"""Plans a restore before anything is touched; a dry run shows the plan, a real one follows it.
 
-Pure: the differences, what lies on the disk at the paths concerned, and the rules of what may be replaced.
+Pure: takes the differences, the state of the paths on disk, and the rules for replacing files.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,8 +20,8 @@ Contents = Mapping[bytes, Sequence[bytes]]
 
 
 @dataclass(slots=True, kw_only=True)
-class Plan:
-    """The steps of a restore, in the order in which they are taken: remove, clear, write, permit."""
+class RestorePlan:
+    """The steps of a restore, in order: remove, clear, write, permit."""
 
     remove: set[bytes] = field(default_factory=set[bytes])
     clear: list[bytes] = field(default_factory=list[bytes])
@@ -32,12 +32,12 @@ class Plan:
     failed: dict[bytes, str] = field(default_factory=dict[bytes, str])
 
     def created(self) -> list[bytes]:
-        """Return the files that the workspace did not hold."""
+        """Return the files that the workspace did not have."""
         return [path for path, action in self.actions.items() if action == "created"]
 
 
 def paths_to_see(wanted: Sequence[Difference]) -> list[bytes]:
-    """Return the paths whose state on the disk the plan depends on: what is written, and every directory above it."""
+    """Return the paths whose state on disk the plan depends on: written files and the directories above them."""
     found: dict[bytes, None] = {}
     for difference in wanted:
         if difference.new is not None:
@@ -47,7 +47,7 @@ def paths_to_see(wanted: Sequence[Difference]) -> list[bytes]:
 
 
 def directories_to_see(wanted: Sequence[Difference], disk: Mapping[bytes, FileStat | None]) -> list[bytes]:
-    """Return the directories that stand where the target has a file."""
+    """Return the directories where the target has a file."""
     return [
         difference.path for difference in wanted if difference.new is not None and _is_directory(disk, difference.path)
     ]
@@ -60,13 +60,13 @@ def plan_restore(
     *,
     clean: bool,
     roots: tuple[bytes, ...] = (),
-) -> Plan:
+) -> RestorePlan:
     """Decide what happens to each path that differs between the workspace (old) and the target (new).
 
-    `contents` are the files on the disk below each directory of `directories_to_see`.
+    `contents` lists the files on disk below each directory of `directories_to_see`.
     """
     newer = {difference.path for difference in wanted if difference.new is None}
-    plan = Plan(left=set() if clean else set(newer), remove=set(newer) if clean else set())
+    plan = RestorePlan(left=set() if clean else set(newer), remove=set(newer) if clean else set())
     for difference in wanted:
         if difference.new is not None and names.within(difference.path, roots):
             _plan_write(plan, difference, difference.new, newer, disk, contents, clean=clean, roots=roots)
@@ -77,7 +77,7 @@ def plan_restore(
 
 
 def _plan_write(
-    plan: Plan,
+    plan: RestorePlan,
     difference: Difference,
     new: Side,
     newer: set[bytes],

@@ -1,6 +1,6 @@
-"""What checkpoints ask of others: a `Runner` that reaches the target, and a `CheckpointLog` that keeps the records.
+"""What checkpoints need from others: a `Runner` that reaches the target, and a `CheckpointLog` for the records.
 
-The records are facts for the journal; nothing here knows how either port is made.
+Data and protocols only; the records are facts for the journal.
 """
 
 from collections.abc import Mapping, Sequence
@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
-Kind = Literal["manual", "auto", "open", "turn", "safety"]
+CheckpointKind = Literal["manual", "auto", "open", "turn", "safety"]
 FileKind = Literal["file", "link", "directory", "other"]
 
 
@@ -23,10 +23,10 @@ class Ran:
 
 
 class FileStat(NamedTuple):
-    """What the target knows of one path, links not followed; a tuple because a first look makes one per file.
+    """The state of one path, links not followed; a tuple, because a first scan makes one per file.
 
-    `signature` changes whenever the file may have changed; it is empty when the file is too fresh to tell, and may be
-    when it is not `fresh` and nobody asked.
+    `signature` changes whenever the file may have changed. It is empty if the file is too new to tell, and for older
+    files unless requested.
     """
 
     kind: FileKind
@@ -37,10 +37,10 @@ class FileStat(NamedTuple):
     readable: bool
 
 
-class Survey(NamedTuple):
-    """Many files at a glance: their sizes in order, -1 where nothing is, and all facts of those that are not usual.
+class FileSurvey(NamedTuple):
+    """Many files at once: their sizes in order (-1 if missing), and all facts of the unusual ones.
 
-    Usual is a file with permissions 644 or 755 that is not `fresh`.
+    A usual file has permissions 644 or 755 and is not `fresh`.
     """
 
     sizes: list[int]
@@ -48,14 +48,14 @@ class Survey(NamedTuple):
 
 
 class Runner(Protocol):
-    """A way to run programs on one target.
+    """Runs programs on one target.
 
-    Programs start with `env` and the target's own PATH and HOME, and with no other variable.
+    Programs get `env` and the target's own PATH and HOME, and no other variable.
     """
 
     @property
     def target(self) -> str | None:
-        """Name the target (`user@host:port`, a container); None is this machine."""
+        """The name of the target (`user@host:port`, a container); None is this machine."""
         ...
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
@@ -63,20 +63,20 @@ class Runner(Protocol):
         ...
 
     async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
-        """Look at paths below `root`, in order; None where nothing is. `signed` wants a signature also of old files."""
+        """Return the state of paths below `root`, in order; None if missing. With `signed`, also sign older files."""
         ...
 
-    async def survey(self, root: str, paths: Sequence[bytes]) -> Survey:
-        """Look at many paths below `root` of which nearly all are usual files."""
+    async def survey(self, root: str, paths: Sequence[bytes]) -> FileSurvey:
+        """Return the state of many paths below `root`, nearly all of them usual files."""
         ...
 
     def lock(self, path: str) -> AbstractAsyncContextManager[None]:
-        """Hold the lock file `path` on the target against every other process."""
+        """Hold the lock file `path` on the target against all other processes."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Location:
     """A workspace as records name it: the target (None is this machine) and the canonical path there."""
 
     target: str | None
@@ -85,7 +85,7 @@ class Place:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """On whose behalf a checkpoint is taken or restored; `by` names a client that asks from outside of the session."""
+    """Why a checkpoint is taken or restored; `by` names a client outside the session."""
 
     session_id: str | None = None
     request_id: str | None = None
@@ -95,7 +95,7 @@ class Cause:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """Which part of a workspace is captured; a checkpoint keeps the scope that it was taken with."""
+    """The captured part of a workspace; a checkpoint keeps the scope it was taken with."""
 
     paths: tuple[str, ...] = ()
     ignores: tuple[str, ...] = ()
@@ -104,11 +104,11 @@ class Scope:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
-    """A checkpoint was taken, or (`reused`) an older one was found to hold this very state."""
+    """A checkpoint was taken, or (`reused`) an older one still holds this state."""
 
     checkpoint_id: str
     tree: str
-    kind: Kind
+    kind: CheckpointKind
     label: str
     at: datetime
     cause: Cause = field(default_factory=Cause)
@@ -120,7 +120,7 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """A workspace went back to a checkpoint; the position is that checkpoint from then on."""
+    """A workspace went back to a checkpoint, which is its position from then on."""
 
     checkpoint_id: str
     safety_checkpoint_id: str
@@ -139,26 +139,26 @@ Record = Saved | Restored
 class CheckpointLog(Protocol):
     """Keeps the records of every workspace, in order."""
 
-    async def append(self, place: Place, record: Record) -> None:
-        """Keep a record; it is durable when this returns."""
+    async def append(self, location: Location, record: Record) -> None:
+        """Keep a record; it is durable on return."""
         ...
 
-    async def read(self, place: Place) -> Sequence[Record]:
+    async def read(self, location: Location) -> Sequence[Record]:
         """Return a workspace's records, oldest first."""
         ...
 
-    async def turn_began(self, place: Place, request_id: str, session_id: str | None) -> datetime | None:
-        """Tell when a turn opened, of this session if it has one of that id; None if this workspace never saw it."""
+    async def turn_began(self, location: Location, request_id: str, session_id: str | None) -> datetime | None:
+        """Return when a turn opened, preferably of this session; None if this workspace never saw it."""
         ...
 
-    async def command_began(self, place: Place, command_id: str) -> datetime | None:
-        """Tell when a command of a shell on this workspace started; None if there is none of that id."""
+    async def command_began(self, location: Location, command_id: str) -> datetime | None:
+        """Return when a command of a shell on this workspace started; None if unknown."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Busy:
-    """The command that keeps a workspace from being restored."""
+    """The command that prevents a restore."""
 
     shell_id: str
     command_id: str
@@ -166,7 +166,7 @@ class Busy:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Limits:
+class CheckpointLimits:
     """How much a checkpoint may hold, and how many automatic ones are kept."""
 
     file_bytes: int = 50 * 1024 * 1024

@@ -1,12 +1,12 @@
-"""Carrying out a restore plan on the target, with git plumbing and POSIX tools alone.
+"""Carries out a restore plan on the target, with git plumbing and POSIX tools only.
 
-A step that cannot be done for one path does not stop the others; the look afterwards tells what really happened.
+A failed path does not stop the others; the scan afterwards shows the result.
 """
 
 from collections import defaultdict
 
 from shiftlog.workspace import modes, names
-from shiftlog.workspace.planning import Contents, Plan
+from shiftlog.workspace.planning import Contents, RestorePlan
 from shiftlog.workspace.shadow import Shadow
 
 _REMOVE = """
@@ -17,7 +17,7 @@ _CLEAR = """
 xargs -0 sh -c 'for directory do find "$directory" -depth -type d -exec rmdir {} \\; ; done' sh 2>/dev/null || :
 """
 
-# One file that cannot be written ends checkout-index early, so each is then tried alone.
+# One file that cannot be written ends checkout-index early; then each is tried alone.
 _WRITE = """
 umask 022
 rm -f "$GIT_INDEX_FILE"
@@ -35,7 +35,7 @@ xargs -0 sh -c 'for directory do printf "%s\\0\\0" "$directory"; find "$director
 """
 
 
-async def carry_out(shadow: Shadow, plan: Plan) -> None:
+async def carry_out(shadow: Shadow, plan: RestorePlan) -> None:
     """Remove, clear, write and permit, in this order."""
     if plan.remove:
         await shadow.script(_REMOVE, stdin=_dotted(plan.remove))
@@ -49,7 +49,7 @@ async def carry_out(shadow: Shadow, plan: Plan) -> None:
 
 
 async def contents_of(shadow: Shadow, directories: list[bytes]) -> Contents:
-    """Return everything but directories below each of these."""
+    """Return all files below each of these directories."""
     if not directories:
         return {}
     found: dict[bytes, list[bytes]] = {}
@@ -65,7 +65,7 @@ async def contents_of(shadow: Shadow, directories: list[bytes]) -> Contents:
     return found
 
 
-def _by_mode(plan: Plan) -> dict[int, list[bytes]]:
+def _by_mode(plan: RestorePlan) -> dict[int, list[bytes]]:
     groups: defaultdict[int, list[bytes]] = defaultdict(list)
     for path, mode in plan.permit.items():
         written = plan.write.get(path)
@@ -75,5 +75,5 @@ def _by_mode(plan: Plan) -> dict[int, list[bytes]]:
 
 
 def _dotted(paths: set[bytes] | list[bytes]) -> bytes:
-    """Return paths as input that no tool takes for an option."""
+    """Return paths as input that no tool mistakes for an option."""
     return names.joined([b"./" + path for path in sorted(paths)])

@@ -1,11 +1,11 @@
-"""What the checkpoint tools answer; `as_dict` is the JSON of the contract, key by key."""
+"""The results of the checkpoint tools; `as_dict` returns the JSON of the contract."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Literal
 
 from shiftlog.model.times import precise
-from shiftlog.workspace.ports import Kind, Saved
+from shiftlog.workspace.ports import CheckpointKind, Saved
 
 MOST_PATHS = 1_000
 
@@ -23,47 +23,37 @@ class NotCovered:
 
     def as_dict(self) -> dict[str, object]:
         """Return the three counts."""
-        return {"ignored": self.ignored, "secret": self.secret, "too_large": self.too_large}
+        return asdict(self)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Created:
-    """The answer of `create_checkpoint`, and of every automatic one."""
+    """The result of `create_checkpoint` and of every automatic checkpoint."""
 
     checkpoint_id: str
     label: str
-    kind: Kind
+    kind: CheckpointKind
     created_at: datetime
     request_id: str | None
     command_id: str | None
     unchanged: bool
     files: int
-    not_covered: NotCovered | None  # counted for manual ones only: counting walks what is left out
+    not_covered: NotCovered | None  # only for manual checkpoints, because counting walks the excluded files
 
     def as_dict(self) -> dict[str, object]:
-        """Return the result as JSON shows it."""
-        return {
-            "checkpoint_id": self.checkpoint_id,
-            "label": self.label,
-            "kind": self.kind,
-            "created_at": precise(self.created_at),
-            "request_id": self.request_id,
-            "command_id": self.command_id,
-            "unchanged": self.unchanged,
-            "files": self.files,
-            "not_covered": None if self.not_covered is None else self.not_covered.as_dict(),
-        }
+        """Return the result for JSON."""
+        return {**asdict(self), "created_at": precise(self.created_at)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listed:
-    """One line of `list_checkpoints`."""
+    """One row of `list_checkpoints`."""
 
     saved: Saved
     current: bool
 
     def as_dict(self) -> dict[str, object]:
-        """Return the line as JSON shows it."""
+        """Return the row for JSON."""
         return {
             "checkpoint_id": self.saved.checkpoint_id,
             "label": self.saved.label,
@@ -78,13 +68,13 @@ class Listed:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Listing:
-    """The answer of `list_checkpoints`, newest first."""
+    """The result of `list_checkpoints`, newest first."""
 
     checkpoints: tuple[Listed, ...]
     next_cursor: str | None
 
     def as_dict(self) -> dict[str, object]:
-        """Return the result as JSON shows it."""
+        """Return the result for JSON."""
         return {"checkpoints": [line.as_dict() for line in self.checkpoints], "next_cursor": self.next_cursor}
 
 
@@ -98,20 +88,10 @@ class FileDiff:
     deletions: int
     binary: bool
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the line as JSON shows it."""
-        return {
-            "path": self.path,
-            "status": self.status,
-            "insertions": self.insertions,
-            "deletions": self.deletions,
-            "binary": self.binary,
-        }
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
-    """The answer of `diff_checkpoint` before any budget: `truncated` says that the patch was cut."""
+class CheckpointDiff:
+    """The result of `diff_checkpoint` before any budget; `truncated` means that the patch was cut."""
 
     from_id: str
     to_id: str | None
@@ -121,11 +101,11 @@ class Diff:
     truncated: bool
 
     def as_dict(self) -> dict[str, object]:
-        """Return the result as JSON shows it; `budget` belongs to the face that shapes the patch."""
+        """Return the result for JSON; the caller fills in `budget` when it shapes the patch."""
         return {
             "from": self.from_id,
             "to": self.to_id,
-            "files": [line.as_dict() for line in self.files[:MOST_PATHS]],
+            "files": [asdict(file) for file in self.files[:MOST_PATHS]],
             "files_changed": self.files_changed,
             "patch": self.patch,
             "truncated": self.truncated or len(self.files) > MOST_PATHS,
@@ -140,26 +120,18 @@ class Change:
     path: str
     action: Action
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the line as JSON shows it."""
-        return {"path": self.path, "action": self.action}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A path that a restore had to leave as it is."""
+    """A path that a restore could not change."""
 
     path: str
     reason: str
 
-    def as_dict(self) -> dict[str, object]:
-        """Return the line as JSON shows it."""
-        return {"path": self.path, "reason": self.reason}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RestoreResult:
-    """The answer of `restore_checkpoint`; the tuples are whole, their JSON is cut at 1,000."""
+    """The result of `restore_checkpoint`; the tuples are complete, their JSON is cut at 1,000."""
 
     restored_to: str
     changes: tuple[Change, ...]
@@ -171,12 +143,12 @@ class RestoreResult:
 
     @property
     def files_changed(self) -> int:
-        """Count the paths that were changed, or would be."""
+        """The number of paths that were changed, or would be."""
         return len(self.changes)
 
     @property
     def hint(self) -> str | None:
-        """Say how to remove what was left, or which checkpoint holds what was replaced."""
+        """How to remove the files that were left in place."""
         count = len(self.left_in_place)
         if not count:
             return None
@@ -184,16 +156,16 @@ class RestoreResult:
         return f"{subject} newer than the checkpoint; pass clean=true to remove {'it' if count == 1 else 'them'}"
 
     def as_dict(self) -> dict[str, object]:
-        """Return the result as JSON shows it."""
+        """Return the result for JSON."""
         return {
             "restored_to": self.restored_to,
             "files_changed": self.files_changed,
-            "changes": [change.as_dict() for change in self.changes[:MOST_PATHS]],
+            "changes": [asdict(change) for change in self.changes[:MOST_PATHS]],
             "changes_truncated": len(self.changes) > MOST_PATHS,
             "left_in_place": {"count": len(self.left_in_place), "paths": list(self.left_in_place[:MOST_PATHS])},
             "safety_checkpoint_id": self.safety_checkpoint_id,
             "not_covered": self.not_covered.as_dict(),
-            "failed": [failure.as_dict() for failure in self.failed[:MOST_PATHS]],
+            "failed": [asdict(failure) for failure in self.failed[:MOST_PATHS]],
             "dry_run": self.dry_run,
             "hint": self.hint,
         }

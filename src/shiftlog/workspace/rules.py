@@ -1,6 +1,6 @@
-"""What a checkpoint never holds, what it leaves out unless told otherwise, and how git is told so.
+"""What a checkpoint never holds, what it excludes by default, and the git arguments for both.
 
-git itself judges names; the precedence of its exclude sources is what makes the secret patterns final.
+git itself matches names; the precedence of its exclude sources makes the secret patterns final.
 """
 
 import hashlib
@@ -10,12 +10,12 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.workspace import names
 from shiftlog.workspace.ports import Scope
 
-# Given with -x, the source that git asks first: no .gitignore and no caller's pattern can bring these back.
+# Given with -x, git's first source: no .gitignore and no caller's pattern can include these again.
 SECRET = (
     ".ssh .gnupg .aws .netrc .env .env.* *.pem *.key id_rsa* id_ed25519* .cache"
 ).split()  # fmt: skip
 
-# Given with --exclude-from, the source that git asks last: a later `!pattern` brings them back.
+# Given with --exclude-from, git's last source: a later `!pattern` includes them again.
 BUILT_IN = "node_modules target .venv __pycache__ .mypy_cache dist build".split()
 
 MAX_PATHS = 64
@@ -24,7 +24,7 @@ MAX_ENTRY = 255
 
 
 def exclude_arguments(scope: Scope, data_pattern: str | None) -> list[str]:
-    """Return the arguments of `git ls-files` that leave out what `scope` does not capture."""
+    """Return the `git ls-files` arguments that exclude what the scope does not capture."""
     final = [*SECRET, *([data_pattern] if data_pattern else [])]
     arguments = [argument for pattern in final for argument in ("-x", pattern)]
     if not scope.include_ignored:
@@ -33,12 +33,12 @@ def exclude_arguments(scope: Scope, data_pattern: str | None) -> list[str]:
 
 
 def exclude_file(scope: Scope) -> bytes:
-    """Return the text of the negatable patterns, one per line."""
+    """Return the negatable patterns, one per line."""
     return "".join(f"{pattern}\n" for pattern in (*BUILT_IN, *scope.ignores)).encode("utf-8", "surrogateescape")
 
 
 def data_pattern(root: str, data: str) -> str | None:
-    """Return the pattern that keeps Shiftlog's own data out of a workspace that contains it."""
+    """Return the pattern that excludes Shiftlog's own data from a workspace that contains it."""
     prefix = root.rstrip("/") + "/"
     if not data.startswith(prefix):
         return None
@@ -47,7 +47,7 @@ def data_pattern(root: str, data: str) -> str | None:
 
 
 def is_secret(name: bytes, pattern: str | None) -> bool:
-    """Return True if an excluded name was excluded by a final pattern."""
+    """Return True if a final pattern excluded this name."""
     text = name.rstrip(b"/").decode("utf-8", "surrogateescape")
     if pattern is not None and "/" + text == pattern.replace("\\", ""):
         return True
@@ -56,12 +56,12 @@ def is_secret(name: bytes, pattern: str | None) -> bool:
 
 
 def is_capturable(name: bytes) -> bool:
-    """Return True if git can hold a name at all: nothing called .git in any case."""
+    """Return True if git can hold a name: no part of it is .git, in any case."""
     return not any(part.lower() == b".git" for part in name.split(b"/"))
 
 
 def scope_key(scope: Scope) -> str:
-    """Name the index of a scope: shells that capture the same share one."""
+    """Return the name of a scope's index; shells that capture the same files share one."""
     if scope == Scope():
         return "all"
     text = repr((sorted(scope.paths), scope.ignores, scope.include_ignored))
@@ -71,7 +71,7 @@ def scope_key(scope: Scope) -> str:
 def read_scope(
     paths: list[str] | None = None, ignores: list[str] | None = None, *, include_ignored: bool = False
 ) -> Scope:
-    """Check the arguments of `open_shell` that say what is captured."""
+    """Check the arguments of `open_shell` that define the scope."""
     patterns = ignores or []
     if len(patterns) > MAX_IGNORES:
         raise _wrong("checkpoint_ignores", f"at most {MAX_IGNORES} patterns", "range")
@@ -82,7 +82,7 @@ def read_scope(
 
 
 def read_paths(paths: list[str] | None) -> tuple[str, ...]:
-    """Check relative sub-paths and return them without dots and doubled slashes; the root itself is no limit."""
+    """Check relative sub-paths and normalize them; the root itself is no limit."""
     given = paths or []
     if len(given) > MAX_PATHS:
         raise _wrong("paths", f"at most {MAX_PATHS} paths", "range")

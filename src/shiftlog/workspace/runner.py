@@ -1,7 +1,6 @@
-"""Reaching a target: this machine by itself, any other through whoever can carry a command line there.
+"""Runners: this machine, and any other target that a carrier can run a command line on.
 
-`CommandRunner` does everything in POSIX sh, so a remote target needs no Python; ssh and docker only say how an
-argument list gets there.
+`CommandRunner` uses POSIX sh only, so that a remote target needs no Python; ssh and docker supply the carrier.
 """
 
 import asyncio
@@ -15,18 +14,18 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from shiftlog.model.errors import StorageError
-from shiftlog.workspace.ports import FileKind, FileStat, Ran, Survey
+from shiftlog.workspace.ports import FileKind, FileStat, FileSurvey, Ran
 
 LOCK_WAIT_S = 120.0
 LOCK_STEP_S = 0.02
 FRESH_S = 3
 _USUAL = (stat.S_IFREG | 0o644, stat.S_IFREG | 0o755)
-# A loop of system calls hardly ever lets another thread have the interpreter; between two steps others are served.
+# A loop of system calls rarely releases the interpreter; other threads run between two steps.
 SURVEY_STEP = 1000
-# Kernels stamp files with a clock that ticks every 1 to 10 ms: within a tick two writes look like one.
+# Kernels stamp files with a clock of 1 to 10 ms, so two writes within a tick look like one.
 TICK_NS = 20_000_000
 
-# First the target's time, then per batch a line of marks (link, readable, unreadable, nothing) and a line per file.
+# Prints the target's time, then per batch a line of marks (link, readable, unreadable, missing) and a line per file.
 _STATS = """
 cd "$1" || exit 3
 if stat -c %f . >/dev/null 2>&1; then how=-c what='%f %s %Z %i %y %z'
@@ -45,8 +44,8 @@ xargs -0 -n 500 sh -c '
   stat "$how" "$what" "$@" 2>/dev/null || :' sh
 """
 
-# A directory is the one thing that every file system makes for exactly one caller. A holder that died is given up on
-# after ten minutes; no step of ours takes that long.
+# Every file system creates a directory for exactly one caller. A lock is stale after ten minutes; no step takes that
+# long.
 _TAKE = """
 tries=0
 until mkdir "$1" 2>/dev/null; do
@@ -60,7 +59,7 @@ done
 
 _NOWHERE = 76
 
-# Only PATH and HOME of the target go on: a GIT_ variable of its login must not steer us.
+# Only PATH and HOME of the target are kept: no GIT_ variable of its login may interfere.
 _CLEAN = 'exec env -i PATH="$PATH" HOME="$HOME" "$@"'
 
 
@@ -69,41 +68,41 @@ class LockTimeout(TimeoutError):
 
 
 class Carrier(Protocol):
-    """Runs one argument list on a target and brings back how it ended."""
+    """Runs one argument list on a target and returns its result."""
 
     async def __call__(self, argv: Sequence[str], stdin: bytes) -> Ran: ...
 
 
 class LocalRunner:
-    """This machine: programs as children of this process, stats and locks by system calls."""
+    """This machine: child processes, and system calls for stats and locks."""
 
     target: str | None = None
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
-        """Run a program to its end; cancelling ends it and what it started."""
+        """Run a program to its end; cancelling ends it and its children."""
         base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
         return await run_here(argv, stdin, {**base, **(env or {})})
 
     async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
-        """Look at paths below `root` without following links."""
+        """Return the state of paths below `root` without following links."""
         if len(paths) < 500:
             return _stats(os.fsencode(root), paths, signed=signed)
         return await asyncio.to_thread(_stats, os.fsencode(root), paths, signed=signed)
 
-    async def survey(self, root: str, paths: Sequence[bytes]) -> Survey:
-        """Look at many paths below `root` without following links."""
-        found = Survey(sizes=[], unusual={})
+    async def survey(self, root: str, paths: Sequence[bytes]) -> FileSurvey:
+        """Return the state of many paths below `root` without following links."""
+        found = FileSurvey(sizes=[], unusual={})
         for begin in range(0, len(paths), SURVEY_STEP):
             await asyncio.to_thread(_survey, os.fsencode(root), paths[begin : begin + SURVEY_STEP], found)
         return found
 
     def lock(self, path: str) -> AbstractAsyncContextManager[None]:
-        """Hold a lock file; the system lets it go when this process dies."""
+        """Hold a lock file; the system releases it when this process dies."""
         return _flock(path)
 
 
 class CommandRunner:
-    """Any other target, by way of a carrier."""
+    """Any other target, through a carrier."""
 
     def __init__(self, target: str, carry: Carrier) -> None:
         self.target: str | None = target
@@ -115,24 +114,24 @@ class CommandRunner:
         return await self._carry(["sh", "-c", _CLEAN, "sh", *assignments, *argv], stdin)
 
     async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
-        """Look at paths below `root`; asks once more when files come and go meanwhile."""
+        """Return the state of paths below `root`; retry if files come and go meanwhile."""
         if not paths:
             return []
         stdin = b"".join(b"./" + path + b"\0" for path in paths)
-        told = b""
+        error = b""
         for _ in range(3):
             ran = await self.run(["sh", "-c", _STATS, "sh", root], stdin=stdin)
             found = read_stats(ran.stdout)
             if found is not None and len(found) == len(paths):
                 return found
-            told = ran.stderr
-        raise StorageError(f"cannot look at files of {root}: {told.decode('utf-8', 'replace')[:200]}")
+            error = ran.stderr
+        raise StorageError(f"cannot look at files of {root}: {error.decode('utf-8', 'replace')[:200]}")
 
-    async def survey(self, root: str, paths: Sequence[bytes]) -> Survey:
-        """Look at many paths below `root`."""
+    async def survey(self, root: str, paths: Sequence[bytes]) -> FileSurvey:
+        """Return the state of many paths below `root`."""
         stats = await self.stats(root, paths)
         usual = {0o644, 0o755}
-        return Survey(
+        return FileSurvey(
             sizes=[-1 if seen is None else seen.size for seen in stats],
             unusual={
                 path: seen
@@ -143,7 +142,7 @@ class CommandRunner:
 
     @asynccontextmanager
     async def lock(self, path: str) -> AsyncGenerator[None]:
-        """Hold a lock directory on the target; raises `FileNotFoundError` where its parent is gone."""
+        """Hold a lock directory on the target; raise `FileNotFoundError` if its parent is gone."""
         taken = await self.run(["sh", "-c", _TAKE, "sh", path, str(int(LOCK_WAIT_S * 10))])
         if taken.exit_code == _NOWHERE:
             raise FileNotFoundError(path)
@@ -171,7 +170,7 @@ async def run_here(argv: Sequence[str], stdin: bytes, env: Mapping[str, str]) ->
 
 
 def read_stats(output: bytes) -> list[FileStat | None] | None:
-    """Read what the stat script wrote; None when a file vanished between its mark and its line."""
+    """Read the output of the stat script; None if a file disappeared meanwhile."""
     lines = output.split(b"\n")[:-1]
     if not lines:
         return None
@@ -187,8 +186,8 @@ def read_stats(output: bytes) -> list[FileStat | None] | None:
             line = next(rest, None)
         if len(facts) != len(marks) - marks.count(b"-"):
             return None
-        told = iter(facts)
-        found += [None if mark == ord("-") else _read_fact(next(told), mark, now) for mark in marks]
+        remaining = iter(facts)
+        found += [None if mark == ord("-") else _read_fact(next(remaining), mark, now) for mark in marks]
     return found
 
 
@@ -200,7 +199,7 @@ def _read_fact(line: bytes, mark: int, now: int) -> FileStat:
         permissions=stat.S_IMODE(raw),
         size=int(size),
         fresh=int(changed) >= now - FRESH_S,
-        # Without sub-second clocks or within a tick nothing can be told apart; the next second is safe.
+        # Without sub-second clocks two writes look alike; from the next second on they differ.
         signature="" if int(changed) >= now else signature.decode("ascii"),
         readable=mark != ord("u"),
     )
@@ -220,8 +219,8 @@ def _stats(root: bytes, paths: Sequence[bytes], *, signed: bool) -> list[FileSta
     return found
 
 
-def _survey(root: bytes, paths: Sequence[bytes], found: Survey) -> None:
-    """Add to a survey. This does as little as can be done: the loop is most of a first look."""
+def _survey(root: bytes, paths: Sequence[bytes], found: FileSurvey) -> None:
+    """Add to a survey; kept minimal, because this loop is most of a first scan."""
     now_ns, user = time.time_ns(), os.geteuid()
     fresh_s = now_ns / 1_000_000_000 - FRESH_S
     lstat, add, unusual = os.lstat, found.sizes.append, found.unusual

@@ -1,6 +1,6 @@
-"""Looking at a workspace: what changed since the last look, and the tree that holds it now.
+"""Scans a workspace: what changed since the last scan, and the tree that holds it now.
 
-git's own index is the stat cache; Python only sees the paths that git calls new, changed or gone.
+git's own index is the stat cache; Python sees only paths that git reports as new, changed or gone.
 """
 
 import json
@@ -9,19 +9,19 @@ from dataclasses import dataclass, field, replace
 
 from shiftlog.model.shell_errors import CheckpointTooLarge
 from shiftlog.workspace import modes, names
-from shiftlog.workspace.ports import FileStat, Limits
+from shiftlog.workspace.ports import CheckpointLimits, FileStat
 from shiftlog.workspace.rules import is_capturable
 from shiftlog.workspace.shadow import READ, Shadow, ShadowBroken
 
 EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 PHANTOM = b".shiftlog-phantom"
-NO_STATE = 10
+_NO_STATE = 10
 ROUNDS = 64
-MANY = 500
+_MANY = 500
 
-# $1 the state file, $2 the current position, $3 "new" to look without a state; the rest goes to ls-files. Every program
-# that is not started counts here: the state's first line is read without one, its second only where it says so.
-LOOK = """
+# $1 the state file, $2 the current position, $3 "new" to ignore the state; the rest goes to ls-files. Each program
+# start costs time: the first line of the state is read without one, the second only if the first announces it.
+_STATUS = """
 state=$1 position=$2 fresh=$3 dirty=$1.dirty
 shift 3
 [ -z "$lender" ] || [ -d "$lender" ] || exit 13
@@ -44,8 +44,8 @@ printf '\\0'
 if [ -s "$dirty" ]; then cat "$dirty" || exit 12; fi
 """
 
-# The state is emptied before the index changes and written after: a crash between leaves none. A lock that git left
-# behind is nobody's, because every caller holds ours.
+# The state is emptied before the index changes and written afterwards, so a crash leaves none. A lock file of git is
+# stale, because every caller holds ours.
 _BEGIN = """
 : >"$1" || exit 24
 [ ! -f "$GIT_INDEX_FILE.lock" ] || rm -f "$GIT_INDEX_FILE.lock"
@@ -64,9 +64,9 @@ git update-index -z --index-info || exit 20
 git ls-files -z -o "$@" || exit 11
 """
 
-# What a borrowed first look owes: with the trees of the user's last commit in a pack of our own, writing a tree writes
-# only what differs from it. Should they be gone by now, writing the tree writes them all. $4 says that there are many
-# new objects: one wait for the whole file system is then shorter than one for each of them.
+# Left over from a borrowed first scan: with the trees of the user's last commit in our own pack, writing a tree writes
+# only the difference. If they are gone, it writes them all. $4 means many new objects: then one sync of the whole file
+# system is shorter than one for each object.
 _UPDATE = f"""
 {_BEGIN}
 if [ -f "$GIT_DIR/owed" ]; then
@@ -88,14 +88,14 @@ printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 23
 printf '%s' "$tree"
 """
 
-KEEP_STATE = """
+_KEEP_STATE = """
 cat >"$1" || exit 24
 """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class State:
-    """What the index of a scope holds; `recent` are files that git's whole seconds cannot vouch for yet."""
+class IndexState:
+    """What the index of a scope holds; `recent` files are too new for git's timestamps to be trusted."""
 
     tree: str = ""
     files: int = 0
@@ -103,26 +103,28 @@ class State:
     recent: dict[bytes, str] = field(default_factory=dict[bytes, str])
 
     def encoded(self) -> bytes:
-        """Return the state as its file keeps it."""
-        recent = json.dumps({names.shown(path): told for path, told in self.recent.items()}) if self.recent else ""
+        """Return the content of the state file."""
+        recent = (
+            json.dumps({names.shown(path): signature for path, signature in self.recent.items()}) if self.recent else ""
+        )
         return f"{self.tree} {self.files} {self.size_bound} {'recent' if recent else '-'}\n{recent}".encode()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Look:
-    """What git sees: the last state, untracked names, and tracked ones with their status letter."""
+class GitStatus:
+    """git's view: the last state, untracked names, and tracked ones with their status letter."""
 
-    state: State
+    state: IndexState
     position_stored: bool
     others: list[bytes]
     dirty: dict[bytes, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Scan:
-    """The tree of a workspace now. `changed` says that the state must be kept before the next look."""
+class TreeScan:
+    """The current tree of a workspace. `changed` means that the state must be written before the next scan."""
 
-    state: State
+    state: IndexState
     changed: bool
     position_stored: bool
     too_large: tuple[bytes, ...]
@@ -130,12 +132,12 @@ class Scan:
 
     @property
     def tree(self) -> str:
-        """Return the tree of files and modes."""
+        """The tree of files and modes."""
         return self.state.tree
 
 
 @dataclass(slots=True, kw_only=True)
-class Memory:
+class ModesCache:
     """The last modes table of a shadow repository, so that an unchanged one is not read again."""
 
     tree: str = ""
@@ -145,7 +147,7 @@ class Memory:
 
 @dataclass(slots=True, kw_only=True)
 class Sorted:
-    """What a scan found, by what is to be done with it."""
+    """The findings of a scan, by what happens to them."""
 
     update: list[bytes] = field(default_factory=list[bytes])
     drop: list[bytes] = field(default_factory=list[bytes])
@@ -157,25 +159,20 @@ class Sorted:
     removed: int = 0
 
 
-def look_arguments(shadow: Shadow, position: str | None, *, new: bool) -> list[str]:
-    """Return the arguments of the look script."""
-    return [shadow.state_file, position or "", "new" if new else "", *shadow.excludes(), *shadow.pathspec()]
-
-
-async def look(shadow: Shadow, position: str | None, *, new: bool = False) -> Look | None:
-    """Ask git what differs from the index; None when nothing is known about the index yet."""
-    arguments = look_arguments(shadow, position, new=new)
+async def read_status(shadow: Shadow, position: str | None, *, new: bool = False) -> GitStatus | None:
+    """Ask git for differences from the index; None if the index has no state yet."""
+    arguments = [shadow.state_file, position or "", "new" if new else "", *shadow.excludes(), *shadow.pathspec()]
     try:
-        output = await shadow.script(LOOK, arguments)
+        output = await shadow.script(_STATUS, arguments)
     except ShadowBroken as broken:
-        if broken.exit_code == NO_STATE:
+        if broken.exit_code == _NO_STATE:
             return None
         raise
-    return read_look(output)
+    return parse_status(output)
 
 
-def read_look(output: bytes) -> Look | None:
-    """Read what the look printed."""
+def parse_status(output: bytes) -> GitStatus | None:
+    """Read the output of the status script."""
     text, stored, rest = output.split(b"\0", 2)
     if rest.startswith(b"\0"):
         others, dirty = b"", rest[1:]
@@ -183,10 +180,10 @@ def read_look(output: bytes) -> Look | None:
         others, _, dirty = rest.partition(b"\0\0")
         others += b"\0"
     try:
-        state = read_state(text) if text else State()
+        state = read_state(text) if text else IndexState()
     except ValueError:
-        return None  # a crash tore it
-    return Look(
+        return None  # torn by a crash
+    return GitStatus(
         state=state,
         position_stored=stored == b"1",
         others=names.split(others),
@@ -194,13 +191,13 @@ def read_look(output: bytes) -> Look | None:
     )
 
 
-def read_state(text: bytes) -> State:
-    """Read a state that `State.encoded` wrote."""
+def read_state(text: bytes) -> IndexState:
+    """Read a state written by `IndexState.encoded`."""
     head, _, rest = text.decode().partition("\n")
     tree, files, size, _ = head.split(" ")
     found: dict[str, str] = json.loads(rest) if rest else {}
-    recent = {names.read(path): told for path, told in found.items()}
-    return State(tree=tree, files=int(files), size_bound=int(size), recent=recent)
+    recent = {names.read(path): signature for path, signature in found.items()}
+    return IndexState(tree=tree, files=int(files), size_bound=int(size), recent=recent)
 
 
 def read_raw(output: bytes) -> dict[bytes, str]:
@@ -209,21 +206,21 @@ def read_raw(output: bytes) -> dict[bytes, str]:
     return {path: head[-1:].decode() for head, path in zip(fields[0:-1:2], fields[1::2], strict=True)}
 
 
-async def absorb(
+async def update_index(
     shadow: Shadow,
-    memory: Memory,
-    seen: Look,
-    limits: Limits,
+    cache: ModesCache,
+    seen: GitStatus,
+    limits: CheckpointLimits,
     *,
     forced: Iterable[bytes] = (),
     created: Iterable[bytes] = (),
     drop: Iterable[bytes] = (),
     table: modes.Modes | None = None,
-) -> Scan:
+) -> TreeScan:
     """Bring the index up to date with the workspace and return the tree.
 
-    `forced` are read again although git thinks that it knows them; `created` join the index though a rule may exclude
-    them; `drop` leave it whatever they are; `table` are the modes of what it holds, where no tree tells them.
+    `forced` files are read again although git trusts them; `created` ones join the index even if a rule excludes them;
+    `drop` ones leave it; `table` holds the modes of the index if no tree does.
     """
     suspects, recent = await _recent(shadow, seen.state)
     again = {*forced, *suspects}
@@ -231,71 +228,71 @@ async def absorb(
     others = list(dict.fromkeys([*others, *created]))
     found = Sorted(drop=[*drop, *phantoms], removed=len(set(drop)))
     candidates = list(dict.fromkeys([*seen.dirty, *others, *again]))
-    stats = await shadow.runner.stats(shadow.place.path, candidates)
+    stats = await shadow.runner.stats(shadow.location.path, candidates)
     below = await _below_links(shadow, candidates, stats, set(others), seen)
     _sort([*candidates, *below], [*stats, *[None] * len(below)], seen.dirty, set(others), limits, found)
     found.drop += [path for path in found.update if path in again and path not in seen.dirty]
     state = seen.state
     if state.tree and not found.update and not found.drop:
-        settled = bool(state.recent) and not recent
-        return _scan(replace(state, recent=recent), seen, found, changed=settled)
+        changed = bool(state.recent) and not recent
+        return _scan(replace(state, recent=recent), seen, found, changed=changed)
     files = state.files + found.added - found.removed
     await _check_size(shadow, state, found, files, limits)
-    table = dict(await modes_of(shadow, memory, state.tree)) if table is None else table
+    table = dict(await modes_of(shadow, cache, state.tree)) if table is None else table
     for path in found.drop:
         table.pop(path, None)
     for path, stat in _captured(candidates, stats, found.update):
         modes.note(table, path, stat)
     if found.drop:
         await shadow.script(_DROP, [shadow.state_file], stdin=names.joined(found.drop))
-    blob = await table_blob(shadow, memory, table)
-    arguments = [shadow.state_file, blob, shadow.key, "many" if len(found.update) > MANY else ""]
+    blob = await table_blob(shadow, cache, table)
+    arguments = [shadow.state_file, blob, shadow.key, "many" if len(found.update) > _MANY else ""]
     output = await shadow.script(_UPDATE, arguments, stdin=names.joined(found.update), writes=True)
-    memory.tree, memory.blob, memory.table = output.decode(), blob, table
-    state = State(
-        tree=memory.tree, files=files, size_bound=state.size_bound + found.size, recent={**recent, **found.recent}
+    cache.tree, cache.blob, cache.table = output.decode(), blob, table
+    state = IndexState(
+        tree=cache.tree, files=files, size_bound=state.size_bound + found.size, recent={**recent, **found.recent}
     )
     return _scan(state, seen, found, changed=True)
 
 
-async def keep_state(shadow: Shadow, scan: Scan) -> None:
-    """Write down what the index holds, so that the next look can start from it."""
+async def keep_state(shadow: Shadow, scan: TreeScan) -> None:
+    """Write the state of the index, so that the next scan can start from it."""
     if scan.changed:
-        await shadow.script(KEEP_STATE, [shadow.state_file], stdin=scan.state.encoded())
+        await shadow.script(_KEEP_STATE, [shadow.state_file], stdin=scan.state.encoded())
 
 
-async def modes_of(shadow: Shadow, memory: Memory, tree: str) -> modes.Modes:
+async def modes_of(shadow: Shadow, cache: ModesCache, tree: str) -> modes.Modes:
     """Return the modes table of a tree."""
     if not tree:
         return {}
-    if memory.tree != tree:
+    if cache.tree != tree:
         output = await shadow.script('git rev-parse "$1:modes" && git cat-file blob "$1:modes" || exit 25', [tree])
         blob, _, text = output.partition(b"\n")
-        memory.tree, memory.blob, memory.table = tree, blob.decode(), modes.decoded(text)
-    return memory.table
+        cache.tree, cache.blob, cache.table = tree, blob.decode(), modes.decoded(text)
+    return cache.table
 
 
-async def table_blob(shadow: Shadow, memory: Memory, table: modes.Modes) -> str:
-    """Keep a modes table and return its blob."""
+async def table_blob(shadow: Shadow, cache: ModesCache, table: modes.Modes) -> str:
+    """Store a modes table and return its blob."""
     if not table:
         return EMPTY_BLOB
-    if memory.blob and memory.table == table:
-        return memory.blob
+    if cache.blob and cache.table == table:
+        return cache.blob
     output = await shadow.script("git hash-object -w --stdin || exit 26", stdin=modes.encoded(table), writes=True)
     return output.decode().strip()
 
 
-async def _recent(shadow: Shadow, state: State) -> tuple[set[bytes], dict[bytes, str]]:
-    """Return the recent files that may have been written since although git cannot see it, and those still recent."""
+async def _recent(shadow: Shadow, state: IndexState) -> tuple[set[bytes], dict[bytes, str]]:
+    """Return the recent files that may have changed unnoticed, and those that are still recent."""
     paths = list(state.recent)
-    stats = await shadow.runner.stats(shadow.place.path, paths, signed=True) if paths else []
+    stats = await shadow.runner.stats(shadow.location.path, paths, signed=True) if paths else []
     files = [(path, stat) for path, stat in zip(paths, stats, strict=True) if stat is not None and stat.kind == "file"]
     suspects = {path for path, stat in files if not stat.signature or stat.signature != state.recent[path]}
     return suspects, {path: stat.signature for path, stat in files if stat.fresh and path not in suspects}
 
 
 async def _walk_nested(shadow: Shadow, others: list[bytes]) -> tuple[list[bytes], list[bytes]]:
-    """Replace nested repositories, which git shows as one name, by the files in them."""
+    """Replace nested repositories, which git reports as one name, by their files."""
     phantoms: list[bytes] = []
     for _ in range(ROUNDS):
         fresh = [name + PHANTOM for name in others if name.endswith(b"/") and name + PHANTOM not in phantoms]
@@ -309,9 +306,9 @@ async def _walk_nested(shadow: Shadow, others: list[bytes]) -> tuple[list[bytes]
 
 
 async def _below_links(
-    shadow: Shadow, candidates: list[bytes], stats: list[FileStat | None], others: set[bytes], seen: Look
+    shadow: Shadow, candidates: list[bytes], stats: list[FileStat | None], others: set[bytes], seen: GitStatus
 ) -> list[bytes]:
-    """Return the tracked files whose directory became a link to itself: git cannot look there and says nothing."""
+    """Return tracked files whose directory became a link to itself, which git does not report."""
     pairs = zip(candidates, stats, strict=True)
     links = [path for path, stat in pairs if stat is not None and stat.kind == "link" and path in others]
     if not links or not seen.state.files:
@@ -325,16 +322,16 @@ def _sort(
     stats: list[FileStat | None],
     dirty: dict[bytes, str],
     others: set[bytes],
-    limits: Limits,
+    limits: CheckpointLimits,
     found: Sorted,
 ) -> None:
     for path, stat in zip(candidates, stats, strict=True):
         tracked = path not in others
         if dirty.get(path) == "D" or (tracked and any(parent in others for parent in names.parents(path))):
-            found.drop.append(path)  # gone, or a link or a file took the place of a directory above it
+            found.drop.append(path)  # gone, or a link or file replaced a directory above it
             found.removed += 1
         elif stat is None:
-            continue  # came and went; the next look settles it
+            continue  # came and went; the next status shows it
         elif stat.kind not in ("file", "link") or not _can_hold(path, stat):
             found.uncaptured.append(path)
             found.drop += [path] * tracked
@@ -365,14 +362,14 @@ def _captured(
     return [(path, stat) for path, stat in zip(candidates, stats, strict=True) if stat is not None and path in chosen]
 
 
-async def _check_size(shadow: Shadow, state: State, found: Sorted, files: int, limits: Limits) -> None:
+async def _check_size(shadow: Shadow, state: IndexState, found: Sorted, files: int, limits: CheckpointLimits) -> None:
     size = state.size_bound + found.size
     if size > limits.tree_bytes and state.tree:
         size = found.size + await _held_bytes(shadow, set(found.update) | set(found.drop))
     check_limits(files, size, limits)
 
 
-def check_limits(files: int, size: int, limits: Limits) -> None:
+def check_limits(files: int, size: int, limits: CheckpointLimits) -> None:
     """Raise `CheckpointTooLarge` for a tree beyond a limit."""
     if files > limits.tree_files:
         raise too_large(f"{limits.tree_files} files", files, size)
@@ -382,16 +379,16 @@ def check_limits(files: int, size: int, limits: Limits) -> None:
 
 async def _held_bytes(shadow: Shadow, but: set[bytes]) -> int:
     held = [path for path in names.split(await shadow.script("git ls-files -z || exit 27")) if path not in but]
-    return sum(stat.size for stat in await shadow.runner.stats(shadow.place.path, held) if stat is not None)
+    return sum(stat.size for stat in await shadow.runner.stats(shadow.location.path, held) if stat is not None)
 
 
 def too_large(limit: str, files: int, size: int) -> CheckpointTooLarge:
-    """Say that a workspace is beyond a limit."""
+    """Return the error for a workspace beyond a limit."""
     return CheckpointTooLarge(f"workspace exceeds {limit}", details={"files": files, "bytes": size})
 
 
-def _scan(state: State, seen: Look, found: Sorted, *, changed: bool) -> Scan:
-    return Scan(
+def _scan(state: IndexState, seen: GitStatus, found: Sorted, *, changed: bool) -> TreeScan:
+    return TreeScan(
         state=state,
         changed=changed,
         position_stored=seen.position_stored,

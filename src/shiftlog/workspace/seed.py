@@ -1,7 +1,7 @@
-"""The first look at a workspace: start from what the user's own repository already knows, where there is one.
+"""The first scan of a workspace: starts from the user's own git repository, if there is one.
 
-The user's index tells which blob a file was and how the file looked then; its objects are borrowed. What the user's
-git converts on the way (line ends, filters) is read again, because a checkpoint keeps bytes.
+The user's index gives the blob and stat data of each file, and its objects are borrowed. Files that the user's git
+converts (line ends, filters) are read again, because a checkpoint keeps bytes.
 """
 
 import asyncio
@@ -10,27 +10,27 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 
 from shiftlog.workspace import modes, names
-from shiftlog.workspace.ports import Limits, Survey
+from shiftlog.workspace.ports import CheckpointLimits, FileSurvey
 from shiftlog.workspace.rules import roots
 from shiftlog.workspace.scan import (
     EMPTY_BLOB,
-    Look,
-    Memory,
-    Scan,
-    State,
-    absorb,
+    GitStatus,
+    IndexState,
+    ModesCache,
+    TreeScan,
     check_limits,
-    look,
     read_raw,
+    read_status,
     table_blob,
+    update_index,
 )
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
 _NO_VALUE = (b"unspecified", b"unset")
 _ATTRIBUTE_FILE = b".gitattributes"
 
-# How a line of `git ls-files -z -s -v` begins for a plain file or link whose working copy git vouches for; it goes on
-# with the blob, the stage, which is 0 for these, and the path.
+# The beginning of a `git ls-files -z -s -v` line for a plain file or link whose working copy git trusts; then follow
+# the blob, the stage (0 for these) and the path.
 _FIT = (b"H 100644 ", b"H 100755 ", b"H 120000 ")
 _BLOB, _PATH = slice(9, 49), slice(52, None)
 
@@ -40,8 +40,8 @@ if [ -f .git ]; then IFS= read -r line <.git; git=${line#gitdir: }; fi
 """
 
 # `cp -p` keeps the index's own time, by which git knows which entries it must not trust. Links to the user's packs
-# outlive the user's repository; they lie apart, so that git never refreshes their times. Nothing else runs meanwhile,
-# so every program that is not started here counts.
+# outlive the user's repository; they have their own directory, so that git never refreshes their times. The caller
+# waits for this script, so each program start costs.
 _BORROW = f"""
 for file in "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1"; do
   [ ! -e "$file" ] || rm -f "$file" || exit 30
@@ -72,13 +72,13 @@ done
 cp -p "$git/index" "$GIT_INDEX_FILE" || exit 30
 """
 
-# A lender that is gone is forgotten; what was linked from it stays.
+# Forget a lender that is gone; the packs linked from it stay.
 _EMPTY = """
 [ -z "$lender" ] || [ -d "$lender" ] || rm -f "$GIT_DIR/lender"
 rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1" && git read-tree --empty || exit 31
 """
 
-# The tree of the last commit, found by reading files: git must never run under a configuration in the workspace.
+# Finds the tree of the last commit by reading files: git must never run under a configuration in the workspace.
 _HEAD = """
 tree= head= common=$git
 if [ -f "$git/commondir" ]; then
@@ -99,10 +99,9 @@ esac
 tree=$(git rev-parse -q --verify "$head^{tree}" 2>/dev/null)
 """
 
-# Everything that needs nothing but the index, at once, since starting programs one by one costs more than some of them
-# take: the last commit's tree if the index is the same, all files that the rules let in, and what differs from the
-# index. The files are listed as if none were tracked: that is the walk for new files, and a tracked file that does not
-# appear in it is gone or excluded. The tree of a checkpoint whose files are all usual is made in passing.
+# Runs everything that needs only the index concurrently: the last commit's tree if the index equals it, all files that
+# the rules include, and the differences from the index. The files are listed as if none were tracked, which also finds
+# new files; a tracked file that is not listed is gone or excluded. The checkpoint tree of usual files is made here too.
 _WATCH = f"""
 {_GIT}
 position=$1 key=$2
@@ -127,7 +126,7 @@ printf '\\0%s\\0%s\\0' "$made" "$whole"
 if [ -s "$GIT_DIR/seed.dirty" ]; then cat "$GIT_DIR/seed.dirty" || exit 30; fi
 """
 
-# Tracked files that a rule excludes, and new files, as git itself tells them.
+# Tracked files that a rule excludes, and new files, according to git.
 _EXACT = """
 git ls-files -z -c -i "$@" || exit 30
 printf '\\0'
@@ -143,8 +142,8 @@ printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 30
 printf '%s' "$tree"
 """
 
-# What converts files when the user adds them: attributes of the project, of its repository and of the user. Of the
-# project's own files, named on standard input, only those count that speak of a filter or an encoding.
+# Prints 1 if attributes may convert files: those of the user, of the repository, or of the project's own attribute
+# files (named on standard input) that mention a filter or encoding.
 _SPOKEN = f"""
 cd -P -- "$1" || exit 30
 {_GIT}
@@ -154,7 +153,7 @@ cd -P -- "$1" || exit 30
 printf 1
 """
 
-# They are read through an empty repository, so that nothing the project configures can run.
+# Attributes are read through an empty repository, so that nothing the project configures can run.
 _ATTRIBUTES = f"""
 cd -P -- "$1" || exit 30
 {_GIT}
@@ -169,7 +168,7 @@ git --git-dir="$plain" --work-tree=. "$@" || exit 30
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Tracked:
-    """The user's index: what a checkpoint can start from, and the names of what it must read itself."""
+    """The user's index: usable entries, and the names of files that must be read."""
 
     paths: list[bytes]
     blobs: list[bytes]
@@ -178,16 +177,16 @@ class _Tracked:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Facts:
-    """What is known of the tracked files: on the disk, in their blobs, and of their attributes."""
+    """Facts about tracked files: on disk, in their blobs, and their filters."""
 
-    survey: Survey
+    survey: FileSurvey
     sizes: list[int]
     filtered: set[bytes]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Watched:
-    """The workspace beside the index; `whole` is the last commit's tree, and `made` a checkpoint's of it, if equal."""
+    """The workspace compared with the index; `whole` is the last commit's tree, `made` its checkpoint, if equal."""
 
     whole: str
     made: str
@@ -197,28 +196,28 @@ class _Watched:
 
 
 async def first_scan(
-    shadow: Shadow, memory: Memory, position: str | None, limits: Limits, *, borrow: bool = True
-) -> Scan:
-    """Capture a workspace of which nothing is known; falls back to reading every file."""
+    shadow: Shadow, cache: ModesCache, position: str | None, limits: CheckpointLimits, *, borrow: bool = True
+) -> TreeScan:
+    """Capture a workspace for the first time; falls back to reading every file."""
     if borrow:
         try:
-            return await _borrowed(shadow, memory, position, limits)
+            return await _borrowed(shadow, cache, position, limits)
         except ShadowBroken:
-            pass  # no repository, or one that cannot be used as it is: every file is read instead
+            pass  # no usable repository: every file is read instead
     await shadow.script(_EMPTY, [shadow.state_file])
-    seen = await look(shadow, position, new=True)
+    seen = await read_status(shadow, position, new=True)
     assert seen is not None
-    return await absorb(shadow, memory, seen, limits, table={})
+    return await update_index(shadow, cache, seen, limits, table={})
 
 
-async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits: Limits) -> Scan:
+async def _borrowed(shadow: Shadow, cache: ModesCache, position: str | None, limits: CheckpointLimits) -> TreeScan:
     await shadow.script(_BORROW, [shadow.state_file])
     async with _side_by_side() as steps:
         watching = steps.create_task(_watch(shadow, position))
         knowing = steps.create_task(_known(shadow))
     watched, (tracked, facts) = watching.result(), knowing.result()
     if tracked.unfit:
-        # Submodules, conflicts, entries that hide their files: whatever is on the disk there is read.
+        # Submodules, conflicts and entries that hide their files are read from the disk.
         unfit = names.joined(tracked.unfit)
         await shadow.script("git update-index -z --force-remove --stdin || exit 30", stdin=unfit)
         watched = await _watch(shadow, position)
@@ -230,20 +229,20 @@ async def _borrowed(shadow: Shadow, memory: Memory, position: str | None, limits
     for path, stat in facts.survey.unusual.items():
         modes.note(table, path, stat)
     forced = filtered | _converted(tracked, facts, limits)
-    started = Look(
-        state=State(files=len(tracked.paths), size_bound=sum(facts.survey.sizes) + facts.survey.sizes.count(-1)),
+    started = GitStatus(
+        state=IndexState(files=len(tracked.paths), size_bound=sum(facts.survey.sizes) + facts.survey.sizes.count(-1)),
         position_stored=watched.position_stored,
         others=others,
         dirty={path: status for path, status in watched.dirty.items() if path not in drop},
     )
     if watched.whole and not (forced or drop or started.others or started.dirty):
-        return await _adopt(shadow, memory, started, watched, table, limits)
-    return await absorb(shadow, memory, started, limits, forced=forced - drop, drop=drop, table=table)
+        return await _adopt(shadow, cache, started, watched, table, limits)
+    return await update_index(shadow, cache, started, limits, forced=forced - drop, drop=drop, table=table)
 
 
 @asynccontextmanager
 async def _side_by_side() -> AsyncGenerator[asyncio.TaskGroup]:
-    """Run steps side by side; when one fails the others are ended before its error goes on."""
+    """Run steps concurrently; if one fails, end the others and raise its error."""
     try:
         async with asyncio.TaskGroup() as group:
             yield group
@@ -256,13 +255,13 @@ async def _known(shadow: Shadow) -> tuple[_Tracked, _Facts]:
     async with _side_by_side() as steps:
         sizing = steps.create_task(shadow.script(_SIZES, stdin=b"\n".join(tracked.blobs)))
         asking = steps.create_task(_filtered(shadow, tracked.paths))
-        surveying = steps.create_task(shadow.runner.survey(shadow.place.path, tracked.paths))
-    told = sizing.result().split(b"\n")[:-1]
+        surveying = steps.create_task(shadow.runner.survey(shadow.location.path, tracked.paths))
+    lines = sizing.result().split(b"\n")[:-1]
     try:
-        sizes = [*map(int, told)]
+        sizes = [*map(int, lines)]
     except ValueError:
-        # A blob that cannot be found has no number; its file is read like one that was converted.
-        sizes = [int(line) if line.isdigit() else -2 for line in told]
+        # A missing blob has no size; its file is read like a converted one.
+        sizes = [int(line) if line.isdigit() else -2 for line in lines]
     return tracked, _Facts(survey=surveying.result(), sizes=sizes, filtered=asking.result())
 
 
@@ -290,10 +289,10 @@ async def _watch(shadow: Shadow, position: str | None) -> _Watched:
 
 
 async def _sides(shadow: Shadow, tracked: _Tracked, watched: _Watched) -> tuple[list[bytes], set[bytes]]:
-    """Return the new files, and the tracked ones that a rule excludes.
+    """Return the new files, and the tracked files that a rule excludes.
 
-    The walk knew of no tracked file, so where one is missing in it, or a nested repository hides what is below it, git
-    is asked again.
+    The walk ignored the index, so if a tracked file is missing in it, or a nested repository hides files, git is asked
+    again.
     """
     if watched.files == names.joined(tracked.paths):
         return [], set()
@@ -307,33 +306,33 @@ async def _sides(shadow: Shadow, tracked: _Tracked, watched: _Watched) -> tuple[
     return others, set()
 
 
-def _converted(tracked: _Tracked, facts: _Facts, limits: Limits) -> set[bytes]:
-    """Return files that may hold other bytes than their blob, and those that are too large.
+def _converted(tracked: _Tracked, facts: _Facts, limits: CheckpointLimits) -> set[bytes]:
+    """Return files that may differ from their blob, and those that are too large.
 
-    Line ends and keywords that were rewritten show in the size; a filter may not, so attributes are asked for as well.
+    Rewritten line ends and keywords change the size; a filter may not, so attributes are checked too.
     """
     found = {path for path, stat in facts.survey.unusual.items() if stat.fresh}
     sizes = facts.survey.sizes
     if sizes != facts.sizes or max(sizes, default=0) > limits.file_bytes:
         found |= {
             path
-            for path, size, told in zip(tracked.paths, sizes, facts.sizes, strict=True)
-            if size >= 0 and (size != told or size > limits.file_bytes)
+            for path, size, blob_size in zip(tracked.paths, sizes, facts.sizes, strict=True)
+            if size >= 0 and (size != blob_size or size > limits.file_bytes)
         }
     return found
 
 
 async def _adopt(
-    shadow: Shadow, memory: Memory, seen: Look, watched: _Watched, table: modes.Modes, limits: Limits
-) -> Scan:
+    shadow: Shadow, cache: ModesCache, seen: GitStatus, watched: _Watched, table: modes.Modes, limits: CheckpointLimits
+) -> TreeScan:
     state = seen.state
     check_limits(state.files, state.size_bound, limits)
-    blob = await table_blob(shadow, memory, table)
+    blob = await table_blob(shadow, cache, table)
     tree = watched.made
     if blob != EMPTY_BLOB:
         tree = (await shadow.script(_ADOPT, [watched.whole, blob, shadow.key], writes=True)).decode()
-    memory.tree, memory.blob, memory.table = tree, blob, table
-    return Scan(
+    cache.tree, cache.blob, cache.table = tree, blob, table
+    return TreeScan(
         state=replace(state, tree=tree),
         changed=True,
         position_stored=seen.position_stored,
@@ -343,17 +342,17 @@ async def _adopt(
 
 
 async def _filtered(shadow: Shadow, paths: list[bytes], others: Sequence[bytes] = ()) -> set[bytes]:
-    """Return the files for which git would run a filter or change the encoding; asks nothing where nobody set any."""
+    """Return the files for which git would run a filter or change the encoding."""
     named = [path for path in (*paths, *others) if path.endswith(_ATTRIBUTE_FILE)]
-    place = shadow.place.path
-    if await _ask(shadow, _SPOKEN, [place, "1" if named else ""], names.joined(named)):
-        fields = (await _ask(shadow, _ATTRIBUTES, [place, shadow.git_dir], names.joined(paths))).split(b"\0")[:-1]
+    location = shadow.location.path
+    if await _ask(shadow, _SPOKEN, [location, "1" if named else ""], names.joined(named)):
+        fields = (await _ask(shadow, _ATTRIBUTES, [location, shadow.git_dir], names.joined(paths))).split(b"\0")[:-1]
         return {path for path, value in zip(fields[::3], fields[2::3], strict=True) if value not in _NO_VALUE}
     return set()
 
 
 async def _ask(shadow: Shadow, script: str, arguments: list[str], stdin: bytes) -> bytes:
-    """Run a script that sees the user's own git settings."""
+    """Run a script with the user's own git settings."""
     ran = await shadow.runner.run(["sh", "-c", script, "sh", *arguments], stdin=stdin)
     if ran.exit_code != 0:
         raise ShadowBroken("attributes of the user's repository", ran)

@@ -1,6 +1,6 @@
-"""The shadow repository of one workspace: where it lies, how git is shut off from everything else, how scripts run.
+"""The shadow repository of one workspace: its location, its isolation from other git settings, and running scripts.
 
-Every script runs on the target under one environment; an exit code that is not expected is an error, never a result.
+Every script runs on the target in one environment; an unexpected exit code is an error, never a result.
 """
 
 import hashlib
@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from shiftlog.model.errors import StorageError
 from shiftlog.model.shell_errors import GitMissing, WorkspaceInvalid
 from shiftlog.workspace import names
-from shiftlog.workspace.ports import Place, Ran, Runner, Scope
+from shiftlog.workspace.ports import Location, Ran, Runner, Scope
 from shiftlog.workspace.rules import data_pattern, exclude_arguments, exclude_file, scope_key
 
 OLDEST_GIT = (2, 22)
 
-# A split index makes a small change cost a small write, whatever the size of the tree. git hands the
-# objects that it writes to the disk (2.36 and newer); the last step of a checkpoint waits once for all of them.
+# With a split index a small change costs a small write. git (2.36 and newer) only starts writing objects to the disk;
+# the last step of a checkpoint waits once for all of them.
 _CONFIG = b"""[core]
 \trepositoryformatversion = 0
 \tbare = false
@@ -49,7 +49,7 @@ _CONFIG = b"""[core]
 \tauto = false
 """
 
-# The first source that git asks for attributes. `!` makes each of them unspecified, whatever the project says.
+# git's first source of attributes. `!` makes each one unspecified, regardless of the project's own attributes.
 _ATTRIBUTES = "* !text !eol !crlf !ident !filter !working-tree-encoding !diff !merge !whitespace !export-subst\n"
 
 _FIND = """
@@ -85,8 +85,7 @@ fi
 """
 
 
-# Objects borrowed from the user's repository are there for reading alone: a git that knows them while it writes would
-# refresh the times of the user's files.
+# Borrowed objects are visible to reading scripts only: a git that writes would refresh the times of the user's files.
 READ = """
 lenders=
 [ -d "$GIT_DIR/borrowed" ] && lenders=$GIT_DIR/borrowed
@@ -96,16 +95,16 @@ export GIT_ALTERNATE_OBJECT_DIRECTORIES="$lenders"
 
 
 class ShadowBroken(StorageError):
-    """A step on the shadow repository failed; nothing of the workspace was changed by it."""
+    """A step on the shadow repository failed without changing the workspace."""
 
     def __init__(self, step: str, ran: Ran) -> None:
-        told = ran.stderr.decode("utf-8", "replace").strip()
-        super().__init__(f"checkpoints: {step} ended with {ran.exit_code}: {told[-500:]}")
+        error = ran.stderr.decode("utf-8", "replace").strip()
+        super().__init__(f"checkpoints: {step} ended with {ran.exit_code}: {error[-500:]}")
         self.exit_code = ran.exit_code
 
 
 class WorkspaceGone(WorkspaceInvalid):
-    """A workspace that was usable is no longer a directory; its checkpoints are kept."""
+    """The directory of an open workspace no longer exists; its checkpoints are kept."""
 
     hint = "Make the directory again, empty or not, and repeat the call: its checkpoints are kept"
 
@@ -118,7 +117,7 @@ class Shadow:
     """One workspace and its shadow repository, seen through one scope."""
 
     runner: Runner
-    place: Place
+    location: Location
     data: str
     git_dir: str
     scope: Scope = field(default_factory=Scope)
@@ -146,7 +145,7 @@ class Shadow:
     @property
     def final_pattern(self) -> str | None:
         """Return the pattern of Shiftlog's own data, where the workspace contains it."""
-        return data_pattern(self.place.path, self.data)
+        return data_pattern(self.location.path, self.data)
 
     def excludes(self) -> list[str]:
         """Return the exclude arguments of `git ls-files` for this scope."""
@@ -163,7 +162,7 @@ class Shadow:
             "HOME": self.git_dir,
             "XDG_CONFIG_HOME": self.git_dir,
             "GIT_DIR": self.git_dir,
-            "GIT_WORK_TREE": self.place.path,
+            "GIT_WORK_TREE": self.location.path,
             "GIT_INDEX_FILE": index or f"{self.git_dir}/{self.key}.index",
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -188,10 +187,9 @@ class Shadow:
         index: str | None = None,
         writes: bool = False,
     ) -> bytes:
-        """Run a script in the workspace and return what it printed; raises `ShadowBroken`.
+        """Run a script in the workspace and return its output; raises `ShadowBroken`.
 
-        A script that `writes` objects sees none but the shadow repository's own. A workspace that is no longer there is
-        `WorkspaceGone`.
+        A script that `writes` objects sees only the shadow repository's own. A missing workspace is `WorkspaceGone`.
         """
         lines = f"{_ENTER}{'' if writes else READ}{text}"
         ran = await self.runner.run(
@@ -200,14 +198,14 @@ class Shadow:
             env=self.environment(index),
         )
         if ran.exit_code in _WHY:
-            raise WorkspaceGone(self.place.path, _WHY[ran.exit_code])
+            raise WorkspaceGone(self.location.path, _WHY[ran.exit_code])
         if ran.exit_code != 0:
             raise ShadowBroken(_step(text, ran.exit_code), ran)
         return ran.stdout
 
 
 async def find_shadow(runner: Runner, path: str, scope: Scope, data: str | None) -> Shadow:
-    """Check a workspace and make its shadow repository ready; `data` None is a directory under the target's home."""
+    """Check a workspace and prepare its shadow repository; without `data` it lies below the target's home."""
     if not path.startswith("/") or "\0" in path:
         raise invalid(path, "not an absolute path")
     ran = await runner.run(["sh", "-c", _FIND, "sh", path, data or ""])
@@ -221,17 +219,17 @@ async def find_shadow(runner: Runner, path: str, scope: Scope, data: str | None)
     if "\n" in root:
         raise invalid(path, "its name has a line break")
     check_version(version)
-    place = Place(target=runner.target, path=root)
+    location = Location(target=runner.target, path=root)
     named = hashlib.sha256(f"{runner.target or 'local'}\0{root}".encode("utf-8", "surrogateescape")).hexdigest()
     shadow = Shadow(
-        runner=runner, place=place, data=data_root, git_dir=f"{data_root}/checkpoints/{named[:32]}", scope=scope
+        runner=runner, location=location, data=data_root, git_dir=f"{data_root}/checkpoints/{named[:32]}", scope=scope
     )
     await prepare(shadow)
     return shadow
 
 
 async def prepare(shadow: Shadow) -> None:
-    """Make the shadow repository where it is not there yet, or no longer."""
+    """Create the shadow repository if it does not exist."""
     ready = await shadow.script('umask 077; mkdir -p "$GIT_DIR" && [ ! -f "$GIT_DIR/ready-2" ] || echo yes')
     if not ready:
         async with shadow.runner.lock(shadow.lock_path):
@@ -240,22 +238,22 @@ async def prepare(shadow: Shadow) -> None:
 
 
 async def write_excludes(shadow: Shadow) -> None:
-    """Give git the negatable patterns of a scope; a reader sees the old file or the new one, never half of it.
+    """Write the negatable patterns of a scope for git; a reader sees the old file or the new one.
 
-    What is there already is not written again, so that looking needs no room on the disk.
+    An unchanged file is not written again, so that scanning needs no disk space.
     """
     await shadow.script(_EXCLUDE, [shadow.exclude_path], stdin=exclude_file(shadow.scope))
 
 
-def check_version(told: str) -> None:
+def check_version(output: str) -> None:
     """Raise `GitMissing` unless the target's git is new enough."""
-    match = re.match(r"git version (\d+)\.(\d+)", told)
+    match = re.match(r"git version (\d+)\.(\d+)", output)
     if match is None or (int(match[1]), int(match[2])) < OLDEST_GIT:
-        raise GitMissing("checkpoints need git on the target", details={"found": told.strip() or None})
+        raise GitMissing("checkpoints need git on the target", details={"found": output.strip() or None})
 
 
 def invalid(path: str, why: str) -> WorkspaceInvalid:
-    """Say why a directory cannot be a workspace."""
+    """Return the error for a directory that cannot be a workspace."""
     return WorkspaceInvalid(_cannot(path, why), details={"why": why})
 
 
@@ -264,7 +262,7 @@ def _cannot(path: str, why: str) -> str:
 
 
 def _step(text: str, exit_code: int) -> str:
-    """Name the line of a script that gave up with this code."""
+    """Return the line of a script that ended with this code."""
     lines = [line.strip() for line in text.splitlines() if line.strip().endswith(f"exit {exit_code}")]
     return (lines or [text.strip().splitlines()[0]])[0]
 

@@ -1,4 +1,4 @@
-"""What a caller may go back to: a checkpoint by id, the moment a turn opened, the moment before a command."""
+"""Restore targets: a checkpoint by id, the moment a turn opened, or the moment before a command."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,12 +6,12 @@ from dataclasses import dataclass
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.model.shell_errors import CommandNotFound
 from shiftlog.workspace import history
-from shiftlog.workspace.ports import CheckpointLog, Place, Record, Saved
+from shiftlog.workspace.ports import CheckpointLog, Location, Record, Saved
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Target:
-    """At most one of three; none is the default undo target."""
+class RestoreTarget:
+    """At most one of three; none means the default undo target."""
 
     checkpoint_id: str | None = None
     before_turn: str | None = None
@@ -27,15 +27,15 @@ class Target:
 
 
 async def resolve(
-    log: CheckpointLog, place: Place, records: Sequence[Record], target: Target, session_id: str | None
+    log: CheckpointLog, location: Location, records: Sequence[Record], target: RestoreTarget, session_id: str | None
 ) -> tuple[bool, Saved | None]:
-    """Return whether a target was named, and its checkpoint; a named one without a checkpoint is the tree as it is."""
+    """Return True if a target was named, and its checkpoint; None for a named one means the tree as it is."""
     if target.checkpoint_id is not None:
         return True, history.find(records, target.checkpoint_id)
     if target.before_turn is not None:
         found = history.turn_mark(records, target.before_turn, session_id)
         if found is None:
-            moment = await log.turn_began(place, target.before_turn, session_id)
+            moment = await log.turn_began(location, target.before_turn, session_id)
             moment = moment or history.turn_seen(records, target.before_turn, session_id)
             if moment is None:
                 raise TurnNotFound(
@@ -47,7 +47,7 @@ async def resolve(
     elif target.before_command is not None:
         found = history.command_mark(records, target.before_command)
         if found is None:
-            moment = await log.command_began(place, target.before_command)
+            moment = await log.command_began(location, target.before_command)
             if moment is None:
                 raise CommandNotFound(
                     f"unknown command_id '{target.before_command}'", details={"command_id": target.before_command}
