@@ -1,1 +1,1 @@
-"""The composition root: one App per state directory; the only place where rooms meet."""
+"""The composition root: one App per state directory joins the services of all packages."""

@@ -1,4 +1,4 @@
-"""Hooks of agents joined with the journal and the import: the spool is drained, transcripts grow, starts are briefed.
+"""Hooks of agents joined with journal and import: drain the spool, import grown transcripts, brief new sessions.
 
 Each event is taken once: its transcript is imported first, which may be repeated, then its entries and the spool's
 cursor are one transaction. An event that cannot be taken is set aside with the reason.
@@ -155,7 +155,7 @@ class Hooks:
         return msgspec.structs.replace(fact, transcript_path=paths.session)
 
     async def _ends_before(self, fact: HookFact, paths: Transcripts) -> None:
-        """Let the transcript say how the turn before a new prompt ended, as it does when somebody interrupted it."""
+        """Read from the transcript how the turn before a new prompt ended, for example by an interruption."""
         if fact.name == "UserPromptSubmit" and paths.session is not None:
             await self._grow([paths.session], stopped_at=parse(fact.at))
 
@@ -222,7 +222,7 @@ class Hooks:
         )
 
     async def _caught_up(self) -> None:
-        """Wait for what waits in the spool to be taken, as long as somebody who waits for an answer can."""
+        """Wait a short time until the spool is drained: a hook waits for the answer."""
         if self._asked is None:
             await self.drain()
             return

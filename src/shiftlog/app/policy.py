@@ -1,6 +1,6 @@
-"""The operator's policy from all the places where it may stand: `config.toml`, policy files, execkit's variables.
+"""The operator's policy from all its sources: `config.toml`, policy files, execkit's variables.
 
-All that are given hold at once. A file that cannot be read or a key that nobody knows keeps the server from starting.
+All of them hold at once. An unreadable file or an unknown key keeps the server from starting.
 """
 
 import json
@@ -16,7 +16,7 @@ from shiftlog.model.errors import ConfigError, InvalidParameter
 if TYPE_CHECKING:
     from shiftlog.app.app import App
 
-# What servers of execkit are told by variables; they count where no setting of ours says something.
+# Variables of execkit servers; each counts only if no setting of ours does.
 EXECKIT = "EXECKIT_MCP_"
 ACCEPT_ANY = f"{EXECKIT}INSECURE_ACCEPT_ANY_HOSTKEY"
 EXEC_TIMEOUT = f"{EXECKIT}EXEC_TIMEOUT"
@@ -32,8 +32,8 @@ _HINT = (
 
 def operator_policy(home: Path, config: Config, environ: Mapping[str, str]) -> OperatorPolicy:
     """Read and join every policy; raises ConfigError that names the source and the key."""
-    place = f"{home / FILE_NAME} [{POLICY}]"
-    own = [read_policy(config.policy, place)] if config.policy else []
+    source = f"{home / FILE_NAME} [{POLICY}]"
+    own = [read_policy(config.policy, source)] if config.policy else []
     files = [config.policy_file] if config.policy_file else []
     if environ.get(_OWN_FILE):
         # The variable hides what config.toml names; both hold.

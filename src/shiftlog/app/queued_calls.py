@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 
 class Unusable(ValueError):
-    """A queued call that says nothing that could be carried out."""
+    """A queued call that cannot be carried out."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -55,7 +55,7 @@ class QueuedCalls:
     _attempts: dict[str, int] = field(default_factory=dict[str, int])
 
     def are_waiting(self) -> bool:
-        """Tell whether a call waits, at the price of one look into a folder."""
+        """Return True if a call waits, at the price of one look into a folder."""
         return bool(self.spool.names(CALLS))
 
     async def drain(self) -> int:
@@ -72,7 +72,7 @@ class QueuedCalls:
         return done
 
     async def _carry_out(self, path: Path) -> bool:
-        """Tell whether a call is done with: carried out, or set aside."""
+        """Return True if a call is done with: carried out, or set aside."""
         queued: Mapping[str, Any] = {}
         try:
             queued = self._read(path)
@@ -115,7 +115,7 @@ class QueuedCalls:
         return {**_EMPTY, "code": "queued"} if any(name in waiting for waiting in self.spool.names(CALLS)) else None
 
     def _read(self, path: Path) -> dict[str, Any]:
-        """Return a queued call; raise Unusable for what is none."""
+        """Return a queued call; raise Unusable for a file that is not one."""
         assert self.read_params is not None
         if path.stat().st_size > QUEUED_BYTES:
             raise Unusable("it is larger than any call may be")

@@ -1,6 +1,6 @@
-"""Checkpoints, joined with shells and journal: the four workspace tools, and the snapshots that shells ask for.
+"""Checkpoints joined with shells and journal: the four workspace tools, and the snapshots that shells request.
 
-What a checkpoint is and how one is restored stands in `workspace`; here is who asks, for which workspace, and when.
+`workspace` makes and restores checkpoints; here are the workspace, the session and the turn that each is for.
 """
 
 import logging

@@ -1,7 +1,7 @@
 """The declaration of every setting, and the kinds of value that only settings have.
 
 The checks, the values of `Config`, the reference in the docs and the commented default file all come from
-`SETTINGS`. Reading files and variables is the work of the package itself.
+`SETTINGS`. `loading` reads files and variables.
 """
 
 import ipaddress
@@ -266,7 +266,7 @@ SETTINGS: tuple[Setting, ...] = (
     Setting(key="mcp.exclude_tools", field=_names("Tools never to list", "tool", TOOL_NAMES)),
     Setting(key="mcp.dialect", field=_names("Dialects to serve: `nexo`, `mcpserver`, `execkit`", "dialect", DIALECTS)),
     Setting(key="mcp.read_only", field=Boolean(default=False, description="List only tools that change nothing")),
-    # Masking less is for the operator's file alone: a variable can come from whoever starts the daemon.
+    # Masking less is for the operator's file alone: a variable can come from any program that starts the daemon.
     Setting(
         key="redaction.silenced",
         field=_names("Ids of redaction rules that are switched off"),
@@ -277,7 +277,7 @@ SETTINGS: tuple[Setting, ...] = (
         field=ListOf(item=_RULE, default=(), description="Further redaction rules"),
         environment=False,
     ),
-    # What may be read is the operator's to widen: a variable can come from whoever starts the daemon.
+    # What may be read is the operator's to widen: a variable can come from any program that starts the daemon.
     Setting(
         key="ingest.roots",
         field=ListOf(item=Text(max_chars=4096), default=(), description="Further folders to import transcripts from"),

@@ -1,6 +1,6 @@
-"""What the command line asks about checkpoints: listing, comparing, going back, and clearing away.
+"""Questions about checkpoints: list, compare, go back, remove.
 
-A workspace is named by a shell, by a path, or by the directory that somebody stands in. The work is the workspaces'.
+A workspace is named by a shell, a path, or the caller's working directory. `app.workspaces` does the work.
 """
 
 import os
@@ -126,7 +126,7 @@ async def _records(app: App, location: Location) -> list[Record]:
 
 
 async def _last_changes(app: App, where: Where, location: Location, number: int, caller: Caller) -> list[ChangedBy]:
-    """Return the last commands that changed something; none means that only somebody else's changes are there."""
+    """Return the last commands that changed something; an empty list if no command changed anything."""
     done = changing_commands(await _records(app, location))
     if done:
         compared = await app.workspaces.diff_checkpoint({**where, "checkpoint_id": done[-1].checkpoint_id}, caller)

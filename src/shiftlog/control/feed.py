@@ -1,7 +1,4 @@
-"""How a question streams what several tasks find out: items that they put, yielded in order, and followed outputs.
-
-What is asked and answered is in `shells`.
-"""
+"""Streams for answers that several tasks feed: their items in order, and the growing output of commands."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine
@@ -40,7 +37,7 @@ class Feed:
         await self._items.put(item)
 
     async def items(self, main: "asyncio.Task[None]") -> AsyncGenerator[Item]:
-        """Yield what is put until the main task is over and all is told; raise what the main task raised."""
+        """Yield items until the main task ended and none is left; raise the main task's error."""
         while True:
             while not self._items.empty():
                 yield self._items.get_nowait()
@@ -110,7 +107,7 @@ class Following:
         self._tasks = [feed.spawn(follower.follow()) for follower in self._followers]
 
     async def finish(self) -> None:
-        """Put what is left; a process that the command left behind may write on, nobody waits for it."""
+        """Put the rest; do not wait for processes that the command left behind."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -33,7 +33,7 @@ async def stop_import(app: App, params: Params, caller: Caller) -> object:
 
 def _options(params: Params, caller: Caller) -> ImportOptions:
     """Return the options of a request; one that is not the operator's may only read what agents may."""
-    allowed = None if caller.operator else [place for place in (caller.workspace, caller.cwd) if place]
+    allowed = None if caller.operator else [path for path in (caller.workspace, caller.cwd) if path]
     return ImportOptions(
         paths=[str(path) for path in params.get("paths") or ()],
         agents=[str(name) for name in params.get("agents") or ()],
@@ -81,7 +81,7 @@ async def _one(app: App, options: ImportOptions, stop: StopSign, max_files: int 
                 yield {"progress": asdict(latest.pop())}
         yield {"report": (await running).shown(max_files)}
     finally:
-        # Whoever asked may be gone; what was begun ends with its batch.
+        # The client may be gone; a running import ends after its batch.
         stop.set()
         await asyncio.wait({running})
 
@@ -96,7 +96,7 @@ async def restore_transcript(app: App, params: Params, caller: Caller) -> AsyncG
     def work(reader: Reader) -> tuple[Session, list[TurnDialog]]:
         session = find_session(reader, name)
         begun = {entry.turn: entry.facts for entry in reader.entries(session.id, kinds=(Kind.TURN_BEGUN,))}
-        told = [
+        turns = [
             TurnDialog(
                 turn=turn,
                 entries=[*(entry for entry in entries if entry.kind is Kind.DIALOG), *said_late(turn)],
@@ -104,10 +104,10 @@ async def restore_transcript(app: App, params: Params, caller: Caller) -> AsyncG
             )
             for turn, entries in turns_with_items(reader, session.id)
         ]
-        return session, told
+        return session, turns
 
-    session, told = await app.store.read(work)
-    restored = restore(session, told, vendor)
+    session, turns = await app.store.read(work)
+    restored = restore(session, turns, vendor)
     for record in restored.records:
         yield {"line": json.dumps(record, ensure_ascii=False)}
     yield {"about": restored.about()}

@@ -128,13 +128,13 @@ async def _erase(app: App, params: Params, caller: Caller) -> object:
     if not reason.strip():
         raise InvalidParameter.missing("reason")
     name, entries = str(params["session_id"]), list(params["entries"])
-    # Outputs first: once the entries are erased, nobody knows any more which ones were theirs.
+    # Outputs first: erased entries no longer name them.
     gone = app.shells.forget(await app.maintenance.commands(name, entries))
     return {**await app.maintenance.erase(name, entries, reason), "outputs_removed": gone}
 
 
 async def _call_outcome(app: App, params: Params, caller: Caller) -> object:
-    """Return what a call recorded, None where it did nothing; of what a shell was told no call keeps an outcome."""
+    """Return what a call recorded, None if it did nothing; the journal keeps no outcome of shell calls."""
     client_id, call_id = str(params["client_id"]), str(params["call_id"])
     found = await app.store.read(lambda reader: reader.outcome(client_id, call_id))
     if found is None and params.get("tool") in BEYOND_THE_JOURNAL:

@@ -1,6 +1,6 @@
-"""What the command line asks about rules: how a command is judged, what an allow list could be, and approvals.
+"""Questions about rules: how a command is judged, a suggested allow list, and approvals.
 
-Judging here runs nothing. Approving is the operator's; `control` sees to that.
+Judging runs nothing. Only an operator may approve; `questions` checks that.
 """
 
 import asyncio
@@ -101,7 +101,7 @@ def _commands(reader: Reader, params: Params, most: int) -> list[str]:
 
 
 async def list_approvals(app: App, params: Params, caller: Caller) -> object:
-    """List the questions that nobody answered yet, oldest first."""
+    """List the open questions, oldest first."""
     return {"items": [approval.as_listed() for approval in app.shells.approvals.pending()]}
 
 

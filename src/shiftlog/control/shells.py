@@ -1,7 +1,7 @@
 """What the command line asks about shells: listing, ending, running in, watching and replaying them.
 
-Streams are made of events; ending the stream of `exec` ends its command. What may run is the guard's to say, and
-whatever runs is in the journal.
+Streams are made of events; ending the stream of `exec` ends its command. The guard decides what may run, and
+the journal records it.
 """
 
 import asyncio
@@ -113,7 +113,7 @@ async def _run(app: App, arguments: dict[str, Any], caller: Caller, feed: Feed) 
     following: list[Following] = []
 
     async def output_came(_total: int, _newest: str) -> None:
-        # Told while the command is the shell's foreground one, so it is this one's output.
+        # Called only while the command is in the foreground, so the output is its own.
         command_id = shells.commands.running_in(shell_id)
         if command_id is not None and not following:
             following.append(Following(feed, shells.outputs.reopen(command_id)))
@@ -172,11 +172,11 @@ async def _tell_shells(app: App, shell_id: str | None, last: int, feed: Feed) ->
 async def _tell_shell(shell: Shell, last: int, feed: Feed) -> None:
     await feed.put({"event": "shell", **shell.as_listed()})
     over = [command for command in shell.commands.values() if not command.is_running]
-    told = {command.command_id for command in over[: max(0, len(over) - last)]}
+    shown = {command.command_id for command in over[: max(0, len(over) - last)]}
     while True:
-        fresh = [command for command in shell.commands.values() if command.command_id not in told]
+        fresh = [command for command in shell.commands.values() if command.command_id not in shown]
         for command in fresh:
-            told.add(command.command_id)
+            shown.add(command.command_id)
             if command.background:
                 feed.spawn(_tell_command(shell, command, feed))
             else:
@@ -202,7 +202,7 @@ async def _tell_command(shell: Shell, command: Command, feed: Feed) -> None:
         await command.over.wait()
         await following.finish()
     judgement = command.judgement
-    # What is wrong with a text that does not parse stands in its stderr.
+    # The fault of a text that does not parse is in its stderr.
     said = judgement.refusal.message if judgement.refusal else None
     ended = {"state": command.state, "exit_code": command.exit_code, "duration_ms": command.duration_ms}
     await feed.put({"event": "finished", **names, **ended, "message": said})
@@ -214,11 +214,11 @@ def _tail_from(output: CommandOutput, number: int) -> int:
 
 
 async def _tell_questions(app: App, shell_id: str | None, feed: Feed) -> None:
-    told: set[str] = set()
+    shown: set[str] = set()
     while True:
         for approval in app.shells.approvals.pending():
-            if approval.approval_id not in told and shell_id in (None, approval.shell_id):
-                told.add(approval.approval_id)
+            if approval.approval_id not in shown and shell_id in (None, approval.shell_id):
+                shown.add(approval.approval_id)
                 await feed.put({"event": "asked", **approval.as_listed()})
         await asyncio.sleep(LOOK_S)
 

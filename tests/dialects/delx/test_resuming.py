@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.dialects.delx.office import Office
+from tests.journal.continuity.capsule.diary import size
 from tests.journal.desk import open_desk
-from tests.journal.diary import size
 
 OLD = "Codex-20200101T000000Z-never-was"
 

@@ -1,4 +1,4 @@
-"""How a call of the session log is checked, written and read: the transaction around every method.
+"""Check, write and read a call of the session log: the transaction around every method.
 
 Checks come in the contract's order: parameters, forms of ids, session, a repeated key, turn, lease. A call whose time
 is over has written nothing.
@@ -108,7 +108,7 @@ class Calls:
         raise _timed_out(context)
 
     async def _suspend_stale(self) -> None:
-        """Suspend what idles or lost its holder before anybody is told that it is open."""
+        """Suspend sessions that idle or lost their holder, before an answer calls them open."""
         now = self.journal.clock.now()
         if self._looked_at is None or abs(now - self._looked_at) >= STALE_CHECK:
             self._looked_at = now
@@ -269,7 +269,7 @@ class Calls:
             **{name: journal[name] for name in ("seq", "hash", "redactions")},
         }
         if changed or call.context.strict or call.request.key is not None:
-            # A connection that may ask again needs the result; asked again, what changed nothing changes nothing.
+            # A connection that may ask again needs the result; repeated, a call that changed nothing changes nothing.
             outcome = receipt if call.context.strict else {**receipt, "result": result}
             scope = session_id if call.scope is None else call.scope
             self.journal.remember(writer, call.request, scope, {"session_id": session_id, "result": result}, outcome)

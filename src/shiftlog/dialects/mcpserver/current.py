@@ -1,6 +1,6 @@
-"""Which session a call of the session log is about: named, bound to the connection, pointed at, or the only one.
+"""Find the session that a call is about: named, bound to the connection, the agent's current one, or the only one.
 
-State lives in the store; what a connection itself remembers is only its binding, which it brings along.
+A connection keeps nothing but its binding, which comes with each call; everything else is in the store.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -58,7 +58,7 @@ class Binding:
 class CallContext:
     """Where a call comes from: the client, its workspace if it is known, the agent it works for, and its binding.
 
-    With `strict` a parameter that nobody knows is refused. With `again` the client asks a second time because the
+    With `strict` an unknown parameter is refused. With `again` the client repeats the call because the
     first answer was lost.
     """
 
@@ -97,7 +97,7 @@ def current_session(reader: Reader, values: Mapping[str, Any], context: CallCont
 def session_of_call(
     reader: Reader, values: Mapping[str, Any], context: CallContext, answered: Callable[[Session], bool]
 ) -> Session:
-    """Return the current session, or one that has ended and, as `answered` tells, answered this very call before.
+    """Return the current session, or an ended one that, as `answered` says, answered this call before.
 
     Without that a call that is repeated with its key after it closed the session would close another one.
     """
@@ -128,7 +128,7 @@ def _bound(reader: Reader, context: CallContext) -> Session | None:
 
 
 def is_live(session: Session) -> bool:
-    """Tell whether ordinary writes are taken."""
+    """Return True if a session accepts writes."""
     return session.is_live and not session.hidden
 
 

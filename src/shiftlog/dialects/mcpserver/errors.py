@@ -27,7 +27,7 @@ class AmbiguousItem(InvalidParameter):
 
     @classmethod
     def of(cls, key: str, section: str, count: int) -> "AmbiguousItem":
-        """Say how many items of which section a key fits."""
+        """Return the error for a key that fits `count` items of a section."""
         return cls(f"Item key is ambiguous: {key}", details={"section": section, "count": count})
 
 
@@ -108,5 +108,5 @@ def status_of(session: Session, subagents: Sequence[Session]) -> str:
     if session.state not in LIVE:
         return "completed"
     each = (session, *subagents)
-    settled = any(one.turns_total for one in each) and not any(one.turns_open for one in each)
-    return "completed" if session.state is SessionState.SUSPENDED and settled else "in_progress"
+    is_over = any(one.turns_total for one in each) and not any(one.turns_open for one in each)
+    return "completed" if session.state is SessionState.SUSPENDED and is_over else "in_progress"

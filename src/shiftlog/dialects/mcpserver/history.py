@@ -1,6 +1,6 @@
-"""The session log's history: sessions by its own filters and its own substring search, paged by offset.
+"""The session log's history: sessions by its own filters and substring search, paged by offset.
 
-Reads write nothing. Ranked full text with snippets is the work of `history`.
+Reads write nothing. Ranked full text with snippets is in `journal.history`.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -56,7 +56,7 @@ def check_history(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounds(values: Mapping[str, Any]) -> tuple[datetime | None, datetime | None]:
-    """Return from when and until when sessions are asked for; raise InvalidParameter for what is no time."""
+    """Return the requested span of time; raise InvalidParameter if a text is not a time."""
     start, end = values.get("from"), values.get("to")
     return (
         parse_bound(start, "from", is_end=False) if start else None,
@@ -103,7 +103,7 @@ def _all_sessions(reader: Reader, where: Filter) -> Iterator[Session]:
 
 
 def _session_matches(reader: Reader, session: Session, where: Filter, expression: Expression) -> bool:
-    """Tell whether one of a session's turns has the text and all else that is asked of a turn."""
+    """Return True if one of a session's turns matches the text and the filter."""
     own = SEPARATOR.join((session.title, session.id)).casefold()
     children = list(subagents_of(reader, session))
     if not session.turns_total and not any(child.session.turns_total for child in children):
@@ -120,19 +120,19 @@ def _session_matches(reader: Reader, session: Session, where: Filter, expression
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Searched:
-    """A session whose turns are looked at, and what all of them are found by; a child's are shown as its parent's."""
+    """A session to search, and the text that all its turns match; a subagent's turns are shown as its parent's."""
 
     session: Session
     own: str
     child: Subagent | None = None
 
     def text_of(self, turn: Turn, entries: list[Entry]) -> str:
-        """Return all that a turn is found by, folded."""
+        """Return the searchable text of a turn, folded."""
         named = self.child.request_id(turn).casefold() + SEPARATOR if self.child else ""
         return self.own + SEPARATOR + named + turn_text(turn, entries)
 
     def is_of_turns(self, cover: tuple[str, ...]) -> bool:
-        """Tell whether only a turn's own texts can hold the terms, each within one of them."""
+        """Return True if only a turn's own texts can hold the terms, each within one of them."""
         prefix = self.child.prefix.casefold() if self.child else ""
         return all(
             term.isprintable()
@@ -190,7 +190,7 @@ def _turns_with(reader: Reader, session_id: str, status: TurnStatus) -> Iterator
 
 
 def turn_text(turn: Turn, entries: list[Entry]) -> str:
-    """Return everything that a turn is found by, folded."""
+    """Return the searchable text of a turn's own fields and items, folded."""
     texts = list(own_texts(turn))
     for amendment in turn.amendments:
         texts.extend(texts_in(amendment.fields))

@@ -1,7 +1,7 @@
-"""Imports: a session with turns that was recorded elsewhere becomes entries here, all of it or nothing.
+"""Import a session with turns that was recorded elsewhere: all of it becomes entries, or nothing.
 
-What is known already is not stored again, an open turn is merged with, and for a terminal turn whatever is new becomes
-an amendment beside it. An import never closes, re-opens or makes current a session that exists.
+Known items are not stored again, an open turn is merged, and news for a terminal turn becomes an amendment beside it.
+An import never closes, re-opens or makes current a session that exists.
 """
 
 from collections.abc import Mapping, Sequence
@@ -157,8 +157,8 @@ def _amend(pen: Pen, request_id: str, notes: Sequence[Values]) -> bool:
         if fields:
             body = {"source": note.get("source") or SOURCE, "seal": turn.seal, "fields": fields}
             given = _time(note.get("at"))
-            told = {} if given is None else {"at": precise(min(given, pen.now))}
-            pen.write(Kind.IMPORT_NOTED, body | told, request_id)
+            when = {} if given is None else {"at": precise(min(given, pen.now))}
+            pen.write(Kind.IMPORT_NOTED, body | when, request_id)
     return pen.written > before
 
 
@@ -240,7 +240,7 @@ def _outcome_beyond(turn: Turn, incoming: Values, earlier: Sequence[Mapping[str,
     note = "" if status is TurnStatus.COMPLETED else (incoming.get("failure_note") or "").strip()
     if note and note != turn.failure_note:
         beyond["failure_note"] = note
-    return {name: value for name, value in beyond.items() if all(told.get(name) != value for told in earlier)}
+    return {name: value for name, value in beyond.items() if all(note.get(name) != value for note in earlier)}
 
 
 def _listed(note: Mapping[str, Any], name: str) -> list[Any]:

@@ -36,7 +36,7 @@ def _head(session: Session, subagents: Sequence[Session]) -> dict[str, Any]:
 
 
 def headers(session: Session) -> dict[str, Any]:
-    """Return what is known of the agent's own session and program; what is not known is left out."""
+    """Return the known facts about the agent's own session and program."""
     known = {
         "agentSessionId": session.vendor_session_id,
         "agentSessionTranscriptFile": session.transcript_path,

@@ -1,7 +1,6 @@
-"""The parameters of the session log's methods: one table each, in the names that its clients use.
+"""The parameters of the session log's methods, one table each, under the names that its clients use.
 
-Limits and enumerations are those of `requests`; here are names, aliases and what each method takes. `read` turns what
-came into checked values under the names that the journal uses.
+Limits and enumerations come from `journal.requests`. `read` returns checked values under the journal's names.
 """
 
 import json
@@ -61,7 +60,7 @@ CLEARABLE: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Anything(Field):
-    """A part that may be there and that nobody reads."""
+    """A part that is accepted and ignored."""
 
     def read(self, value: object, path: str) -> Any:
         return None
@@ -72,7 +71,7 @@ class Anything(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AsGiven(Field):
-    """A part that somebody else checks."""
+    """A part that is checked later."""
 
     def read(self, value: object, path: str) -> Any:
         return value
@@ -99,7 +98,7 @@ class MaybeBlank(Text):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonOf(Field):
-    """A value, or its JSON text; one that was recorded elsewhere may have parts that nobody knows here."""
+    """A value, or its JSON text; one that was recorded elsewhere may have unknown parts."""
 
     inner: Field
     recorded_elsewhere: bool = False
@@ -134,7 +133,7 @@ class Params:
     def read(self, given: object, *, strict: bool) -> tuple[dict[str, Any], list[str]]:
         """Return the checked values under the journal's names, and which names were ignored.
 
-        Names count in any case. Those that nobody knows are ignored, or refused by a strict reading.
+        Names match in any case. Unknown names are ignored, or refused by a strict reading.
         """
         if not isinstance(given, Mapping):
             raise InvalidParameter.invalid("params", "an object is expected", given)
@@ -182,7 +181,7 @@ class _Naming:
 
 
 def _says_nothing(spec: Field, value: object) -> bool:
-    """Tell whether a value counts as absent; for a list whatever is empty does, be it of another type."""
+    """Return True if a value counts as absent; for a list any empty value does."""
     if isinstance(spec, Choice | Integer | Text) and not spec.required:
         return _is_blank(value)
     return value is None or (isinstance(spec, ListOf) and (value == {} or _is_blank(value)))

@@ -1,7 +1,7 @@
 """The search expression of the session log: substrings in any case, joined by operators.
 
 `!` binds tightest, then AND (`&&` or a space), then `||`; parentheses group, quotes keep spaces. Words and their
-forms play no part here; the search of `model.search` knows them.
+forms do not count here; `model.search` is for those.
 """
 
 import re
@@ -44,7 +44,7 @@ class AllOf:
 
 @dataclass(frozen=True, slots=True)
 class AnyOf:
-    """Parts of which one must match."""
+    """Parts; at least one must match."""
 
     parts: tuple["Expression", ...]
 
@@ -53,7 +53,7 @@ Expression = Term | Without | AllOf | AnyOf
 
 
 def matches(expression: Expression, folded: str) -> bool:
-    """Tell whether a folded text matches."""
+    """Return True if a folded text matches."""
     match expression:
         case Term(text=text):
             return text in folded
@@ -66,7 +66,7 @@ def matches(expression: Expression, folded: str) -> bool:
 
 
 def rules_out(expression: Expression, folded: str) -> bool:
-    """Tell whether no text matches that has all of a folded text in it."""
+    """Return True if no text matches that has all of a folded text in it."""
     return _known(expression, folded) is False
 
 

@@ -1,7 +1,7 @@
-"""The session log: its methods by name, over the rules that every face shares.
+"""The door of the session log: its methods by name, over the journal's own rules.
 
-What a method asks for stands in `sessionlog_requests`, the transaction around it in `sessionlog_calls`, what it writes
-in the modules beside them.
+`requests` declares the parameters, `calls` opens the transactions, `turns`, `sessions` and `imports` write. The MCP
+tools are in `tools`.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -74,12 +74,12 @@ class Sessionlog:
         return await (self.calls.within(context, answer) if method.is_timed else answer())
 
     async def ingest_transcripts(self, call: LogCall) -> Result:
-        """Import transcripts and say what it came to."""
+        """Import transcripts and return the report."""
         report = await transcripts.take(self._imports(), call.values, call.context)
         return with_warnings(report, [*report.get("warnings", ()), *call.warnings])
 
     async def bootstrap(self, call: LogCall) -> Result:
-        """Say that the log can be used; an open store is all that it takes."""
+        """Confirm that the log can be used: the store is open."""
         return {"initialized": True}
 
     async def current(self, call: LogCall) -> Result | None:
@@ -123,7 +123,7 @@ class Sessionlog:
         _forget_missing_transcript(call)
 
     def open_new(self, writer: Writer, call: LogCall, show: Callable[[Result], Result] = dict, **made: Any) -> Result:
-        """Open a session that does not exist yet, make it current, and tell of it as `show` does.
+        """Open a session that does not exist yet, make it current, and return it as `show` does.
 
         `made` are values that the call leaves to be made here.
         """
@@ -220,7 +220,7 @@ class Sessionlog:
         return await self.calls.transaction(call, work)
 
     async def persist_turn(self, call: LogCall) -> Result:
-        """Import, and say only that it is safe."""
+        """Import, and return only that it is stored."""
         imported = await self.import_recovery(call)
         return PERSISTED | {name: imported[name] for name in ("journal", "warnings") if name in imported}
 

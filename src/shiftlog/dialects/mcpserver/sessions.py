@@ -1,4 +1,4 @@
-"""The session log's methods on whole sessions: open or join, rename, delete, and import with all rules around it."""
+"""The session log's rules for whole sessions: open or join, rename, delete, import."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -35,7 +35,7 @@ def opening_facts(reader: Reader, values: Values, context: CallContext) -> dict[
 
 
 def open_session(pen: Pen, values: Values, context: CallContext) -> dict[str, Any]:
-    """Write the opening of a session; whoever works through the session log holds no lease."""
+    """Write the opening of a session; clients of the session log hold no lease."""
     facts = opening_facts(pen.reader, values, context)
     pen.write(Kind.SESSION_OPENED, {name: value for name, value in facts.items() if value})
     session = pen.session

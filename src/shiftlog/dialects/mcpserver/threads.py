@@ -1,6 +1,6 @@
 """Subagents in an import: turns of another thread go to that thread's own session, which hangs on the one imported.
 
-In the session log they are shown as turns of the parent all the same (`sessionlog_children`).
+In the session log they are shown as turns of the parent all the same (`subagents`).
 """
 
 from collections import defaultdict
@@ -53,7 +53,7 @@ def _thread_of(reader: Reader, session: Session | None, request_id: str) -> str 
 
 
 def _is_marked(turn: Values) -> bool:
-    """Tell whether a turn says by itself that a subagent had it."""
+    """Return True if a turn says by itself that a subagent had it."""
     return f"-{MARK}-" in turn["request_id"] or MARK in (turn.get("tags") or ())
 
 

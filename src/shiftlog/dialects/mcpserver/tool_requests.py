@@ -1,6 +1,6 @@
 """The parameters of the session log's MCP tools, and of the names that are only called and never listed.
 
-They are checked as the methods' parameters are; a name that nobody knows is refused.
+They are checked as the methods' parameters are; an unknown name is refused.
 """
 
 from dataclasses import dataclass, replace

@@ -1,6 +1,6 @@
-"""The session log's methods on turns: each calls the journal's own rule and shows the outcome in its own words.
+"""The session log's rules for turns: each calls the journal's rule and returns the result in the dialect's names.
 
-A rule returns its result and the turn it was about. Deleting and replacing stand in `sessionlog_edits`.
+A rule returns its result and the id of its turn. Deleting and replacing are in `edits`.
 """
 
 from collections.abc import Callable, Mapping
@@ -84,7 +84,7 @@ def flattened(values: Values) -> dict[str, Any]:
 
 
 def complete_turn(pen: Pen, values: Values) -> Outcome:
-    """Complete the open turn, with whatever else came along."""
+    """Complete the open turn, with the other fields of the call."""
     rules.open_turn(pen, values.get("request_id"))
     made = rules.finish_turn(pen, {**values, "outcome": "completed"}, as_shown)
     name = made["request_id"]
@@ -97,7 +97,7 @@ def complete_turn(pen: Pen, values: Values) -> Outcome:
 
 
 def fail_turn(pen: Pen, values: Values) -> Outcome:
-    """Fail the open turn, with whatever else came along."""
+    """Fail the open turn, with the other fields of the call."""
     rules.open_turn(pen, values.get("request_id"))
     made = rules.finish_turn(pen, {**values, "outcome": "failed"}, as_shown)
     name = made["request_id"]
@@ -119,8 +119,8 @@ def close_turn(pen: Pen, values: Values) -> Outcome:
 
 def clear_section(pen: Pen, values: Values) -> Outcome:
     """Empty a section or a plain field; the journal keeps the old value."""
-    asked = {"request_id": values.get("request_id"), "clear": [CLEARABLE[values["section"]]]}
-    name = rules.update_turn(pen, asked)["request_id"]
+    clearing = {"request_id": values.get("request_id"), "clear": [CLEARABLE[values["section"]]]}
+    name = rules.update_turn(pen, clearing)["request_id"]
     return {"cleared": values["section"], "lastUpdated": shown(pen.session.last_activity)}, name
 
 

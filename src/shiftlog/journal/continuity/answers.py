@@ -1,6 +1,6 @@
-"""The answers of close and resume: the shell around their data, and how an answer is kept for its repeat.
+"""The answers of close and resume, and how one is kept for a repeat of its idempotency key.
 
-A token is shown once and never stored, so what is kept holds its hash, and a repeat gets a token of its own.
+A token is shown once and never stored: the kept answer holds its hash, and a repeat gets a fresh token.
 """
 
 import shlex
@@ -72,8 +72,8 @@ def keep(
 def repeated(journal: Journal, writer: Writer, request: Request, scope: str, tokens: Tokens) -> Answered | None:
     """Return the first answer to the request's idempotency key, with a token of its own, if there is one.
 
-    The token that went astray is revoked. Where it was used or replaced meanwhile somebody has a newer one, which
-    stays. Knowing a key does not make the client of another agent entitled to what it was answered with.
+    The token of the first answer is revoked, unless it was used or replaced meanwhile: then the newer one stays.
+    Knowing a key does not entitle the client of another agent to the answer.
     """
     first = journal.first_answer(writer, request, scope)
     if first is None:

@@ -8,7 +8,7 @@ from typing import Any
 from shiftlog.journal import rules
 from shiftlog.journal.continuity.answers import keep, repeated, shell, summary_of, with_token
 from shiftlog.journal.continuity.capsule.reading import Material, capsule_of
-from shiftlog.journal.continuity.leases import Holding
+from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import TAKE_OVER, reason_class
 from shiftlog.journal.continuity.selection import check_own
 from shiftlog.journal.journal import Answered, Journal, Request, find_session
@@ -40,24 +40,24 @@ class Ending:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ended:
-    """What an ending leaves in the hands of whoever asked for it."""
+class ClosedSession:
+    """The capsule and receipt that closing a session returns."""
 
     capsule: dict[str, Any]
     receipt: Receipt
 
 
-class Closing:
+class Closer:
     """End sessions."""
 
     def __init__(
-        self, journal: Journal, keys: Keys, runs: Runs, tokens: Tokens, holding: Holding, *, require_token: bool
+        self, journal: Journal, keys: Keys, runs: Runs, tokens: Tokens, leases: Leases, *, require_token: bool
     ) -> None:
         self._journal = journal
         self._keys = keys
         self._runs = runs
         self._tokens = tokens
-        self._holding = holding
+        self._leases = leases
         self._require_token = require_token
 
     def close(self, writer: Writer, request: Request) -> Answered:
@@ -71,7 +71,7 @@ class Closing:
         pen = self._journal.pen(writer, session.id, session)
         if not session.is_live:
             return self._already_closed(writer, session, request, pen)
-        self._holding.check_not_held(writer, session, request, pen.now)
+        self._leases.check_not_held(writer, session, request, pen.now)
         # The operator holds no lease, but a fence that was named must be the present one.
         is_free = caller.operator and "fence" not in values
         if not (is_free or values.get("on_held") == TAKE_OVER):
@@ -84,7 +84,7 @@ class Closing:
         keep(self._journal, writer, request, session.id, answered, issued)
         return answered
 
-    def end(self, writer: Writer, pen: Pen, ending: Ending) -> Ended:
+    def end(self, writer: Writer, pen: Pen, ending: Ending) -> ClosedSession:
         """Write everything that ends a session, sign its head and release its lease; earlier tokens are revoked."""
         if ending.statement:
             pen.write(Kind.CAPSULE_SAVED, {"origin": "agent", "statement": dict(ending.statement)})
@@ -101,7 +101,7 @@ class Closing:
         writer.put_receipt(receipt)
         writer.end_lease(pen.session.id)
         writer.revoke_tokens(pen.session.id, pen.now)
-        return Ended(capsule=material.capsule(pen.session, pen.now), receipt=receipt)
+        return ClosedSession(capsule=material.capsule(pen.session, pen.now), receipt=receipt)
 
     def _offer(self, pen: Pen, ending: Ending) -> None:
         """Offer the session to the agent that the statement names; its own agent needs no offer."""
@@ -109,7 +109,7 @@ class Closing:
         if not named or agent_key(named) == pen.session.agent_key:
             return
         if ending.policy is Succession.NONE:
-            pen.warn("handoff_ignored", "Nobody may continue the session, so it was not offered to anybody")
+            pen.warn("handoff_ignored", "The policy allows no successor, so the session was not offered")
             return
         expires_at = precise(pen.now + self._tokens.ttl)
         pen.write(Kind.HANDOFF_OFFERED, {"agent_id": spelling(pen.reader, named), "expires_at": expires_at})
@@ -132,7 +132,7 @@ class Closing:
         self._runs.warn_of_ignored(pen, values)
         receipts = writer.receipts(session.id)
         capsule = capsule_of(writer, session, pen.now)
-        ended = Ended(capsule=capsule, receipt=receipts[-1]) if receipts else None
+        ended = ClosedSession(capsule=capsule, receipt=receipts[-1]) if receipts else None
         data = self._data(writer, session, ended, values) | {"capsule": capsule, "status": "already_closed"}
         data["next_action"] = None if self._require_token else _without_token(session)
         answered = with_token(shell(request, session, "already_closed", data, pen.warnings), None)
@@ -140,7 +140,9 @@ class Closing:
             keep(self._journal, writer, request, session.id, answered, None)
         return answered
 
-    def _data(self, reader: Reader, session: Session, ended: Ended | None, values: Mapping[str, Any]) -> dict[str, Any]:
+    def _data(
+        self, reader: Reader, session: Session, ended: ClosedSession | None, values: Mapping[str, Any]
+    ) -> dict[str, Any]:
         is_wanted = values.get("include_summary", True)
         summary = summary_of(reader, session, tokens=self._runs.tokens_of(session)) if is_wanted else None
         return _data(session, ended, summary)
@@ -209,7 +211,7 @@ def _close_body(ending: Ending, pen: Pen) -> dict[str, Any]:
     return body
 
 
-def _data(session: Session, ended: Ended | None, summary: dict[str, Any] | None) -> dict[str, Any]:
+def _data(session: Session, ended: ClosedSession | None, summary: dict[str, Any] | None) -> dict[str, Any]:
     closing = session.closing
     data: dict[str, Any] = {
         "session_id": session.id,

@@ -1,7 +1,7 @@
-"""Drift: what changed in a workspace while nobody worked in the session, as files and git tell it.
+"""Drift: what changed in a workspace since a session was left, from file times and git.
 
 Nothing of the workspace is executed: no hooks, filters or monitors of its configuration, and no content is read. Files
-are judged by their times. What cannot be seen, or not soon enough, is None.
+are judged by their times. A value that cannot be read in time is None.
 """
 
 import os
@@ -20,7 +20,7 @@ MOST_FILES = 100
 LOOKED_AT = 50_000
 # Git takes a commit from the disk for each of them, and mostly the first few reach back far enough.
 REFLOG_LINES = (20, 500)
-# An agent's own last edits may be as young as the entry that tells of them, which is shown in whole seconds.
+# An agent's own last edits may be as young as the entry that records them, which is shown in whole seconds.
 GRACE_S = 1.0
 
 _GIT = (
@@ -188,9 +188,9 @@ def _as_text(name: str) -> str:
 
 
 def _has_submodules(workspace: str) -> bool:
-    """Tell whether the repository around a workspace names submodules, or perhaps one around that."""
+    """Return True if the repository around a workspace, or one around that, names submodules."""
     folder = Path(workspace)
-    return any((place / ".gitmodules").exists() for place in (folder, *folder.parents))
+    return any((above / ".gitmodules").exists() for above in (folder, *folder.parents))
 
 
 def _is_folder(path: str) -> bool:

@@ -1,14 +1,14 @@
-"""Handing a session over: offered to an agent or to whoever has the token, then accepted, declined, revoked or expired.
+"""Handing a session over: offered to an agent or to anyone with the token, then accepted, declined, revoked or expired.
 
-Accepting is resuming with the token of the offer, so it stands in `resuming`. Each step is an entry of the session's
+Accepting is resuming with the token of the offer, see `resuming`. Each step is an entry of the session's
 own journal; the acceptance names the successor and its chain, whose first entry names this one.
 """
 
 from datetime import datetime
 from typing import Any
 
-from shiftlog.journal.continuity.closing import Closing, Ending
-from shiftlog.journal.continuity.leases import Holding
+from shiftlog.journal.continuity.closing import Closer, Ending
+from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import REASON_CHARS, TAKE_OVER
 from shiftlog.journal.continuity.selection import check_final
 from shiftlog.journal.journal import Answered, Journal, Request, find_session
@@ -32,7 +32,7 @@ _REASON = Text(lines=True, max_chars=REASON_CHARS, description="Why, in any word
 OFFER = Record(
     fields={
         "session_id": SESSION_ID,
-        "agent_id": Text(max_chars=NAME_CHARS, description="To whom; default: whoever has the token."),
+        "agent_id": Text(max_chars=NAME_CHARS, description="The agent; default: anyone with the token."),
         "reason": _REASON,
         "on_held": Choice(values=("refuse", TAKE_OVER), description="If a client holds the session; default refuse."),
     }
@@ -48,27 +48,27 @@ END_OFFER = Record(
 
 
 class Handover:
-    """Offer sessions, and end offers that nobody accepts."""
+    """Offer sessions, and end offers that are not accepted."""
 
-    def __init__(self, journal: Journal, tokens: Tokens, closing: Closing, holding: Holding) -> None:
+    def __init__(self, journal: Journal, tokens: Tokens, closer: Closer, leases: Leases) -> None:
         self._journal = journal
         self._tokens = tokens
-        self._closing = closing
-        self._holding = holding
+        self._closer = closer
+        self._leases = leases
 
     def offer(self, writer: Writer, request: Request) -> Answered:
         """Offer a session and return the token that accepts it; one that is still open is closed first."""
         values = request.values
         session = find_session(writer, values["session_id"])
         check_final(session)
-        # A blank name is refused: whoever meant one agent must not offer the session to everybody.
+        # A blank name is refused, so that an offer meant for one agent never becomes one for all.
         to = values.get("agent_id")
         if to is not None and agent_key(to) == session.agent_key:
             raise InvalidParameter.invalid("agent_id", "another agent than the session's own", to)
         pen = self._journal.pen(writer, session.id, session)
         if session.is_live:
-            self._holding.check_not_held(writer, session, request, pen.now)
-            self._closing.end(writer, pen, Ending(reason=values.get("reason") or HANDED_OVER))
+            self._leases.check_not_held(writer, session, request, pen.now)
+            self._closer.end(writer, pen, Ending(reason=values.get("reason") or HANDED_OVER))
         if pen.session.offer is not None:
             _end(pen, REVOKED, "Replaced by another offer")
         expires_at = pen.now + self._tokens.ttl
@@ -99,10 +99,10 @@ class Handover:
     def expire(self, writer: Writer) -> list[str]:
         """End the offers whose time is over."""
         now = self._journal.clock.now()
-        return [each.id for each in offered(writer) if self.settled(writer, each, now) is not each]
+        return [each.id for each in offered(writer) if self.without_expired_offer(writer, each, now) is not each]
 
-    def settled(self, writer: Writer, session: Session, now: datetime) -> Session:
-        """Return a session without an offer whose time is over."""
+    def without_expired_offer(self, writer: Writer, session: Session, now: datetime) -> Session:
+        """End the offer of a session if its time is over; return the session as it is now."""
         if session.offer is None or session.offer.expires_at > now:
             return session
         pen = self._journal.pen(writer, session.id, session)

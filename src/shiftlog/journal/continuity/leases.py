@@ -1,4 +1,4 @@
-"""Who holds a session: leases that live, die and are renewed, and the suspension of sessions left alone."""
+"""Leases: which client holds a session, until when, and the suspension of sessions that lost their holder or idle."""
 
 from collections.abc import Callable
 from datetime import datetime, timedelta
@@ -18,8 +18,8 @@ SWEPT_AT_ONCE = 1_000
 PROCESS_ENDED, IDLE = "process_ended", "idle"
 
 
-class Holding:
-    """Watch leases, and suspend what lost its holder or idles."""
+class Leases:
+    """Check and renew leases; suspend sessions that lost their holder or idle."""
 
     def __init__(
         self,
@@ -60,7 +60,7 @@ class Holding:
         raise held(session, lease, hint="Pass on_held: take_over")
 
     def is_live(self, lease: Lease, now: datetime) -> bool:
-        """Tell whether a lease still binds: not expired, and its process not gone from this host."""
+        """Return True if a lease still binds: not expired, and its process not gone from this host."""
         if lease.expires_at <= now:
             return False
         if lease.pid is None or lease.host not in (self._host, ""):
@@ -83,7 +83,7 @@ class Holding:
 
     def _suspend_stale(self, writer: Writer, idle_limit: timedelta, gone: list[str]) -> list[str]:
         now = self._journal.clock.now()
-        # Between the look and this transaction another sweep may have acted, and somebody gone on since.
+        # Another sweep may have acted since the read, and the session may have been resumed.
         still = (writer.session(name) for name in gone)
         causes = {session.id: PROCESS_ENDED for session in still if session and self._runs.is_gone(session)}
         for lease in writer.leases():
@@ -96,15 +96,15 @@ class Holding:
             causes |= {row.session.id: IDLE for row in rows if row.session.id not in causes}
         return [name for name, cause in causes.items() if self._suspend(writer, name, cause)]
 
-    def settled(self, writer: Writer, session: Session, caller: Caller) -> Session:
-        """Return a session as it stands once it is known whether anybody still works in it."""
+    def suspended_if_left(self, writer: Writer, session: Session, caller: Caller) -> Session:
+        """Suspend an open session that lost its holder or idles; return it as it is now."""
         cause = self._cause(writer, session, caller)
         if cause is None or not self._suspend(writer, session.id, cause):
             return session
         return writer.session(session.id) or session
 
     def _cause(self, reader: Reader, session: Session, caller: Caller) -> str | None:
-        """Return why an open session counts as left alone; to whoever holds it, it is not."""
+        """Return why an open session counts as left alone, None if it does not; for its holder it never does."""
         if session.state is not SessionState.OPEN:
             return None
         now = self._journal.clock.now()
@@ -133,7 +133,7 @@ class Holding:
 
 
 def held(session: Session, lease: Lease, hint: str | None = None) -> SessionHeld:
-    """Return the error that answers whoever wants what another client holds."""
+    """Return the error for a session that another client holds."""
     return SessionHeld(
         "Session is held by another writer",
         details={"session_id": session.id, "held_by": holder(session, lease), "fence": session.fence},

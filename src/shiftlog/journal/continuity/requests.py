@@ -32,7 +32,7 @@ _KEYS = ", ".join(name for name in STATEMENT.fields if name != "version")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Capsule(Field):
-    """The agent's statement; the schema only names its keys, the check knows each of them."""
+    """The agent's statement: the schema only names its keys, `read` checks each of them."""
 
     def read(self, value: object, path: str) -> dict[str, object]:
         return STATEMENT.read(value, path)
@@ -64,9 +64,9 @@ CLOSE_SESSION = Record(
 
 RESUME_SESSION = Record(
     fields={
-        # Compared by its key, in which a tab or a line break is a mere separator.
+        # Compared by its key, in which a tab or a line break is only a separator.
         "agent_id": Text(required=True, lines=True, max_chars=200, description="The stable name given at open."),
-        # Whatever is no token is told by its form, a line break at its end too.
+        # A text in another form is refused as a token, also one that ends with a line break.
         "recovery_token": Text(lines=True, max_chars=MAX_CHARS, description="From the last close."),
         "session_id": SessionRef(description="Default: the latest resumable."),
         "lookback_days": Integer(minimum=1, maximum=90, description="1..90; default 30."),

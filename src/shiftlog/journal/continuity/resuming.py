@@ -12,7 +12,7 @@ from shiftlog.journal.continuity.capsule.reading import WHOLE_BYTES, capsule_of
 from shiftlog.journal.continuity.drift import Left
 from shiftlog.journal.continuity.forking import fork
 from shiftlog.journal.continuity.handover import Handover
-from shiftlog.journal.continuity.leases import Holding, held
+from shiftlog.journal.continuity.leases import Leases, held
 from shiftlog.journal.continuity.requests import FORK, READ_ONLY, TAKE_OVER
 from shiftlog.journal.continuity.selection import (
     Chosen,
@@ -52,7 +52,7 @@ class Admitted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
-    """What resuming came to: the session that is worked in now, and how."""
+    """The session that goes on, and how."""
 
     session: Session
     mode: str
@@ -60,15 +60,15 @@ class Resumed:
     capsule: dict[str, Any]
 
 
-class Resuming:
+class Resumer:
     """Continue sessions."""
 
     def __init__(
-        self, journal: Journal, tokens: Tokens, holding: Holding, handover: Handover, *, require_token: bool
+        self, journal: Journal, tokens: Tokens, leases: Leases, handover: Handover, *, require_token: bool
     ) -> None:
         self._journal = journal
         self._tokens = tokens
-        self._holding = holding
+        self._leases = leases
         self._handover = handover
         self._require_token = require_token
 
@@ -112,7 +112,7 @@ class Resuming:
         return answered, self._left(writer, answered["data"], before)
 
     def _left(self, reader: Reader, data: dict[str, Any], before: Session) -> Left:
-        """Return all that a session left behind, whatever the budget of its capsule had room for."""
+        """Return all that a session left behind, also what its capsule had no room for."""
         truncated = data["capsule"]["truncated"]
         if not {*truncated, *truncated.get("cut", ())} & {"files_touched", "shells"}:
             return _left(data, before)
@@ -124,21 +124,21 @@ class Resuming:
     def _admit(
         self, writer: Writer, request: Request, chosen: Chosen, key: str, claims: Claims | None, now: datetime
     ) -> Admitted:
-        session = self._handover.settled(writer, chosen.session, now)
+        session = self._handover.without_expired_offer(writer, chosen.session, now)
         check_final(session)
-        # Whoever holds the session has proved more than a token could.
-        holds = self._holding.own_lease(writer, session, request.caller, now) is not None
+        # Holding the session proves more than a token does.
+        holds = self._leases.own_lease(writer, session, request.caller, now) is not None
         check_entitled(session, key, claims, require_token=self._require_token and not holds)
         entries = check_intact(writer, session.id)
         since = None if claims is None else _entries_since(entries, claims)
-        settled = self._holding.settled(writer, session, request.caller)
-        return Admitted(key=key, session=settled, others=chosen.others, claims=claims, entries_since_token=since)
+        session = self._leases.suspended_if_left(writer, session, request.caller)
+        return Admitted(key=key, session=session, others=chosen.others, claims=claims, entries_since_token=since)
 
     def _why_not(self, reader: Reader, session: Session, request: Request, key: str) -> str | None:
         now = self._journal.clock.now()
         if not is_entitled(without_expired_offer(session, now), key, with_token=False):
             return final_why(session) or "not_entitled"
-        is_held = self._holding.other_holder(reader, session, request.caller, now) is not None
+        is_held = self._leases.other_holder(reader, session, request.caller, now) is not None
         return final_why(session) or ("held" if is_held else None)
 
     # How
@@ -149,7 +149,7 @@ class Resuming:
         if not session.is_live and not (own and session.state is SessionState.CLOSED):
             return self._fork(writer, request, admitted, beside=False)
         budget = request.values.get("capsule_budget_bytes") or DEFAULT_BUDGET_BYTES
-        lease = self._holding.other_holder(writer, session, request.caller, now)
+        lease = self._leases.other_holder(writer, session, request.caller, now)
         on_held = request.values.get("on_held")
         if lease is not None and on_held == FORK:
             return self._fork(writer, request, admitted, beside=True)
@@ -158,7 +158,7 @@ class Resuming:
             return Resumed(session=session, mode=READ_ONLY, lease=None, capsule=capsule)
         if lease is not None and on_held != TAKE_OVER:
             raise held(session, lease)
-        mine = self._holding.own_lease(writer, session, request.caller, now)
+        mine = self._leases.own_lease(writer, session, request.caller, now)
         pen = self._journal.pen(writer, session.id, session)
         if mine is not None:
             granted = {"fence": mine.fence, "expires_at": shown(mine.expires_at)}

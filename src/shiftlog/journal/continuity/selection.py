@@ -29,7 +29,7 @@ WhyNot = Callable[[Session], str | None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
-    """The session to resume; `others` are the next candidates where nobody named one."""
+    """The session to resume; `others` are the next candidates if the request named none."""
 
     session: Session
     others: tuple[Session, ...] = ()
@@ -56,10 +56,10 @@ def choose(reader: Reader, values: Mapping[str, Any], key: str, claims: Claims |
         session
         for states in (unfinished, frozenset({"closed"}))
         for session in _sessions(reader, key, states, since)
-        # An offer whose time is over hands nothing over, though nobody has swept it away yet.
+        # An expired offer counts as ended even before a sweep ends it.
         if session.agent_key == key or without_expired_offer(session, now).offer
     ]
-    # What cannot be resumed is chosen only where there is nothing else, so that its own error is told.
+    # A session that cannot be resumed is chosen only if there is no other, so that its own error is shown.
     found = found or _sessions(reader, key, frozenset({"sealed", "succeeded"}), since)
     if not found:
         raise _nothing(reader, values["agent_id"], key, days)
@@ -94,7 +94,7 @@ def check_entitled(session: Session, key: str, claims: Claims | None, *, require
 
 
 def check_own(reader: Reader, session: Session, caller: Caller) -> None:
-    """Refuse the client of another agent; whoever holds the session, and the operator, belong to it all the same."""
+    """Refuse the client of another agent, unless it holds the session or is the operator."""
     client = caller.client_id
     if caller.operator or client is None:
         return
@@ -113,12 +113,12 @@ def without_expired_offer(session: Session, now: datetime) -> Session:
 
 
 def is_entitled(session: Session, key: str, *, with_token: bool) -> bool:
-    """Tell whether an agent may continue a session, given the token where it needs one."""
+    """Return True if an agent may continue a session, given the token where it needs one."""
     own, offer = session.agent_key == key, session.offer
     if offer is None or session.is_live:
         return own
     offered = with_token if offer.agent_key is None else offer.agent_key == key
-    # One that must be continued is for whom it was offered to, and for nobody else.
+    # A session that must be continued is only for the agent that it was offered to.
     return offered if session.state is SessionState.AWAITING_SUCCESSOR else own or offered
 
 
@@ -170,7 +170,7 @@ def _nothing(reader: Reader, agent_id: str, key: str, days: int) -> NoResumableS
 
 def _similar(reader: Reader, key: str) -> list[str]:
     """Return names near one that has no session, those that begin or go on with it among them."""
-    # Stores list names in order and not without end, so those that share a beginning are asked for by themselves.
+    # A store lists a limited number of names in order, so names with the same beginning are read separately.
     known = dict(reader.agent_ids(like=key[:2])) | dict(reader.agent_ids())
     known.pop(key, None)
     similar = similar_names(key, known, most=OTHERS, least=0.4)
@@ -179,5 +179,5 @@ def _similar(reader: Reader, key: str) -> list[str]:
 
 
 def final_why(session: Session) -> str | None:
-    """Return why nobody can resume a session any more, None where somebody can."""
+    """Return why a session can never be resumed again, None if it can."""
     return {SessionState.SEALED: "sealed", SessionState.SUCCEEDED: "succeeded"}.get(session.state)

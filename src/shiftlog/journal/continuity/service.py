@@ -1,6 +1,6 @@
-"""Continuity: closing, resuming, suspending and handing over sessions, as faces see it.
+"""The door of continuity: close, suspend, resume and hand over sessions.
 
-What each of them does stands in `closing`, `resuming`, `holding` and `handover`; here they are joined.
+Requests are checked and transactions opened here; `closing`, `resuming`, `leases` and `handover` do the work.
 """
 
 from collections.abc import Callable, Collection, Mapping
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from shiftlog.journal.continuity.closing import Closing, Ending
+from shiftlog.journal.continuity.closing import Closer, Ending
 from shiftlog.journal.continuity.drift import look
 from shiftlog.journal.continuity.handover import END_OFFER, OFFER, Handover, offered
-from shiftlog.journal.continuity.leases import Holding
+from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
-from shiftlog.journal.continuity.resuming import Resuming
+from shiftlog.journal.continuity.resuming import Resumer
 from shiftlog.journal.continuity.selection import check_final
 from shiftlog.journal.journal import LEASE_S, Answered, Check, Journal, Request, find_session
 from shiftlog.journal.pen import Pen
@@ -35,7 +35,7 @@ REISSUE = Record(fields={"session_id": SESSION_ID})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """What the operator decides about continuity."""
+    """The operator's settings for continuity."""
 
     token_ttl: timedelta = timedelta(days=30)
     require_token: bool = False
@@ -62,13 +62,11 @@ class Continuity:
         self._connected = connected
         self._live_shells = live_shells
         self._renewed_at: datetime | None = None
-        self._holding = Holding(journal, runs, process_started, host, terms.idle_limit)
+        self._leases = Leases(journal, runs, process_started, host, terms.idle_limit)
         self._tokens = Tokens(keys, terms.token_ttl)
-        self._closing = Closing(journal, keys, runs, self._tokens, self._holding, require_token=terms.require_token)
-        self._handover = Handover(journal, self._tokens, self._closing, self._holding)
-        self._resuming = Resuming(
-            journal, self._tokens, self._holding, self._handover, require_token=terms.require_token
-        )
+        self._closer = Closer(journal, keys, runs, self._tokens, self._leases, require_token=terms.require_token)
+        self._handover = Handover(journal, self._tokens, self._closer, self._leases)
+        self._resumer = Resumer(journal, self._tokens, self._leases, self._handover, require_token=terms.require_token)
 
     async def close_session(
         self, arguments: Mapping[str, Any], caller: Caller, fields: Record = CLOSE_SESSION
@@ -76,15 +74,15 @@ class Continuity:
         """End a session and return the whole answer. A dialect passes `fields` with parameters of its own."""
         request = self._request("close_session", fields, arguments, caller)
         await self._renew_if_due()
-        return await self._journal.transaction(request, lambda writer: self._closing.close(writer, request))
+        return await self._journal.transaction(request, lambda writer: self._closer.close(writer, request))
 
     def close_within(self, writer: Writer, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """End a session as a part of a transaction that does more."""
         request = self._request("close_session", CLOSE_SESSION, arguments, caller)
-        return self._closing.close(writer, request)
+        return self._closer.close(writer, request)
 
     def has_closed(self, reader: Reader, arguments: Mapping[str, Any], caller: Caller) -> bool:
-        """Tell whether this very request closed its session before, going by its key."""
+        """Return True if a request with the same key and parameters closed the session before."""
         request = self._request("close_session", CLOSE_SESSION, arguments, caller)
         return self._journal.has_answered(reader, request, arguments["session_id"])
 
@@ -93,9 +91,9 @@ class Continuity:
         request = self._journal.request("close_run", CLOSE_RUN, arguments, caller)
 
         def close_session(writer: Writer, pen: Pen, reason: str) -> bool:
-            if self._holding.other_holder(writer, pen.session, caller, pen.now) is not None:
+            if self._leases.other_holder(writer, pen.session, caller, pen.now) is not None:
                 return False
-            self._closing.end(writer, pen, Ending(reason=reason))
+            self._closer.end(writer, pen, Ending(reason=reason))
             return True
 
         await self._renew_if_due()
@@ -107,7 +105,7 @@ class Continuity:
         """Continue a session of an agent and return the whole answer. Never opens an empty one."""
         request = self._request("resume_session", fields, arguments, caller, lambda given: agent_key(given["agent_id"]))
         await self._renew_if_due()
-        answered, left = await self._journal.transaction(request, lambda w: self._resuming.resume(w, request))
+        answered, left = await self._journal.transaction(request, lambda w: self._resumer.resume(w, request))
         return {**answered, "data": {**answered["data"], "drift": await look(left, self._live_shells())}}
 
     def _request(
@@ -118,7 +116,7 @@ class Continuity:
         caller: Caller,
         check: Check | None = None,
     ) -> Request:
-        """Check a request; an error names all its faults, so that they can be mended at once."""
+        """Check a request; an error names all its faults, so that the caller can fix them together."""
         try:
             return self._journal.request(tool, fields, arguments, caller, check)
         except InvalidParameter as error:
@@ -131,7 +129,7 @@ class Continuity:
     # Handing over
 
     async def offer(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
-        """Offer a session to an agent, or to whoever has the token that comes back."""
+        """Offer a session to an agent, or to anyone who has the returned token."""
         request = self._journal.request("offer", OFFER, arguments, caller)
         await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._handover.offer(writer, request))
@@ -159,7 +157,7 @@ class Continuity:
         def work(writer: Writer) -> Answered:
             session = find_session(writer, request.values["session_id"])
             check_final(session)
-            session = self._handover.settled(writer, session, self._journal.clock.now())
+            session = self._handover.without_expired_offer(writer, session, self._journal.clock.now())
             pen = self._journal.pen(writer, session.id, session)
             pen.write(Kind.TOKEN_REISSUED, {"expires_at": precise(pen.now + self._tokens.ttl)})
             pen.commit(writer)
@@ -178,12 +176,12 @@ class Continuity:
 
     async def client_gone(self, client_id: str) -> None:
         """Let the leases of a client whose connection closed run out now."""
-        await self._holding.renew([client_id], timedelta(0))
+        await self._leases.renew([client_id], timedelta(0))
 
     async def renew(self, client_ids: list[str]) -> None:
         """Prolong the leases of clients that are still connected."""
         self._renewed_at = self._journal.clock.now()
-        await self._holding.renew(client_ids)
+        await self._leases.renew(client_ids)
 
     async def _renew_if_due(self) -> None:
         """Prolong the leases of connected clients that ran out unrenewed: the machine slept, and they with it."""
@@ -193,4 +191,4 @@ class Continuity:
     async def suspend_stale(self, idle_limit: timedelta) -> list[str]:
         """Suspend open sessions whose holder or run is gone, or that idle for longer than the limit (0: never)."""
         await self._renew_if_due()
-        return await self._holding.suspend_stale(idle_limit)
+        return await self._leases.suspend_stale(idle_limit)

@@ -1,6 +1,6 @@
 """The statement that an agent may leave at the close of a session (Continuity Capsule v1): fields and check.
 
-What becomes of it stands in `capsule`. Nothing here reads or writes a journal.
+`capsule` shows it as claimed. Nothing here reads or writes a journal.
 """
 
 import json
@@ -42,7 +42,7 @@ class _Statement(Record):
         except InvalidParameter as refused:
             if refused.details["problem"] != "missing":
                 raise
-            # What is missing is a part of the statement, not a parameter of the tool.
+            # The missing key belongs to the statement, not to the tool's parameters.
             raise InvalidParameter.invalid(str(refused.details["parameter"]), "required") from None
 
     def type_schema(self) -> Schema:

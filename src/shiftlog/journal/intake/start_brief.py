@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from shiftlog.journal.continuity.capsule.build import capsule_markdown
+from shiftlog.journal.continuity.capsule.markdown import capsule_markdown
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.moves import UNFINISHED, RunStatus, SessionState

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shiftlog.app.app import App
 from shiftlog.journal.continuity.capsule.brief import BRIEF_CHARS
-from shiftlog.journal.continuity.capsule.build import capsule_markdown
+from shiftlog.journal.continuity.capsule.markdown import capsule_markdown
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.continuity.lineage import lineage
 from shiftlog.journal.journal import find_session

@@ -2,7 +2,7 @@
 
 from datetime import datetime
 
-from shiftlog.journal.continuity.capsule.build import capsule_markdown
+from shiftlog.journal.continuity.capsule.markdown import capsule_markdown
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.sessions import absolute, workspace_of
@@ -53,7 +53,7 @@ def _last_session(reader: Reader, caller: Caller, agent_id: str | None, cwd: str
 def _says_little(session: Session) -> tuple[bool, bool]:
     """Rank sessions by what they tell who goes on; of equals the one active last counts.
 
-    What a session spawned is a part of its work, and one in which nothing happened yet may be the asker's own.
+    A spawned session is a part of its parent's work, and an untouched one may be the caller's own.
     """
     is_untouched = not session.turns_total and session.last_activity == session.started
     return session.parent_session_id is not None, is_untouched

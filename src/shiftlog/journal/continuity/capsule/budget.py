@@ -1,7 +1,7 @@
 """Fitting a capsule into its budget: what is dropped, what is cut, in which order, and the count of both.
 
 Sizes are bytes of compact UTF-8 JSON, kept as running totals, so that the work grows with the number of items
-only. What the items say is decided in `capsule`.
+only. `build` decides what the items say.
 """
 
 import json
@@ -93,7 +93,7 @@ class _Unit:
         self.size = size(self.shown)
 
 
-class _Shelf:
+class _ItemList:
     """The items of one list: shown in their order, dropped by age."""
 
     def __init__(self, items: Iterable[Aged]) -> None:
@@ -110,7 +110,7 @@ class _Shelf:
 
 
 class _Fitting:
-    """One capsule on its way into the budget; `total` leaves out what `truncated` will hold."""
+    """A capsule while it is cut to its budget; `total` does not count the content of `truncated`."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ class _Fitting:
     ) -> None:
         self.fixed = fixed
         self.singles = {name: _Unit.of(item) for name, item in singles.items() if item is not None}
-        self.shelves = {name: _Shelf(items) for name, items in lists.items()}
+        self.item_lists = {name: _ItemList(items) for name, items in lists.items()}
         self.dropped = Counter(omitted)
         self.cut: Counter[str] = Counter()
         self.budget = budget
@@ -131,8 +131,8 @@ class _Fitting:
         bare.update(dict.fromkeys(singles))
         bare.update({name: [] for name in lists})
         self.total = size(bare) + sum(unit.size - size(None) for unit in self.singles.values())
-        for shelf in self.shelves.values():
-            self.total += sum(unit.size + 1 for unit in shelf.units) - bool(shelf.units)
+        for items in self.item_lists.values():
+            self.total += sum(unit.size + 1 for unit in items.units) - bool(items.units)
 
     def fit(self) -> None:
         for name in DROPPED:
@@ -152,7 +152,7 @@ class _Fitting:
 
     def result(self) -> dict[str, object]:
         values: dict[str, object] = {**self.fixed, "truncated": self._truncated()}
-        values.update({name: shelf.shown() for name, shelf in self.shelves.items()})
+        values.update({name: items.shown() for name, items in self.item_lists.items()})
         values.update({name: unit.shown for name, unit in self.singles.items()})
         return {name: values.get(name) for name in KEYS}
 
@@ -171,7 +171,7 @@ class _Fitting:
         droppable = [
             (unit.age, n, name)
             for n, name in enumerate(names)
-            for unit in self.shelves[name].by_age[: len(self.shelves[name]) - keep]
+            for unit in self.item_lists[name].by_age[: len(self.item_lists[name]) - keep]
         ]
         for _, _, name in sorted(droppable):
             if not self._over():
@@ -179,12 +179,12 @@ class _Fitting:
             self._take_off(name)
 
     def _take_off(self, name: str) -> None:
-        shelf = self.shelves[name]
-        unit = shelf.by_age[shelf.gone]
-        self.total -= unit.size + (len(shelf) > 1)
+        items = self.item_lists[name]
+        unit = items.by_age[items.gone]
+        self.total -= unit.size + (len(items) > 1)
         self.cut[name] -= unit.cuts
         self.dropped[name] += 1
-        shelf.gone += 1
+        items.gone += 1
 
     def _drop_single(self, name: str) -> None:
         if name in self.singles and self._over():
@@ -199,8 +199,8 @@ class _Fitting:
             return
         self.level = most
         units = list(self.singles.items())
-        for name, shelf in self.shelves.items():
-            units += [(name, unit) for unit in shelf.by_age[shelf.gone :]]
+        for name, items in self.item_lists.items():
+            units += [(name, unit) for unit in items.by_age[items.gone :]]
         for name, unit in sorted(units, key=lambda named: -named[1].size):
             self._clip(name, unit, most)
             if not self._over():
@@ -217,7 +217,7 @@ class _Fitting:
         gone = [
             (unit.age, n, name)
             for n, name in enumerate(names)
-            for unit in self.shelves[name].by_age[: self.shelves[name].gone]
+            for unit in self.item_lists[name].by_age[: self.item_lists[name].gone]
         ]
         for _, _, name in sorted(gone, reverse=True):
             self._put_back(name, most)
@@ -226,11 +226,11 @@ class _Fitting:
                 return
 
     def _put_back(self, name: str, most: int) -> None:
-        shelf = self.shelves[name]
-        shelf.gone -= 1
-        unit = shelf.by_age[shelf.gone]
+        items = self.item_lists[name]
+        items.gone -= 1
+        unit = items.by_age[items.gone]
         unit.clip(most)
-        self.total += unit.size + (len(shelf) > 1)
+        self.total += unit.size + (len(items) > 1)
         self.cut[name] += unit.cuts
         self.dropped[name] -= 1
 
@@ -245,7 +245,7 @@ def fitted(
 ) -> dict[str, object]:
     """Return the capsule made of these parts, within the budget.
 
-    `fixed` is never touched, `singles` are cut, `lists` hold `(age, item)` in the order to be shown;
+    `fixed` is never changed, `singles` are cut, `lists` hold `(age, item)` in the order to be shown;
     `omitted` counts what was left out before.
     """
     if budget_bytes < MIN_BUDGET_BYTES:
@@ -271,9 +271,9 @@ def refitted(capsule: Mapping[str, Any], budget_bytes: int, newest: Mapping[str,
 
 
 def _aged(items: Sequence[Item], newest: int) -> list[Aged]:
-    """Return the items of a list with their ages: the entry that they cite, else their place."""
+    """Return the items of a list with their ages: the entry that they cite, else their position."""
     aged: list[Aged] = []
-    for place, item in enumerate(items):
+    for position, item in enumerate(items):
         seq = None if isinstance(item, str) else item.get("seq")
-        aged.append((sys.maxsize if place < newest else seq if isinstance(seq, int) else place, item))
+        aged.append((sys.maxsize if position < newest else seq if isinstance(seq, int) else position, item))
     return aged

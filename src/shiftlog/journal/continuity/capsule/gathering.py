@@ -1,6 +1,6 @@
-"""What the entries of a session's journal say about handing it over, gathered in one pass.
+"""Collect from a session's entries, in one pass, the facts that its capsule needs.
 
-Entries that were erased, or cleared from their turn, say nothing. `capsule` puts it together with the turns.
+Erased entries, and items cleared from their turn, do not count. `build` joins these facts with the turns.
 """
 
 import re
@@ -31,8 +31,8 @@ def recorded(text: str, seq: int) -> Aged:
 
 
 @dataclass(slots=True)
-class Gathered:
-    """What one pass over the entries leaves; each list is in the order of the journal."""
+class CapsuleFacts:
+    """The facts found in one pass over the entries; each list is in the order of the journal."""
 
     turns: Mapping[str, Turn]
     decisions: dict[str, list[Aged]] = field(default_factory=lambda: {"do_not": [], "refuted": [], "decisions": []})

@@ -11,7 +11,7 @@ from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Reader
 
-# More than any session fills, for whoever wants to know all.
+# More than any session fills: nothing is cut.
 WHOLE_BYTES = 1 << 40
 
 # What a session without a turn can add to the capsule that it was handed.
@@ -62,7 +62,7 @@ class Material:
         return refitted(capsule, budget_bytes, newest)
 
     def _inherited(self, session: Session) -> dict[str, Any] | None:
-        """Return the capsule that came with the predecessor, while a session has no work of its own to tell of."""
+        """Return the predecessor's capsule if the session has no work of its own yet."""
         if self.turns or session.predecessor_session_id is None:
             return None
         for entry in self.entries:

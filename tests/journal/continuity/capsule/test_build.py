@@ -3,7 +3,7 @@
 import pytest
 
 from shiftlog.model.entry import Kind
-from tests.journal.diary import Diary, texts
+from tests.journal.continuity.capsule.diary import Diary, texts
 
 
 def test_an_empty_session_gives_its_title_as_goal_and_nothing_else() -> None:

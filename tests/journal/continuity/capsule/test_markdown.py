@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
-from shiftlog.journal.continuity.capsule.build import capsule_markdown
+from shiftlog.journal.continuity.capsule.markdown import capsule_markdown
 from shiftlog.model.entry import Kind
-from tests.journal.diary import HISTORIES, Diary, History
+from tests.journal.continuity.capsule.diary import HISTORIES, Diary, History
 
 HEADINGS = [
     *("Goal", "Next", "Open turn", "Blockers", "Do not", "Refuted", "Decisions", "Done", "Files", "Receipts"),

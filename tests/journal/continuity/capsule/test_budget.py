@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from shiftlog.journal.continuity.capsule.budget import DROPPED, ESSENTIAL, clipped
 from shiftlog.journal.continuity.capsule.build import build_capsule
 from shiftlog.model.entry import Kind
-from tests.journal.diary import CLOSE, HISTORIES, Diary, History, size, texts
+from tests.journal.continuity.capsule.diary import CLOSE, HISTORIES, Diary, History, size, texts
 
 
 def test_a_text_is_cut_to_its_encoded_bytes_at_a_character() -> None:
