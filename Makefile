@@ -30,11 +30,11 @@ test: system-packages .venv/.stamp-dev ## run the test suite
 	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
 
 test-docker: system-packages .venv/.stamp-dev ## run the tests of shells in containers with a Docker Engine of their own (needs root)
-	@SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/docker $(ARGS)
+	@SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
 
 test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
 	@scripts/ensure-system-packages requirements/system-packages-podman
-	@SHIFTLOG_TEST_DOCKER=podman $(BIN)/python -m pytest -q tests/shell/docker $(ARGS)
+	@SHIFTLOG_TEST_DOCKER=podman $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
 
 soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)

@@ -34,10 +34,10 @@ async def _median_ms(once: Callable[[], Awaitable[object]]) -> float:
 
 async def _compare(name: str, host: "RemoteHost", target: "Target", tasks: "TaskGroup") -> None:
     from shiftlog.shell.ports import ShellSpec
-    from shiftlog.shell.remote.aside import Gathered
-    from tests.shell.engine_probe import run
+    from shiftlog.shell.remote.control import TokenReader
+    from tests.shell.engine.probe import run
 
-    heard = Gathered()
+    heard = TokenReader()
     wire = await host.open_wire(heard)
 
     async def bare() -> None:
@@ -58,7 +58,7 @@ async def _ssh(folder: Path) -> None:
     from shiftlog.shell.remote.ssh.hosts import resolve
     from shiftlog.shell.remote.ssh.targets import SshTargets
     from shiftlog.shell.remote.ssh.wire import SshHost
-    from tests.shell.ssh.server import USER, start_server
+    from tests.shell.remote.ssh.server import USER, start_server
 
     server = start_server(folder)
     try:
@@ -79,7 +79,7 @@ async def _docker(folder: Path) -> None:
     from shiftlog.shell.remote.docker.targets import DockerTargets
     from shiftlog.shell.remote.docker.wire import DockerClient, DockerHost
     from shiftlog.shell.remote.settings import DockerSettings
-    from tests.shell.docker.engine import MISSING, start_engine
+    from tests.shell.remote.docker.engine import MISSING, start_engine
 
     if MISSING is not None:
         print(f"docker   skipped: {MISSING}")

@@ -18,7 +18,7 @@ from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.remote.carrier import carry
 from shiftlog.shell.remote.docker.targets import DockerTargets
 from shiftlog.shell.remote.settings import DockerSettings, SshSettings
-from shiftlog.shell.remote.shell import InbandShell
+from shiftlog.shell.remote.shell import RemoteShell
 from shiftlog.shell.remote.ssh.targets import SshTargets
 from shiftlog.shell.service import ShellLimits, Shells
 from shiftlog.shell.state import Shell
@@ -86,7 +86,7 @@ def _runner_of(shell: Shell) -> Runner | None:
     """Return what reaches the files of a shell: this machine, or its host by a program at a time."""
     if shell.transport == "local":
         return LocalRunner()
-    if not isinstance(shell.live, InbandShell):
+    if not isinstance(shell.live, RemoteShell):
         return None
     host = shell.live.host
 

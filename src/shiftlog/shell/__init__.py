@@ -1,1 +1,1 @@
-"""Live shells: the engine that drives one, the targets they live on, and what becomes of their output."""
+"""Live shells for agents: local, over ssh, in containers. Door: service, ports, requests, results, state."""

@@ -1,7 +1,7 @@
-"""Approvals: commands that a person must permit first, and what was decided about them.
+"""Approvals: commands that need a person's permission first, and the decisions about them.
 
-An approval holds for one shell and one exact command text, once, for ten minutes. Questions and answers are recorded.
-Who may answer is decided by whoever serves the answer: never anybody inside a shell.
+An approval holds for one shell and one exact command text, once, for ten minutes. Requests and decisions are recorded.
+The face that takes a decision checks who may make it: never a process inside a shell.
 """
 
 import asyncio
@@ -29,7 +29,7 @@ State = Literal["pending", "granted", "declined", "used", "expired"]
 
 @dataclass(slots=True, kw_only=True)
 class Approval:
-    """One question to a person."""
+    """One request for a person's permission."""
 
     approval_id: str
     shell_id: str
@@ -43,16 +43,16 @@ class Approval:
 
     @property
     def expires_at(self) -> datetime:
-        """Return until when it holds."""
+        """The time until which it holds."""
         return self.asked_at + HOLDS
 
     @property
     def entries(self) -> list[str]:
-        """Return the `ask` entries that it is about."""
+        """The `ask` entries of the policy that require it."""
         return [str(ask["entry"]) for ask in self.asks]
 
     def as_listed(self) -> dict[str, Any]:
-        """Return it as people see it."""
+        """Return it as an item of a list."""
         first = self.asks[0]
         return {
             "approval_id": self.approval_id,
@@ -68,18 +68,18 @@ class Approval:
 
 
 class Approvals:
-    """All questions of one server."""
+    """All approvals of one server."""
 
     def __init__(self, journal: ShellJournal, now: Callable[[], datetime], wait_s: float = WAIT_S) -> None:
         self._journal = journal
         self._now = now
         self.wait_s = wait_s
-        self._known: dict[str, Approval] = {}
+        self._approvals: dict[str, Approval] = {}
 
     def pending(self) -> list[Approval]:
-        """Return the questions that nobody answered yet, oldest first."""
+        """Return the undecided requests, oldest first."""
         self._expire()
-        return [approval for approval in self._known.values() if approval.state == "pending"]
+        return [approval for approval in self._approvals.values() if approval.state == "pending"]
 
     async def require(
         self,
@@ -90,13 +90,13 @@ class Approvals:
         asks: list[dict[str, Any]],
         confirm: Confirm | None,
     ) -> Approval:
-        """Use up the approval and return it, waiting for a person; raises what the person, or nobody, said."""
+        """Wait for a person's approval, use it up and return it; raises if it is declined or not given in time."""
         deadline = asyncio.get_running_loop().time() + self.wait_s
         while True:
             self._expire()
             approval = self._find(shell_id, text)
             if approval is None:
-                approval = await self._asked(
+                approval = await self._record(
                     Approval(
                         approval_id=secrets.token_hex(4),
                         shell_id=shell_id,
@@ -111,10 +111,10 @@ class Approvals:
                 await self._wait(approval, confirm, deadline)
             if approval.state != "used":
                 break
-            # It holds once, and an equal call that waited too took it: this one needs an answer of its own.
+            # It holds once, and an equal call took it: this one needs a decision of its own.
         message = str(asks[0]["message"])
         if approval.state == "declined":
-            self._known.pop(approval.approval_id, None)
+            self._approvals.pop(approval.approval_id, None)
             raise ApprovalDeclined("approval declined", details=_details(approval))
         if approval.state != "granted":
             raise ApprovalRequired(
@@ -123,43 +123,43 @@ class Approvals:
                 hint=f"Have `shiftlog approve {approval.approval_id}` run, then call again",
             )
         approval.state = "used"
-        del self._known[approval.approval_id]
+        del self._approvals[approval.approval_id]
         return approval
 
-    async def _asked(self, approval: Approval) -> Approval:
-        """Record a question; what is not recorded was not asked."""
-        self._known[approval.approval_id] = approval
+    async def _record(self, approval: Approval) -> Approval:
+        """Record a request; without a record there is none."""
+        self._approvals[approval.approval_id] = approval
         try:
             await self._journal.approval_asked(approval.session_id, approval.as_listed())
         except BaseException:
-            self._known.pop(approval.approval_id, None)
+            self._approvals.pop(approval.approval_id, None)
             raise
         return approval
 
     def give_back(self, approval: Approval) -> None:
-        """Let an approval hold that was taken for a command which then could not be begun."""
+        """Restore an approval whose command could not be begun."""
         approval.state = "granted"
-        self._known[approval.approval_id] = approval
+        self._approvals[approval.approval_id] = approval
 
     def withdraw(self, shell_id: str) -> None:
-        """Take back every question of a shell that is over; whoever waits for an answer waits no longer."""
-        for approval_id, approval in list(self._known.items()):
+        """Expire all requests of a shell that is over, and wake their waiters."""
+        for approval_id, approval in list(self._approvals.items()):
             if approval.shell_id == shell_id:
                 approval.state = "expired"
                 approval.decided.set()
-                del self._known[approval_id]
+                del self._approvals[approval_id]
 
     async def decide(self, approval_id: str, *, granted: bool, by: str) -> dict[str, Any]:
-        """Record what a person says; only a question that is open can be answered."""
+        """Record a person's decision about a pending request."""
         self._expire()
-        approval = self._known.get(approval_id)
+        approval = self._approvals.get(approval_id)
         if approval is None or approval.state != "pending":
             raise InvalidParameter.invalid("approval_id", "the id of a question that is open", approval_id)
         approval.state = "granted" if granted else "declined"
         try:
             await self._journal.approval_decided(approval.session_id, {**approval.as_listed(), "by": by})
         except BaseException:
-            approval.state = "pending"  # what is not recorded was not decided
+            approval.state = "pending"  # an unrecorded decision does not count
             raise
         approval.decided.set()
         return approval.as_listed()
@@ -181,16 +181,16 @@ class Approvals:
             LOG.exception("the client could not be asked for approval %s", approval.approval_id)
 
     def _find(self, shell_id: str, text: str) -> Approval | None:
-        fitting = (one for one in self._known.values() if one.shell_id == shell_id and one.text == text)
+        fitting = (one for one in self._approvals.values() if one.shell_id == shell_id and one.text == text)
         return next(fitting, None)
 
     def _expire(self) -> None:
         now = self._now()
-        for approval_id, approval in list(self._known.items()):
+        for approval_id, approval in list(self._approvals.items()):
             if approval.expires_at <= now:
                 approval.state = "expired"
                 approval.decided.set()
-                del self._known[approval_id]
+                del self._approvals[approval_id]
 
 
 def _details(approval: Approval) -> dict[str, Any]:

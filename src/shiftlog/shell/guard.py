@@ -27,7 +27,7 @@ from shiftlog.model.shell_errors import (
     TransportNotAllowed,
     WorkspaceInvalid,
 )
-from shiftlog.shell.outputs.view import shown_name
+from shiftlog.shell.outputs.text import shown_name
 from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
 from shiftlog.shell.sandbox.sandbox import Launch, Mode, Sandbox, SandboxSpec
 from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramStart

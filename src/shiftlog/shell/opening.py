@@ -18,7 +18,7 @@ from shiftlog.model.shell_errors import OpenFailed, TransportNotAllowed, Workspa
 from shiftlog.params.wording import conflict, missing, must_be
 from shiftlog.shell.engine.local import Launcher, LocalTarget, base_environment
 from shiftlog.shell.guard import ShellGuard, ShellPolicy
-from shiftlog.shell.outputs.view import View
+from shiftlog.shell.outputs.text import TextDecoder
 from shiftlog.shell.ports import LiveShell, ShellJournal, ShellSpec, Targets, Transport
 
 TRANSPORT_ARGUMENTS = {
@@ -146,7 +146,7 @@ class Opener:
 
 def _viewed(output: bytes) -> str:
     """Return the output of profile files as text, like the output of commands."""
-    view = View()
+    view = TextDecoder()
     return (view.feed(output) + view.finish()).decode()
 
 

@@ -1,4 +1,7 @@
-"""The objects that shell tools answer with, and the facts that the journal keeps of shells and commands."""
+"""The results of the shell tools, and the facts that the journal keeps of shells and commands.
+
+Only shapes state into dictionaries; nothing here changes a shell.
+"""
 
 import base64
 import time
@@ -20,7 +23,7 @@ STARTUP_CHARS = 10_000
 
 
 def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
-    """Return what open_shell answers."""
+    """Return the result of open_shell."""
     return {
         "shell_id": shell.shell_id,
         "session_id": shell.session_id,
@@ -43,7 +46,7 @@ def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
 
 
 def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int = DEFAULT_CHARS) -> dict[str, Any]:
-    """Return what run_command answers, for a command that is over, runs on or never ran."""
+    """Return the result of run_command for a command that is over, still runs or never ran."""
     assert command.output is not None
     shown = command.output.show(budget, shown_chars)
     running = command.is_running
@@ -92,10 +95,10 @@ def _programs(command: Command) -> dict[str, Any]:
 
 
 def screen(shell: Shell, command: Command) -> dict[str, Any]:
-    """Return what the terminal of a running command shows now, masked; nothing for one that has none.
+    """Return the masked screen of a running command's terminal, if it has one.
 
-    A secret may go on in the next row, so where there is one, rows that are full are shown as one line; of one that is
-    being written only the first half may be there.
+    A secret may continue in the next row, so full rows are joined if there is one; while the program writes, the
+    unfinished word is hidden.
     """
     picture = command.running.screen if command.running is not None else None
     if picture is None or not command.is_running or command.output is None:
@@ -107,7 +110,7 @@ def screen(shell: Shell, command: Command) -> dict[str, Any]:
 
 
 def closed(shell: Shell, stopped: Sequence[Command], *, already: bool, killed: int) -> dict[str, Any]:
-    """Return what close_shell answers."""
+    """Return the result of close_shell."""
     return {
         "shell_id": shell.shell_id,
         "state": shell.state if shell.state in ("ended", "lost") else "ended",
@@ -118,24 +121,24 @@ def closed(shell: Shell, stopped: Sequence[Command], *, already: bool, killed: i
     }
 
 
-def closed_already(shell_id: str, known: KnownShell) -> dict[str, Any]:
-    """Return what close_shell answers for a shell of an earlier server."""
+def closed_already(shell_id: str, recorded: KnownShell) -> dict[str, Any]:
+    """Return the result of close_shell for a shell of an earlier server."""
     return {
         "shell_id": shell_id,
-        "state": (known.ended or {}).get("state", "ended"),
+        "state": (recorded.ended or {}).get("state", "ended"),
         "already_ended": True,
         "killed": 0,
-        "kill_scope": known.opened.get("kill_scope", "tree"),
+        "kill_scope": recorded.opened.get("kill_scope", "tree"),
         "stopped_commands": [],
     }
 
 
-def listed(known: KnownShell) -> dict[str, Any]:
-    """Return a shell of an earlier server as lists show it."""
-    opened_as, ended, last = known.opened, known.ended or {}, known.last_command
+def listed(recorded: KnownShell) -> dict[str, Any]:
+    """Return a shell of an earlier server as an item of list_shells."""
+    opened_as, ended, last = recorded.opened, recorded.ended or {}, recorded.last_command
     return {
-        "shell_id": known.shell_id,
-        "session_id": known.session_id,
+        "shell_id": recorded.shell_id,
+        "session_id": recorded.session_id,
         "name": opened_as.get("name"),
         "transport": opened_as.get("transport"),
         "target": opened_as.get("target"),
@@ -156,12 +159,12 @@ def listed(known: KnownShell) -> dict[str, Any]:
             "exit_code": last.get("exit_code"),
         },
         "idle_s": 0,
-        "created_at": precise(known.opened_at),
+        "created_at": precise(recorded.opened_at),
     }
 
 
 def paged(rows: list[dict[str, Any]], limit: int, cursor: str | None) -> dict[str, Any]:
-    """Return a page of a list of shells; a cursor names the last one shown."""
+    """Return a page of a list of shells; a cursor names the last item of the page before."""
     start = 0
     if cursor is not None:
         after = _read_cursor(cursor)
@@ -189,10 +192,10 @@ def _read_cursor(cursor: str) -> tuple[str, str]:
     return created_at, shell_id
 
 
-def ended_error(shell_id: str, known: KnownShell) -> ShellEnded | ShellLost:
+def ended_error(shell_id: str, recorded: KnownShell) -> ShellEnded | ShellLost:
     """Return the error for a shell of an earlier server."""
-    ended = known.ended or {}
-    last = known.last_command or {}
+    ended = recorded.ended or {}
+    last = recorded.last_command or {}
     if ended.get("state") == "lost":
         return ShellLost(
             f"connection of shell {shell_id} was lost",
@@ -204,8 +207,8 @@ def ended_error(shell_id: str, known: KnownShell) -> ShellEnded | ShellLost:
         details={
             "ended_reason": reason,
             "exit_code": ended.get("exit_code"),
-            "cwd": ended.get("cwd") or known.opened.get("cwd"),
-            "ended_at": precise(known.ended_at) if known.ended_at else None,
+            "cwd": ended.get("cwd") or recorded.opened.get("cwd"),
+            "ended_at": precise(recorded.ended_at) if recorded.ended_at else None,
         },
     )
 
@@ -214,7 +217,7 @@ def ended_error(shell_id: str, known: KnownShell) -> ShellEnded | ShellLost:
 
 
 def opening_facts(shell: Shell) -> dict[str, Any]:
-    """Return what is recorded of a shell that opened."""
+    """Return the facts of an opened shell."""
     return {
         "shell_id": shell.shell_id,
         "transport": shell.transport,
@@ -231,7 +234,7 @@ def opening_facts(shell: Shell) -> dict[str, Any]:
 
 
 def starting_facts(shell: Shell, command: Command) -> dict[str, Any]:
-    """Return what is recorded of a command that is about to run."""
+    """Return the facts of a command that is about to run."""
     return {
         "command_id": command.command_id,
         "shell_id": shell.shell_id,
@@ -245,7 +248,7 @@ def starting_facts(shell: Shell, command: Command) -> dict[str, Any]:
 
 
 def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
-    """Return what is recorded of a command that is over, or was refused."""
+    """Return the facts of a command that is over or was refused."""
     facts: dict[str, Any] = {
         "command_id": command.command_id,
         "shell_id": shell.shell_id,
@@ -275,24 +278,24 @@ def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
 
 
 def input_facts(shell: Shell, command: Command, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is recorded of input; of a sensitive text only its length."""
+    """Return the facts of sent input; for sensitive text only its length."""
     text: str | None = values.get("text")
-    said: dict[str, Any] = {}
+    shown: dict[str, Any] = {}
     if text is not None:
-        said = (
+        shown = (
             {"chars": len(text)} if values.get("sensitive") else {"text": elide_middle(shell.mask(text), INPUT_CHARS)}
         )
     return {
         "command_id": command.command_id,
         "shell_id": shell.shell_id,
-        **said,
+        **shown,
         "eof": bool(values.get("eof")),
         "signal": values.get("signal"),
     }
 
 
 def ending_facts(shell: Shell) -> dict[str, Any]:
-    """Return what is recorded of a shell that is over."""
+    """Return the facts of a shell that is over."""
     return {
         "shell_id": shell.shell_id,
         "state": shell.state,
@@ -303,7 +306,7 @@ def ending_facts(shell: Shell) -> dict[str, Any]:
 
 
 def unknown_facts(last: Facts) -> dict[str, Any]:
-    """Return what is recorded of a command that ran when its server died."""
+    """Return the facts of a command that ran when its server died."""
     return {
         "command_id": last.get("command_id"),
         "shell_id": last.get("shell_id"),
@@ -316,12 +319,12 @@ def unknown_facts(last: Facts) -> dict[str, Any]:
     }
 
 
-def left_facts(known: KnownShell) -> dict[str, Any]:
-    """Return what is recorded of a shell whose server died: a local one died with it, a remote one is lost."""
+def left_facts(recorded: KnownShell) -> dict[str, Any]:
+    """Return the facts of a shell whose server died: a local one died with it, a remote one is lost."""
     return {
-        "shell_id": known.shell_id,
-        "state": "ended" if known.opened.get("transport") == "local" else "lost",
+        "shell_id": recorded.shell_id,
+        "state": "ended" if recorded.opened.get("transport") == "local" else "lost",
         "reason": "server_stopped",
         "exit_code": None,
-        "cwd": (known.last_command or {}).get("cwd") or known.opened.get("cwd"),
+        "cwd": (recorded.last_command or {}).get("cwd") or recorded.opened.get("cwd"),
     }

@@ -16,7 +16,7 @@ from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.model.shell_errors import ShellBusy
 from shiftlog.model.times import precise
 from shiftlog.shell.outputs.command_output import CommandOutput
-from shiftlog.shell.outputs.view import shown_name
+from shiftlog.shell.outputs.text import shown_name
 from shiftlog.shell.ports import EndedReason, LiveShell, RunningCommand, Transport
 
 if TYPE_CHECKING:

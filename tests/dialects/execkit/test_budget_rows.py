@@ -3,7 +3,7 @@
 from mcp.client.client import Client
 
 from tests.dialects.execkit.test_acceptance import call, client, refused
-from tests.shell.budget_rows import ROWS
+from tests.shell.outputs.budget_rows import ROWS
 
 __all__ = ["client"]
 

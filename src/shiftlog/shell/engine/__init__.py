@@ -1,1 +1,1 @@
-"""One local bash below its reaper."""
+"""The engine of a local shell: one bash below its reaper, driven over pipes."""

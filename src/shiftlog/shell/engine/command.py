@@ -1,7 +1,7 @@
-"""A command that the engine runs: its end, its input, and how its processes are signalled.
+"""One command that the engine runs: its end, its input, and signals to its processes.
 
-A foreground command runs in the shell process itself; a copy (background, terminal) is a process of its own. Both end
-through `finish`, which the shell calls when it learns how.
+A foreground command runs in the shell process itself; a copy (background, terminal) is a process of its own. The shell
+calls `finish` when it learns how either ended.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SIGNAL_NUMBERS: Final[dict[Signal, signals.Signals]] = {
     "usr1": signals.SIGUSR1,
     "usr2": signals.SIGUSR2,
 }
-#: The word that a shell traps to drop its foreground command, see `framing.DROP_SIGNAL`.
+#: The signal that a shell traps to drop its foreground command, see `protocol.DROP_SIGNAL`.
 DROP_NUMBER = signals.SIGRTMAX - 3
 ESCALATION: tuple[tuple[Signal, float], ...] = (("interrupt", 2.0), ("terminate", 2.0), ("kill", 0.5))
 _NUDGE_S = 0.1
@@ -77,44 +77,44 @@ class EngineCommand:
 
     @property
     def in_shell(self) -> bool:
-        """Whether the shell process itself runs it."""
+        """True if the shell process itself runs it."""
         return not self.spec.background and self.spec.terminal is None
 
     @property
     def lingers(self) -> bool:
-        """Whether a process left behind still holds one of the outputs."""
+        """True if a leftover process still holds one of the outputs."""
         return any(pipe.held for _, pipe in self._outputs)
 
     @property
     def touched(self) -> bool:
-        """Whether anything ever happened on one of the outputs, if only that they were opened and closed."""
+        """True if one of the outputs was ever opened."""
         return any(pipe.touched for _, pipe in self._outputs)
 
     def probe(self) -> None:
-        """Look whether anyone has one of the outputs open."""
+        """Check whether a process has one of the outputs open."""
         for _, pipe in self._outputs:
             pipe.probe()
 
     def over(self) -> bool:
-        """Whether the command has ended."""
+        """Return True if the command has ended."""
         return self._ended.done()
 
     @property
     def signalled(self) -> bool:
-        """Whether a signal was sent, so that the command may have ended before it began."""
+        """True if a signal was sent, so that the command may have ended before it began."""
         return self._signal is not None
 
     def feed(self, data: bytes | None) -> None:
-        """Open the input; what came with the command is written, and its end is end-of-file."""
+        """Open the input; write the initial input, if any, followed by end-of-file."""
         self._shell.tasks.start_soon(self._feed, data)
 
     async def send(self, data: bytes) -> None:
         """Write to the command's standard input."""
-        await self._typed().send(data)
+        await self._input().send(data)
 
     async def send_eof(self) -> None:
         """Close the command's standard input, or type the end-of-file character."""
-        await self._typed().finish()
+        await self._input().finish()
 
     async def signal(self, name: Signal) -> None:
         """Signal the command's processes; work inside the shell is interrupted instead."""
@@ -129,7 +129,7 @@ class EngineCommand:
         self._shell.loop.call_later(_RESCAN_S, self._deliver_late, name, reached, newest)
 
     async def stop(self) -> CommandEnd:
-        """End the command step by step; a shell that cannot be brought back is ended as `unresponsive`."""
+        """End the command step by step; a shell that does not recover is ended as `unresponsive`."""
         for name, patience_s in ESCALATION:
             if self._ended.done():
                 break
@@ -140,15 +140,15 @@ class EngineCommand:
         return await asyncio.shield(self._ended)
 
     def finish(
-        self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, **last_words: bytes
+        self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, **exit_output: bytes
     ) -> None:
-        """Take what is left in the pipes and resolve `ended`; outputs that children hold stay open."""
+        """Read the rest of the pipes and resolve `ended`; outputs that children hold stay open."""
         if self._ended.done():
             return
         if self.release is not None:
             self.release()
         still_open: frozenset[Stream] = frozenset(
-            stream for stream, pipe in self._outputs if pipe.settle(last_words.get(stream, b""))
+            stream for stream, pipe in self._outputs if pipe.drain(exit_output.get(stream, b""))
         )
         self._feeding.cancel()
         if self.keyboard is not None:
@@ -166,21 +166,21 @@ class EngineCommand:
         )
 
     def close_outputs(self) -> None:
-        """Close what is still open; for a shell whose whole tree is gone."""
+        """Close the open outputs of a shell whose whole tree is gone."""
         for _, pipe in self._outputs:
             if pipe.held:
-                pipe.settle()
+                pipe.drain()
                 pipe.close()
 
     async def _feed(self, data: bytes | None) -> None:
         with self._feeding, contextlib.suppress(CommandNotRunning, StdinClosed):
-            typed = self._typed()
-            await typed.open()
+            keyboard = self._input()
+            await keyboard.open()
             if data is not None:
-                await typed.send(data)
-                await typed.finish()
+                await keyboard.send(data)
+                await keyboard.finish()
 
-    def _typed(self) -> InputPipe | TerminalInput:
+    def _input(self) -> InputPipe | TerminalInput:
         if self._ended.done():
             raise CommandNotRunning("the command is over")
         if self.keyboard is None:
@@ -188,7 +188,7 @@ class EngineCommand:
         return self.keyboard
 
     def _processes(self) -> list[Process]:
-        """Find the processes that this command started; of a copy, the copy itself too."""
+        """Return the processes that this command started; for a copy, the copy too."""
         tree = below(self._shell.reaper_pid, process_table())
         if not self.in_shell:
             return [] if self.root is None else _family(self.root, tree)
@@ -202,10 +202,10 @@ class EngineCommand:
             self._shell.nudge_later(self, _NUDGE_S)
 
     async def _press(self, name: Signal, patience_s: float) -> None:
-        """Send one signal to every process of the command, also to those that come late, until it ends.
+        """Send one signal to every process of the command, also to new ones, until it ends.
 
-        The shell is told first, again and again while there is someone new or nobody: a command that had not begun
-        when the first word came must not go on with its next part.
+        The shell is signalled first, and again while there are new processes or none: a command that had not begun at
+        the first signal must not go on with its next part.
         """
         reached: set[int] = set()
         deadline = self._shell.loop.time() + patience_s
@@ -220,9 +220,9 @@ class EngineCommand:
             pause_s = min(pause_s * 2, 0.25)
 
     def _deliver(self, name: Signal, processes: list[Process], *, wake: bool = False) -> set[int]:
-        """Send a signal; a copy's own group gets it at once, so that no child can slip out between two looks.
+        """Send a signal; a copy's own group gets it at once, so that no new child escapes it.
 
-        Return who is sure to have taken it: a process just forked may lose it on its way to become a program.
+        Return the processes that certainly took it: one just forked may lose it on its way to becoming a program.
         """
         number = SIGNAL_NUMBERS[name]
         grouped = {one.pid for one in processes if one.group == self.root} if self.root is not None else set[int]()
@@ -237,14 +237,14 @@ class EngineCommand:
         return {process.pid for process in processes if process.started < young}
 
     def _deliver_late(self, name: Signal, reached: set[int], newest: int) -> None:
-        """Reach the children that were being started while the process table was read."""
+        """Signal the children that were being started while the process table was read."""
         if not self._ended.done():
             late = [one for one in self._processes() if one.pid not in reached and one.started <= newest]
             self._deliver(name, late)
 
 
 def _family(root: int, tree: list[Process]) -> list[Process]:
-    """Return a process, its descendants, and what left it but kept its group or session."""
+    """Return a process, its descendants, and other processes in its group or session."""
     table = {process.pid: process for process in tree}
     kin = {process.pid for process in below(root, table)}
     return [one for one in tree if one.pid == root or one.pid in kin or root in (one.group, one.session)]

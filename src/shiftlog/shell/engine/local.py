@@ -1,6 +1,6 @@
-"""Shells on this machine: the base environment, the private directory, and the start of bash below a reaper.
+"""Opens shells on this machine: the base environment, the private directory, and the start of bash below a reaper.
 
-What bash is told afterwards is the engine's business; what the kernel forbids it is a launcher's.
+`shell.py` drives the started bash; a `Launcher` applies what the kernel forbids it.
 """
 
 from __future__ import annotations
@@ -17,10 +17,11 @@ from typing import Protocol
 from anyio.abc import TaskGroup
 
 from shiftlog.model.shell_errors import OpenFailed
-from shiftlog.shell.engine import words as framing
+from shiftlog.shell.engine import protocol
 from shiftlog.shell.engine.reaper_link import ReaperLink
 from shiftlog.shell.engine.shell import EngineShell
-from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream
+from shiftlog.shell.engine.streams import CollectedOutput
+from shiftlog.shell.ports import CommandSpec, ShellSpec
 
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY$", re.I)
 _OWN_PREFIX = "SHIFTLOG_"
@@ -44,26 +45,26 @@ class WrappedCommand(Protocol):
 
 
 class Launcher(Protocol):
-    """One shell's way into a sandbox; `runtime_dir` is writable inside, None where any directory is."""
+    """Starts one shell inside a sandbox; `runtime_dir` is writable there, None if any directory is."""
 
     @property
     def runtime_dir(self) -> Path | None: ...
 
     def wrap(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> WrappedCommand:
-        """Return what to start instead of the shell."""
+        """Return the command line that starts the shell inside the sandbox."""
         ...
 
     def started(self) -> None:
-        """Learn that the descriptors have been handed over."""
+        """Note that the descriptors have been passed on."""
         ...
 
     def close(self) -> None:
-        """Learn that no process of the shell is left."""
+        """Note that no process of the shell is left."""
         ...
 
 
 def base_environment(environ: Mapping[str, str], passed: Sequence[str] = ()) -> dict[str, str]:
-    """Return the environment of a local shell: the server's without what looks secret, unless it is passed by name."""
+    """Return the server's environment without variables that look secret, except those named in `passed`."""
     kept = {
         name: value
         for name, value in environ.items()
@@ -73,7 +74,7 @@ def base_environment(environ: Mapping[str, str], passed: Sequence[str] = ()) -> 
 
 
 def default_runtime_dir() -> Path:
-    """Return a directory for sockets and pipes: the user's own in memory where there is one."""
+    """Return a directory for pipes, in memory if possible."""
     for candidate in (os.environ.get("XDG_RUNTIME_DIR"), "/dev/shm"):
         if candidate and os.access(candidate, os.W_OK | os.X_OK):
             return Path(candidate)
@@ -100,7 +101,7 @@ class LocalTarget:
     async def open(self, spec: ShellSpec, tasks: TaskGroup) -> EngineShell:
         """Start a bash below a reaper of its own; raises `OpenFailed` with the reason."""
         env = self._environment | dict(spec.env)
-        # On the server's own path: one that the caller gives must not decide what runs as the shell.
+        # From the server's own PATH: the caller's must not decide what runs as the shell.
         bash = shutil.which("bash", path=self._environment.get("PATH")) or shutil.which("bash")
         if bash is None:
             raise OpenFailed.because("bash was not found on this machine")
@@ -134,7 +135,7 @@ class LocalTarget:
             modes = {"script": os.O_RDONLY, "out": os.O_WRONLY, "err": os.O_WRONLY}
             theirs = [os.open(directory / name, mode | os.O_CLOEXEC) for name, mode in modes.items()]
             try:
-                argv = [bash, *framing.WITHOUT_PROFILES, *framing.BASH_OPTIONS]
+                argv = [bash, *protocol.WITHOUT_PROFILES, *protocol.BASH_OPTIONS]
                 reaper = self._start_reaper(argv, directory, env, cwd, (theirs[0], theirs[1], theirs[2]))
             finally:
                 for fd in theirs:
@@ -150,7 +151,7 @@ class LocalTarget:
             directory,
             script=script,
             reply=reply,
-            words=(out, err),
+            outputs=(out, err),
             reaper=reaper,
             bash=bash,
             tasks=tasks,
@@ -174,28 +175,13 @@ def _nothing() -> None:
 
 
 def _open_pipe(path: Path) -> int:
-    """Make a named pipe and hold both of its ends, so that neither side ever waits for the other to come."""
+    """Make a named pipe and hold both of its ends, so that neither side waits for the other to open it."""
     os.mkfifo(path, 0o600)
     return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 async def _run_profiles(shell: EngineShell) -> bytes:
-    output = _Collected()
+    output = CollectedOutput()
     command = await shell.start(CommandSpec(text=_PROFILES), output)
     await asyncio.wait([command.ended])
     return bytes(output.data)
-
-
-class _Collected:
-    """Keeps what profile files print, within reason."""
-
-    limit = 64 * 1024
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, stream: Stream, data: bytes) -> None:
-        self.data += data[: self.limit - len(self.data)]
-
-    def close(self, stream: Stream) -> None:
-        pass

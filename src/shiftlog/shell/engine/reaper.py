@@ -1,8 +1,8 @@
-"""The small parent of one shell: every orphan below it comes to it, and all of them end when it is told or left alone.
+"""The small parent of one shell: it adopts every orphan below it, and ends them all when told to or when left alone.
 
-Run by path as its own program (`python -I -S reaper.py FD DIRECTORY -- COMMAND…`): the standard library is all it may
-use. It reports exits on its socket (`exit PID STATUS`); the word `close`, or the end of the socket, which is also what
-a killed server leaves behind, ends the whole tree. Also home of the process table that the engine reads for signals.
+Run by path as its own program (`python -I -S reaper.py FD DIRECTORY -- COMMAND…`), with the standard library alone.
+It reports exits on its socket (`exit PID STATUS`); the line `close`, or the end of the socket, ends the whole tree.
+The process table for the engine's signals is here too.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Process:
 
 
 def ticks_now() -> int:
-    """Return the machine's age in the ticks that the process table counts in."""
+    """Return the machine's uptime in the clock ticks of the process table."""
     return int(time.clock_gettime(time.CLOCK_BOOTTIME) * _BOOT_TICKS)
 
 
@@ -74,7 +74,7 @@ def below(root: int, table: dict[int, Process]) -> list[Process]:
 
 
 def send(pid: int, number: int) -> bool:
-    """Send a signal; say whether there was anyone to take it."""
+    """Send a signal; return True if the process exists."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -92,7 +92,7 @@ def send_group(group: int, number: int) -> bool:
 
 
 def main(argv: list[str]) -> int:
-    """Start the command below and stay until its whole tree is gone."""
+    """Start the command and stay until its whole tree is gone."""
     import socket
 
     channel = socket.socket(fileno=int(argv[0]))
@@ -127,7 +127,7 @@ def _remove(directory: str) -> None:
 
 
 def _wake(number: int, frame: object) -> None:
-    """Nothing to do: the byte on the wake-up pipe says it all."""
+    """Do nothing: the byte on the wake-up pipe is enough."""
 
 
 def _start(libc: ctypes.CDLL, command: list[str]) -> int:
@@ -194,7 +194,7 @@ def _tell(channel: object, line: str) -> None:
 
 
 def _end_tree(channel: object) -> int:
-    """Ask everything below to end, then make it; return how many processes there were."""
+    """Ask all processes below to end, then kill them; return how many there were."""
     ended: set[int] = set()
     me = os.getpid()
     begun = time.monotonic()

@@ -1,4 +1,4 @@
-"""The server's side of a reaper: starts it, hears which processes ended, tells it to end the tree."""
+"""The server's side of a reaper: starts it, receives the exits below it, and has it end the tree."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from shiftlog.shell.engine import reaper
 
 
 class ReaperLink:
-    """One reaper and the command below it. The tree ends with this process, however it ends."""
+    """One reaper and the command below it. The tree ends when this process ends, however that happens."""
 
     def __init__(
         self,
@@ -53,12 +53,12 @@ class ReaperLink:
         self.pid = self._process.pid
 
     def listen(self, on_exit: Callable[[int, int], None], on_gone: Callable[[int], None]) -> None:
-        """Hear of every exit below the reaper, and once of its own, with the number of processes that it ended."""
+        """Call back at every exit below the reaper, and once at its own with the number of processes it ended."""
         self._heard_exit, self._heard_gone = on_exit, on_gone
         asyncio.get_running_loop().add_reader(self._ours, self._read)
 
     def close(self) -> None:
-        """Have the whole tree ended."""
+        """Let the reaper end the whole tree."""
         try:
             self._ours.send(b"close\n")
         except OSError:

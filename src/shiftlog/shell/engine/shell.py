@@ -1,7 +1,7 @@
-"""A live bash: commands go in as units, reports come back on a channel of its own, the reaper tells who has ended.
+"""A live bash on this machine: commands go in as units, reports come back on their own pipe, a reaper reports exits.
 
-Knows pipes, tokens and processes; how such a bash is started is the target's business (`local.py`), the words that it
-is spoken to in are `framing.py`'s, and policies, budgets and journals are nobody's here.
+Works with pipes, tokens and processes. `local.py` starts such a bash, `protocol.py` has the texts; policies, budgets
+and journals do not belong here.
 """
 
 from __future__ import annotations
@@ -15,10 +15,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from shiftlog.model.shell_errors import ShellEnded
-from shiftlog.shell.engine import terminal
-from shiftlog.shell.engine import words as framing
+from shiftlog.shell.engine import protocol, terminal
 from shiftlog.shell.engine.command import EngineCommand
-from shiftlog.shell.engine.streams import InputPipe, LastWords, OutputPipe, OutputPoll, TerminalInput
+from shiftlog.shell.engine.streams import InputPipe, OutputPipe, OutputPoll, ShellOutput, TerminalInput
 from shiftlog.shell.ports import CommandSpec, EndedReason, KillScope, OutputSink, ShellEnd, ShellKind, Stream
 
 if TYPE_CHECKING:
@@ -27,11 +26,11 @@ if TYPE_CHECKING:
     from shiftlog.shell.engine.reaper_link import ReaperLink
 
 _READY_S = 2.0
-_ASKS = 8
+_TRIES = 8
 _CLOSE_S = 4.5
 _UNCLAIMED_EXITS = 64
 _GATE_S = 0.001
-_LOOK_S = 0.5
+_CHECK_S = 0.5
 _NUDGE_S = 1.0
 _SILENT_S = 3.0
 _SHORT_UNIT = 64 * 1024
@@ -49,7 +48,7 @@ class EngineShell:
         *,
         script: int,
         reply: int,
-        words: tuple[int, int],
+        outputs: tuple[int, int],
         reaper: ReaperLink,
         bash: str,
         tasks: TaskGroup,
@@ -61,25 +60,25 @@ class EngineShell:
         self.startup_output = b""
         self._directory = str(directory)
         self._unit = f"{self._directory}/u"
-        self._place = framing.word(self._unit)
+        self._unit_word = protocol.word(self._unit)
         self._unit_file = os.open(self._unit, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._poll = OutputPoll(self.loop)
         self._last_unit = b""
         self._outputs: dict[Stream, OutputPipe] = {}
-        self._words: dict[Stream, LastWords] = {
-            "stdout": LastWords(self._poll, words[0]),
-            "stderr": LastWords(self._poll, words[1]),
+        self._own_outputs: dict[Stream, ShellOutput] = {
+            "stdout": ShellOutput(self._poll, outputs[0]),
+            "stderr": ShellOutput(self._poll, outputs[1]),
         }
         self._script = script
         self._reply = reply
-        self._reports = framing.ReportReader()
+        self._reports = protocol.ReportReader()
         self._reaper = reaper
         self._bash = bash
         self._pid: int | None = None
         self._cwd = "/"
         self._last_status = 0
         self._traced = False
-        self._speaks_last = False
+        self._may_trap_exit = False
         self._foreground: EngineCommand | None = None
         self._commands: dict[str, EngineCommand] = {}
         self._lingering: list[EngineCommand] = []
@@ -87,14 +86,14 @@ class EngineShell:
         self._reason: EndedReason | None = None
         self._closing: asyncio.Future[int] | None = None
         self._ended: asyncio.Future[ShellEnd] = self.loop.create_future()
-        self._token = framing.draw_token()
+        self._token = protocol.draw_token()
         self._gate: tuple[EngineCommand, str] | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._silent_s = 0.0
         self._shaken = False
         self._is_ready = False
         self._waiter: asyncio.Future[bool] | None = None
-        self._starting = asyncio.Lock()  # one unit at a time: the private place of the unit and the script are shared
+        self._starting = asyncio.Lock()  # one unit at a time: the unit's file and the script are shared
         self._on_over = on_over
         self.loop.add_reader(reply, self._read_reports)
         reaper.listen(self._on_exit, self._on_gone)
@@ -109,7 +108,7 @@ class EngineShell:
 
     @property
     def reaper_pid(self) -> int:
-        """The process below which every process of this shell is found."""
+        """The reaper: every process of this shell descends from it."""
         return self._reaper.pid
 
     @property
@@ -117,18 +116,18 @@ class EngineShell:
         return self._ended
 
     async def prepare(self, ready_s: float, kind: ShellKind = "bash") -> None:
-        """Send the opening lines and wait until the shell has told its pid and is ready; as `sh` it keeps to POSIX."""
+        """Send the opening lines and wait until the shell has reported its pid and is ready; `sh` means POSIX mode."""
         self.kind = kind
-        reply, script = (framing.quote(f"{self._directory}/{name}") for name in ("reply", "script"))
-        mode = framing.POSIX_MODE if kind == "sh" else ""
-        self._tell(
-            framing.driver(reply, script) + mode + framing.hello(self._token) + framing.closing_lines(self._token)
+        reply, script = (protocol.quote(f"{self._directory}/{name}") for name in ("reply", "script"))
+        mode = protocol.POSIX_MODE if kind == "sh" else ""
+        self._write(
+            protocol.driver(reply, script) + mode + protocol.hello(self._token) + protocol.closing_lines(self._token)
         )
         if not await self._hear_ready(ready_s) and not self._ended.done():
             raise TimeoutError
 
     async def start(self, command: CommandSpec, sink: OutputSink) -> EngineCommand:
-        """Start a command; returns once the shell has been told, for a copy once the copy runs."""
+        """Start a command; returns once its text is sent, for a copy once the copy runs."""
         async with self._starting:
             await self._until_ready()
             try:
@@ -141,7 +140,7 @@ class EngineShell:
             return started
 
     async def close(self, reason: EndedReason = "closed") -> int:
-        """End the shell and everything below it; return how many processes that were. Repeating it is harmless."""
+        """End the shell and its whole tree; return how many processes were ended. Repeating it is harmless."""
         if self._closing is None:
             self._reason = self._reason or reason
             self._closing = self.loop.create_future()
@@ -153,18 +152,18 @@ class EngineShell:
         return await asyncio.shield(self._closing)
 
     def nudge_later(self, command: EngineCommand, after_s: float) -> None:
-        """Ask for the report again: a shell interrupted between two lines may have dropped the line it was reading."""
+        """Request the report again later: an interrupted shell may have dropped the line that it was reading."""
 
         self._shaken = True
 
         def nudge() -> None:
             if not command.ended.done() and self._closing is None:
-                self._tell(framing.closing_lines(command.token))
+                self._write(protocol.closing_lines(command.token))
 
         self.loop.call_later(after_s, nudge)
 
     def _start(self, spec: CommandSpec, sink: OutputSink) -> EngineCommand:
-        token = framing.draw_token()
+        token = protocol.draw_token()
         if spec.terminal is not None:
             command, text = self._make_terminal(spec, sink, token)
         else:
@@ -176,12 +175,12 @@ class EngineShell:
             self._watch()
         self._token = token
         self._is_ready = False
-        for words in self._words.values():
-            words.forget()
+        for output in self._own_outputs.values():
+            output.forget()
         traced = self._traced and command.in_shell
-        self._tell(framing.lines(self._place, token, self._last_status, traced=traced))
-        self._traced = self._traced or framing.may_trap(spec.text)
-        self._speaks_last = self._speaks_last or framing.may_speak_last(spec.text)
+        self._write(protocol.lines(self._unit_word, token, self._last_status, traced=traced))
+        self._traced = self._traced or protocol.may_trap(spec.text)
+        self._may_trap_exit = self._may_trap_exit or protocol.may_trap_exit(spec.text)
         if command.keyboard is not None:
             command.feed(spec.input)
         return command
@@ -208,27 +207,27 @@ class EngineShell:
             os.mkfifo(path, 0o600)
             command.files += (path,)
             command.keyboard = InputPipe(path, command.over)
-            stdin = framing.quote(path)
+            stdin = protocol.quote(path)
         if spec.background:
             gate = self._make_gate(command)
-            return command, framing.copy_unit(
-                spec.text, token, gate=gate, stdin=stdin, stdout=out.place, stderr=err.place
+            return command, protocol.copy_unit(
+                spec.text, token, gate=gate, stdin=stdin, stdout=out.path, stderr=err.path
             )
         if self._traced:
-            mark = token if self._speaks_last else ""
-            return command, framing.traced_unit(
-                spec.text, self._last_status, stdin=stdin, stdout=out.place, stderr=err.place, mark=mark
+            mark = token if self._may_trap_exit else ""
+            return command, protocol.traced_unit(
+                spec.text, self._last_status, stdin=stdin, stdout=out.path, stderr=err.path, mark=mark
             )
-        return command, framing.unit(spec.text, stdin=stdin, stdout=out.place, stderr=err.place)
+        return command, protocol.unit(spec.text, stdin=stdin, stdout=out.path, stderr=err.path)
 
     def _output(self, stream: Stream) -> OutputPipe:
-        """Return a pipe that nobody holds: the last command's, or a new one when a child of it still writes there."""
+        """Return a free pipe: the last command's, or a new one if a leftover child still holds that."""
         pipe = self._outputs.get(stream)
         if pipe is None or pipe.held or pipe.closed:
-            path = f"{self._directory}/{stream}-{framing.draw_token()}"
+            path = f"{self._directory}/{stream}-{protocol.draw_token()}"
             os.mkfifo(path, 0o600)
             fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            pipe = self._outputs[stream] = OutputPipe(self._poll, fd, stream, framing.quote(path))
+            pipe = self._outputs[stream] = OutputPipe(self._poll, fd, stream, protocol.quote(path))
         return pipe
 
     def _make_terminal(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
@@ -236,7 +235,7 @@ class EngineShell:
         ours, theirs = terminal.open_terminal(spec.terminal)
         screen = terminal.TerminalScreen(spec.terminal.cols, spec.terminal.rows)
         state, script = (f"{self._directory}/{letter}{token}" for letter in "st")
-        _write_file(script, f"\\builtin set --\n\\builtin eval {framing.quote(framing.whole(spec.text))}\n")
+        _write_file(script, f"\\builtin set --\n\\builtin eval {protocol.quote(protocol.whole(spec.text))}\n")
         output = OutputPipe(self._poll, ours, "stdout")
         output.begin(terminal.ScreenSink(screen, sink))
         sink.close("stderr")
@@ -247,38 +246,38 @@ class EngineShell:
         python = os.path.realpath(sys.executable)  # a sandbox may show the real one alone
         helper = [python, "-I", "-S", terminal.HELPER, os.ttyname(theirs), self._bash, state, script]
         gate = self._make_gate(command)
-        return command, framing.terminal_unit(token, gate=gate, state=framing.quote(state), helper=helper)
+        return command, protocol.terminal_unit(token, gate=gate, state=protocol.quote(state), helper=helper)
 
     def _make_gate(self, command: EngineCommand) -> str:
-        """Make the pipe at which a copy waits until the shell has let go of it."""
+        """Make the pipe at which a copy waits until the shell is done with the unit."""
         path = f"{self._directory}/g{command.token}"
         os.mkfifo(path, 0o600)
         command.files += (path,)
         self._gate = (command, path)
-        return framing.quote(path)
+        return protocol.quote(path)
 
     def _open_gate(self, command: EngineCommand, path: str) -> None:
         if command.over() or self._closing is not None:
             return
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
-        except OSError:  # nobody waits there yet
+        except OSError:  # the copy is not there yet
             self.loop.call_later(_GATE_S, self._open_gate, command, path)
 
     async def _until_ready(self) -> None:
-        """Wait for the proof that the shell is fit for a command; a shell that cannot give it is ended.
+        """Wait until the shell proves that it can run a command; end a shell that does not.
 
-        A shell that was interrupted has to give it anew, so that no late interrupt meets the next command.
+        An interrupted shell must prove it again, so that no late interrupt hits the next command.
         """
         if self._shaken and self._closing is None:
             self._shaken = False
-            self._token = framing.draw_token()
+            self._token = protocol.draw_token()
             self._is_ready = False
-            self._tell(framing.closing_lines(self._token))
-        for _ in range(_ASKS):
-            if self._is_ready or self._closing is not None or await self._hear_ready(_READY_S / _ASKS):
+            self._write(protocol.closing_lines(self._token))
+        for _ in range(_TRIES):
+            if self._is_ready or self._closing is not None or await self._hear_ready(_READY_S / _TRIES):
                 break
-            self._tell(framing.closing_lines(self._token))  # an interrupt may have taken the first ones
+            self._write(protocol.closing_lines(self._token))  # an interrupt may have dropped the first ones
         if self._closing is None and not self._is_ready:
             await self.close("killed")
         if self._closing is not None:
@@ -297,13 +296,13 @@ class EngineShell:
         if self._waiter is not None and not self._waiter.done():
             self._waiter.set_result(ready)
 
-    def _tell(self, lines: str) -> None:
+    def _write(self, lines: str) -> None:
         if self._closing is not None:
             return
         try:
             os.write(self._script, lines.encode())
         except BlockingIOError:
-            pass  # a shell that reads none of 64 KiB of short lines is not going to read one more
+            pass  # the pipe holds 64 KiB of unread lines: the shell reads no more
 
     def _read_reports(self) -> None:
         try:
@@ -323,36 +322,36 @@ class EngineShell:
                 self._end_unsound()
 
     def _watch(self) -> None:
-        """Look now and then whether the shell waits for its next line although it owes this report."""
+        """Check now and then whether the shell waits for its next line although a report is missing."""
         self._silent_s = 0.0
         if self._watching is None:
-            self._watching = self.loop.call_later(_LOOK_S, self._look)
+            self._watching = self.loop.call_later(_CHECK_S, self._check)
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._watching = None
         if self._foreground is None or self._closing is not None:
             return
-        before, self._silent_s = self._silent_s, self._silent_s + _LOOK_S if self._awaits_words() else 0.0
-        if before < _NUDGE_S <= self._silent_s:  # an interrupt may have taken the line that asks for the report
-            self._tell(framing.closing_lines(self._token))
+        before, self._silent_s = self._silent_s, self._silent_s + _CHECK_S if self._awaits_line() else 0.0
+        if before < _NUDGE_S <= self._silent_s:  # an interrupt may have dropped the line that requests the report
+            self._write(protocol.closing_lines(self._token))
         elif self._silent_s >= _SILENT_S:
             self._end_unsound()
-        self._watching = self.loop.call_later(_LOOK_S, self._look)
+        self._watching = self.loop.call_later(_CHECK_S, self._check)
 
-    def _awaits_words(self) -> bool:
-        """Say whether the shell sleeps with its script as fd 0, which it never is while it runs a command.
+    def _awaits_line(self) -> bool:
+        """Return True if the shell sleeps with its script as fd 0, as it never does while it runs a command.
 
-        One that waits for a processor, or was stopped, has only not come to its words yet.
+        A shell that waits for a processor or was stopped has only not reached the next line yet.
         """
         try:
             state = Path(f"/proc/{self._pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
-            place = str(Path(f"/proc/{self._pid}/fd/0").readlink())
+            stdin = str(Path(f"/proc/{self._pid}/fd/0").readlink())
         except OSError:
             return False
-        return state == b"S" and place.startswith(f"{self._directory}/script")
+        return state == b"S" and stdin.startswith(f"{self._directory}/script")
 
     def _end_unsound(self) -> None:
-        """End a shell whose words can no longer be believed."""
+        """End a shell whose reports can no longer be trusted."""
         if self._closing is None:
             self._reason = "killed"
             self._closing = self.loop.create_future()
@@ -389,32 +388,31 @@ class EngineShell:
             self._end_unsound()
 
     def _began(self, command: EngineCommand) -> bool:
-        """Say whether the shell really ran the unit: it then opened, and perhaps closed, the command's outputs."""
+        """Return True if the shell ran the unit: then it has opened the command's outputs."""
         if not command.touched:
             self._poll.pump()
         if not command.touched:
             command.probe()
         return command.touched
 
-    def _true_cwd(self, told: bytes) -> str:
-        """Believe the shell's own name for its directory only where the kernel agrees that it is that one."""
+    def _true_cwd(self, reported: bytes) -> str:
+        """Return the reported directory if the kernel confirms it, else the kernel's own name for it."""
         try:
             real = os.readlink(b"/proc/%d/cwd" % (self._pid or 0))  # noqa: PTH115 - once per command
-            if real == told or real == told + b" (deleted)":
-                return os.fsdecode(told)
-            return os.fsdecode(told if Path(f"/proc/{self._pid}/cwd").samefile(os.fsdecode(told)) else real)
+            if real == reported or real == reported + b" (deleted)":
+                return os.fsdecode(reported)
+            return os.fsdecode(reported if Path(f"/proc/{self._pid}/cwd").samefile(os.fsdecode(reported)) else real)
         except OSError:
-            return os.fsdecode(told)
+            return os.fsdecode(reported)
 
     def _finish(self, command: EngineCommand, status: int | None) -> None:
         del self._commands[command.token]
-        words: dict[str, bytes] = {}
-        if self._reason == "exited" and self._speaks_last:
-            place = os.fsencode(self._directory)
-            words = {
-                stream: framing.last_words(said.read(), place, command.token) for stream, said in self._words.items()
-            }
-        command.finish(status, self._cwd, self._reason, **words)
+        trapped: dict[str, bytes] = {}
+        if self._reason == "exited" and self._may_trap_exit:
+            folder = os.fsencode(self._directory)
+            for stream, output in self._own_outputs.items():
+                trapped[stream] = protocol.exit_output(output.read(), folder, command.token)
+        command.finish(status, self._cwd, self._reason, **trapped)
         for path in command.files:
             Path(path).unlink(missing_ok=True)
         if command.lingers:
@@ -433,13 +431,13 @@ class EngineShell:
                 del self._exits[next(iter(self._exits))]
 
     def _on_shell_exit(self, code: int) -> None:
-        """The shell process is over: what it ran is, too, and what it left behind is not to stay."""
-        asked = self._reason is not None
+        """The shell process has exited: finish its command, and have the reaper end what it left behind."""
+        requested = self._reason is not None
         self._reason = self._reason or ("killed" if code < 0 else "exited")
         command, self._foreground = self._foreground, None
         if command is not None:
             began = self._began(command)
-            self._finish(command, _exit_code(code) if began and not asked else None)
+            self._finish(command, _exit_code(code) if began and not requested else None)
         if not self._ended.done():
             self._ended.set_result(ShellEnd(reason=self._reason, exit_code=_exit_code(code)))
         if self._closing is None:
@@ -447,7 +445,7 @@ class EngineShell:
             self._reaper.close()
 
     def _on_gone(self, count: int) -> None:
-        """The reaper is gone, and with it everything below: let go of whatever is still held."""
+        """The reaper and its whole tree are gone: finish all commands and release everything."""
         self._reason = self._reason or "killed"
         if self._closing is None:
             self._closing = self.loop.create_future()
@@ -462,7 +460,7 @@ class EngineShell:
         if self._watching is not None:
             self._watching.cancel()
         self.loop.remove_reader(self._reply)
-        for pipe in (*self._outputs.values(), *self._words.values()):
+        for pipe in (*self._outputs.values(), *self._own_outputs.values()):
             pipe.close()
         self._poll.close()
         for fd in (self._reply, self._script, self._unit_file):

@@ -1,7 +1,7 @@
-"""The ends of a command's pipes that stay with the engine: outputs pumped into a sink, one input that is written.
+"""The engine's ends of a command's pipes: outputs that are read into a sink, and the input that is written.
 
-Every pipe is a named one in the shell's private directory, opened by the shell by name, so that no two commands ever
-share one and a child left behind keeps writing to its own command. Nothing here knows bash.
+Every pipe is a named one in the shell's private directory, which the shell opens by name, so that no two commands share
+one and a leftover child keeps writing to its own command. Nothing here depends on bash.
 """
 
 from __future__ import annotations
@@ -34,28 +34,28 @@ _TAKEN_STEP_S = 0.005
 
 
 class OutputPoll:
-    """Watches the outputs of one shell: one descriptor for the event loop, however many pipes come and go."""
+    """Watches the outputs of one shell, with one descriptor on the event loop for any number of pipes."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._epoll = select.epoll()
         self._pumps: dict[int, Callable[[], object]] = {}
-        self._due: set[int] = set()  # descriptors whose pump will be called once more anyway
+        self._due: set[int] = set()  # descriptors whose pump is scheduled
         loop.add_reader(self._epoll.fileno(), self.pump)
 
     def add(self, fd: int, pump: Callable[[], object]) -> None:
-        """Call `pump` whenever something new happens on a descriptor; it reads until there is no more."""
+        """Call `pump` at every new event of a descriptor; it must read until nothing is left."""
         self._pumps[fd] = pump
         self._epoll.register(fd, select.EPOLLIN | select.EPOLLET)
 
     def again(self, fd: int) -> None:
-        """Call its pump once more, after others had their turn."""
+        """Call its pump again after the others had their turn."""
         if fd not in self._due:
             self._due.add(fd)
             self._loop.call_soon(self._pump_due, fd)
 
     def discard(self, fd: int) -> None:
-        """Forget a descriptor that is about to be closed; closing takes it out of the kernel's set."""
+        """Forget a descriptor that is about to be closed; closing removes it from the kernel's set."""
         self._pumps.pop(fd, None)
 
     def close(self) -> None:
@@ -64,9 +64,9 @@ class OutputPoll:
         self._epoll.close()
 
     def pump(self) -> None:
-        """Bring in everything that has happened by now."""
+        """Handle all pending events."""
         for fd, _ in self._epoll.poll(0):
-            # Who writes without end makes an event of each read; another turn for each of them would starve the loop.
+            # A process that writes without end makes an event of each read; handling each would starve the loop.
             if fd not in self._due:
                 self._pump_one(fd)
 
@@ -81,10 +81,10 @@ class OutputPoll:
 
 
 class OutputPipe:
-    """One output of a command. While nobody else holds it after the command's end, the next command may have it."""
+    """One output of a command. The next command reuses it unless a leftover process holds it."""
 
-    def __init__(self, poll: OutputPoll, fd: int, stream: Stream, place: str = "") -> None:
-        self.place = place
+    def __init__(self, poll: OutputPoll, fd: int, stream: Stream, path: str = "") -> None:
+        self.path = path
         self._poll = poll
         self._fd = fd
         self._stream: Stream = stream
@@ -96,34 +96,34 @@ class OutputPipe:
 
     @property
     def held(self) -> bool:
-        """Whether a command's output still comes this way."""
+        """True while a command's output arrives here."""
         return self._sink is not None
 
     @property
     def closed(self) -> bool:
-        """Whether the last of a command's left-over children has let go of it; then it serves nobody any more."""
+        """True once it is closed for good."""
         return self._fd < 0
 
     def begin(self, sink: OutputSink) -> None:
-        """Send what comes from now on to this sink."""
+        """Send all bytes from now on to this sink."""
         self._sink = sink
         self.touched = False
 
     def probe(self) -> None:
-        """Look whether anyone has the pipe open now; reading then waits instead of ending."""
+        """Check whether a process has the pipe open: then a read does not return the end."""
         if self._read() != 0:
             self.touched = True
 
-    def settle(self, last_words: bytes = b"") -> bool:
-        """Take what is in the pipe at the command's end; return whether a process still holds it."""
+    def drain(self, exit_output: bytes = b"") -> bool:
+        """Read the rest of the pipe at the command's end; return True if a process still holds it."""
         taken = 0
         while self._sink is not None and taken < _DRAIN_BYTES:
             size = self._read()
             if size < 0:
                 break
             if size == 0:
-                if last_words:
-                    self._sink.write(self._stream, last_words)
+                if exit_output:
+                    self._sink.write(self._stream, exit_output)
                 self._detach()
             taken += size
         self._lingers = self._sink is not None
@@ -138,7 +138,7 @@ class OutputPipe:
             self._detach()
 
     def pump(self) -> None:
-        """Read a few times; the end counts only after the command's, before it nobody may have opened the pipe yet."""
+        """Read a few times; an end of file counts only after the command's end, the pipe may not be open before."""
         self.touched = True
         until = time.monotonic() + _TURN_S
         for _ in range(_READS_IN_A_ROW):
@@ -152,12 +152,12 @@ class OutputPipe:
         self._poll.again(self._fd)
 
     def _read(self) -> int:
-        """Read once; return the number of bytes, 0 at the end, -1 when there is nothing to read now."""
+        """Read once; return the number of bytes, 0 at the end, -1 if nothing is there now."""
         try:
             data = os.read(self._fd, READ_BYTES)
         except BlockingIOError:
             return -1
-        except OSError as error:  # a terminal whose last user is gone
+        except OSError as error:  # a terminal whose last process is gone
             if error.errno != errno.EIO:
                 raise
             return 0
@@ -179,11 +179,11 @@ class OutputPipe:
         try:
             fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_BYTES)
         except OSError:
-            pass  # the user's share of pipe memory is used up; the small one works too
+            pass  # the user's pipe memory is used up; the small pipe works too
 
 
-class LastWords:
-    """What the shell itself writes outside of any command: kept only to show what an exit trap said."""
+class ShellOutput:
+    """The shell's own output, outside of any command; kept to show the output of an exit trap."""
 
     def __init__(self, poll: OutputPoll, fd: int) -> None:
         self._poll = poll
@@ -192,12 +192,12 @@ class LastWords:
         poll.add(fd, self.read)
 
     def forget(self) -> None:
-        """Drop what was said so far."""
+        """Drop the output so far."""
         if self._data:
             self._data = b""
 
     def read(self) -> bytes:
-        """Return the newest of what was said since the last command began."""
+        """Return the newest output since the last command began."""
         try:
             while data := os.read(self._fd, READ_BYTES):
                 self._data = (self._data + data)[-_DEFAULT_PIPE_BYTES:]
@@ -206,9 +206,25 @@ class LastWords:
         return self._data
 
     def close(self) -> None:
-        """Stop listening."""
+        """Stop reading."""
         self._poll.discard(self._fd)
         os.close(self._fd)
+
+
+class CollectedOutput:
+    """A sink that keeps the first 64 KiB of both streams together."""
+
+    limit = 64 * 1024
+
+    def __init__(self) -> None:
+        self.data = bytearray()
+
+    def write(self, stream: Stream, data: bytes) -> None:
+        """Keep the bytes of either stream."""
+        self.data += data[: max(0, self.limit - len(self.data))]
+
+    def close(self, stream: Stream) -> None:
+        """Ignore the end of a stream."""
 
 
 class InputPipe:
@@ -219,16 +235,16 @@ class InputPipe:
         self._over = over
         self._fd = -1
         self._closed = False
-        self._turn = asyncio.Lock()  # keeps the pieces of two callers from mixing
+        self._turn = asyncio.Lock()  # keeps the writes of two callers apart
 
     async def open(self) -> None:
-        """Let the shell have its end: it waits in opening the pipe until this end is open too."""
+        """Open the writing end; the shell waits for it when it opens the other end."""
         async with self._turn:
             if not self._closed:
                 await self._rendezvous()
 
     async def send(self, data: bytes) -> None:
-        """Write all of it; stops silently when the command stops reading."""
+        """Write all bytes; stops silently if the command stops reading."""
         async with self._turn:
             if self._closed:
                 raise StdinClosed("the command's standard input is closed")
@@ -249,7 +265,7 @@ class InputPipe:
         self.close()
 
     def close(self) -> None:
-        """Drop the pipe, whatever was read of it."""
+        """Close the pipe, whether or not it was read."""
         self._closed = True
         if self._fd >= 0:
             os.close(self._fd)
@@ -280,7 +296,7 @@ class TerminalInput:
         self._typed = b""
 
     async def open(self) -> None:
-        """Wait until somebody sits at the terminal: a control character typed before would signal nobody."""
+        """Wait until a process has the terminal; an earlier control character would signal nothing."""
         deadline = asyncio.get_running_loop().time() + _TAKEN_S
         while not self._taken and not self._over() and asyncio.get_running_loop().time() < deadline:
             try:
@@ -306,11 +322,11 @@ class TerminalInput:
         await self.send(end_of_file(self._typed))
 
     def close(self) -> None:
-        """Let go; the terminal itself is closed with its output."""
+        """Do nothing; the terminal is closed with its output."""
 
 
 async def _writable(fd: int) -> None:
-    """Wait until something can be written, or a moment: the reader may be gone without a word."""
+    """Wait until the pipe is writable, at most a moment: the reader may be gone without notice."""
     loop = asyncio.get_running_loop()
     ready: asyncio.Future[None] = loop.create_future()
     loop.add_writer(fd, lambda: ready.done() or ready.set_result(None))

@@ -1,7 +1,7 @@
-"""Terminals for commands that ask for one, and a picture of what a full-screen program shows on it.
+"""Terminals for commands, and the text that a full-screen program shows on one.
 
-The picture is a plain grid of characters: cursor moves, erasing, scrolling regions, wrapping and the alternate screen
-are followed, colours and other looks are not. Input goes to the program unchanged; nothing here interprets keys.
+The screen is a plain grid of characters: cursor moves, erasing, scrolling regions, wrapping and the alternate screen
+are followed, colours are not. Input goes to the program unchanged.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from pathlib import Path
 
 from shiftlog.shell.ports import OutputSink, Stream, Terminal
 
-#: The program that takes a terminal over and becomes bash.
+#: The program that takes over a terminal and becomes bash.
 HELPER = str(Path(__file__).with_name("terminal_helper.py").resolve())
 
 _TOKENS = re.compile(
@@ -35,12 +35,12 @@ _TAB = 8
 
 
 def end_of_file(typed: bytes) -> bytes:
-    """Return the keys that end the input after what was typed: on an unfinished line the first only hands it over."""
+    """Return the keys that end the input; on an unfinished line the first one only submits the line."""
     return b"\x04" if typed[-1:] in (b"", b"\n", b"\r", b"\x04") else b"\x04\x04"
 
 
 def open_terminal(size: Terminal) -> tuple[int, int]:
-    """Open a terminal of that size; return our end, which does not block, and the one for the program."""
+    """Open a terminal of that size; return our non-blocking end and the program's."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.cols, 0, 0))
     os.set_blocking(ours, False)
@@ -48,7 +48,7 @@ def open_terminal(size: Terminal) -> tuple[int, int]:
 
 
 class ScreenSink:
-    """Shows a terminal's output to a screen on its way to the command's sink."""
+    """Passes a terminal's output to its screen and to the command's sink."""
 
     def __init__(self, screen: TerminalScreen, sink: OutputSink) -> None:
         self._screen = screen
@@ -83,8 +83,8 @@ class TerminalScreen:
     def text(self, *, unfinished: bool = True, joined: bool = False) -> str:
         """Return the screen as lines without trailing blanks.
 
-        Without `unfinished`, blanks stand for the word that ends at the cursor, over several rows if need be; `joined`
-        puts a row that is full to its end and the next one into one line.
+        Without `unfinished`, blanks replace the word that ends at the cursor, over several rows if necessary; `joined`
+        joins a full row and the next one into one line.
         """
         lines = ["".join(line) for line in self._lines]
         row, end = (self.row, self.col) if not unfinished else (-1, 0)
@@ -97,7 +97,7 @@ class TerminalScreen:
         return "".join(line.rstrip() + end for line, end in zip(lines, ends, strict=True)).rstrip("\n")
 
     def feed(self, data: bytes) -> None:
-        """Take the next output; a sequence cut in two waits for its other half."""
+        """Take the next output; an incomplete sequence waits for its rest."""
         text = self._rest + self._decoder.decode(data)
         position = 0
         while position < len(text):

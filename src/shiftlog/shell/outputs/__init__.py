@@ -1,1 +1,1 @@
-"""From bytes to spool to pages: viewed, masked, kept, forgotten."""
+"""The output of commands: from bytes to masked text in a spool, read in pages, kept and removed."""

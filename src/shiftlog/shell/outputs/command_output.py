@@ -1,7 +1,7 @@
-"""A command's output: what the engine writes goes in, results, pages and progress come out.
+"""The output of one command: takes the engine's bytes, and returns results, pages and progress.
 
-Implements the engine's `OutputSink`. Budgets and redaction are the guard's, files and limits the keeper's; this is
-where both streams meet and where waiting for more of them happens.
+Both streams meet here, and callers wait here for more. Budgets and masking are the guard's, files and limits belong to
+the keeper.
 """
 
 import asyncio
@@ -13,18 +13,16 @@ from shiftlog.guard.budgets.shape import BudgetReport, Shaped, shape
 from shiftlog.guard.budgets.spec import WHOLE, Budget
 from shiftlog.guard.secrets.scan import ScanRules
 from shiftlog.model.shell_errors import CursorInvalid, OutputExpired
-from shiftlog.shell.outputs.pages import Page, read_cursor, read_page, write_cursor
+from shiftlog.shell.outputs.pages import OutputPage, read_cursor, read_page, write_cursor
 from shiftlog.shell.outputs.spool import SpoolGone
 from shiftlog.shell.outputs.stream import StreamOutput
-from shiftlog.shell.ports import OutputSink, Stream
+from shiftlog.shell.ports import STREAMS, OutputSink, Stream
 
 DEFAULT_CHARS = 30_000
 BINARY_CHARS = 1_000
 PROGRESS_CHARS = 2_000
 SMALL_BYTES = 1_000
 TRUNCATED_HINT = "output was truncated; pass budget (grep/keep/max_chars) to shape it"
-
-_STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +39,7 @@ class ShownOutput:
 
 
 class CommandOutput(OutputSink):
-    """Both streams of one command, running or over; made by an `OutputKeeper`. Used on the event loop only."""
+    """Both streams of one command, running or over; made by an `OutputKeeper`. Used only on the event loop."""
 
     def __init__(
         self,
@@ -50,7 +48,7 @@ class CommandOutput(OutputSink):
         stderr: StreamOutput,
         *,
         clock: Callable[[], float],
-        settled: Callable[["CommandOutput"], None],
+        on_end: Callable[["CommandOutput"], None],
         finished: bool = False,
     ) -> None:
         self.command_id = command_id
@@ -58,10 +56,10 @@ class CommandOutput(OutputSink):
         self.stderr = stderr
         self.finished = finished
         self._clock = clock
-        self._settled = settled  # called at the command's end, and again when a left-over child closed a stream
+        self._on_end = on_end  # called at the command's end, and again when a leftover child closed a stream
         self._waiters: set[asyncio.Future[None]] = set()
         self._newest = b""
-        self._told: bytes = b""  # of a line that is not finished
+        self._reported: bytes = b""  # the unfinished line as last reported
         self._whole: ShownOutput | None = None
 
     def stream(self, name: Stream) -> StreamOutput:
@@ -80,63 +78,63 @@ class CommandOutput(OutputSink):
 
     @property
     def over(self) -> bool:
-        """Tell whether nothing more can come."""
+        """True if no more output can come."""
         return self.finished and not (self.stdout.open or self.stderr.open)
 
     @property
     def is_quiet(self) -> bool:
-        """Tell whether the command has written nothing for so long that an unfinished word may be shown."""
+        """True if the command has written nothing for so long that an unfinished word may be shown."""
         return self._clock() >= self.stdout.quiet_at
 
     def write(self, stream: Stream, data: bytes) -> None:
-        """Take the next bytes of a stream; one that was ended takes none."""
+        """Take the next bytes of a stream; an ended one ignores them."""
         output = self.stream(stream)
         if not output.open:
             return
         held = output.held
         self._added(output.write(data))
         if output.held and not held:
-            self._wake()  # whoever waits has to wait no longer than until this may be shown
+            self._wake()  # waiters wait no longer than until this may be shown
 
     def close(self, stream: Stream) -> None:
-        """End a stream; also after the command's end, when a left-over child lets go of it."""
+        """End a stream; after the command's end, when a leftover child closes it."""
         if self.stream(stream).open:
             self._added(self.stream(stream).close())
             if self.finished:
-                self._settled(self)
+                self._on_end(self)
             self._wake()
 
     def finish(self, streams_open: Iterable[Stream] = ()) -> None:
-        """End the command; streams that a left-over child still holds stay open. Repeating it changes nothing."""
+        """End the command; streams that a leftover child holds stay open. Repeating it changes nothing."""
         if self.finished:
             return
         held = frozenset(streams_open)
-        for name in _STREAMS:
+        for name in STREAMS:
             self._added(self.stream(name).release() if name in held else self.stream(name).close())
         self.finished = True
-        self._settled(self)
+        self._on_end(self)
         self._wake()
 
     def mask_by(self, rules: ScanRules) -> None:
-        """Mask by other rules from here on, as when a secret was typed into the command."""
+        """Mask by other rules from here on, because a secret was sent to the command."""
         self.stdout.mask_by(rules)
         self.stderr.mask_by(rules)
 
     def newest(self, chars: int = PROGRESS_CHARS) -> str:
         """Return the newest characters of both streams since the last call, for a progress message.
 
-        An unfinished line is among them as it stands, once for each time that it has changed.
+        An unfinished line is included, once for each time that it has changed.
         """
         held = self.stdout.peek() + self.stderr.peek()
-        data = self._newest + held if self._newest or held != self._told else b""
-        self._newest, self._told = b"", held
+        data = self._newest + held if self._newest or held != self._reported else b""
+        self._newest, self._reported = b"", held
         return data.decode("utf-8", "ignore")[-chars:]
 
     def show(self, budget: Budget | None = None, default_chars: int = DEFAULT_CHARS) -> ShownOutput:
         """Shape both streams by a budget for a command's result."""
         if budget is None and self._whole is not None:
             return self._whole
-        shown: dict[Stream, Shaped] = {name: self._shape(name, budget or WHOLE, default_chars) for name in _STREAMS}
+        shown: dict[Stream, Shaped] = {name: self._shape(name, budget or WHOLE, default_chars) for name in STREAMS}
         truncated = any(shaped.truncated for shaped in shown.values())
         reported = budget is not None and not budget.keeps_everything
         result = ShownOutput(
@@ -149,7 +147,7 @@ class CommandOutput(OutputSink):
             hint=TRUNCATED_HINT if truncated and not reported else None,
         )
         if budget is None and self.over and not truncated and self.raw_bytes <= SMALL_BYTES:
-            self._whole = result  # what is shown whole once is shown so to everybody
+            self._whole = result  # the journal and the caller get the same text
         return result
 
     def page(
@@ -159,7 +157,7 @@ class CommandOutput(OutputSink):
         cursor: str | None = None,
         from_line: int | None = None,
         max_chars: int = DEFAULT_CHARS,
-    ) -> Page:
+    ) -> OutputPage:
         """Return verbatim text from a cursor, a line (from 1) or the start on.
 
         Raises `CursorInvalid` or, once the output was removed, `OutputExpired`.
@@ -174,10 +172,10 @@ class CommandOutput(OutputSink):
         except SpoolGone:
             raise expired(self.command_id) from None
         finally:
-            self._rest(output)
+            self._free(output)
         end = start + len(data)
         eof = end == spool.size and not output.open
-        return Page(
+        return OutputPage(
             text=data.decode(),
             from_line=first + 1,
             lines=data.count(b"\n") + (1 if data and not data.endswith(b"\n") else 0),
@@ -187,12 +185,12 @@ class CommandOutput(OutputSink):
             eof=eof,
         )
 
-    def page_by(self, budget: Budget, stream: Stream = "stdout") -> Page:
-        """Shape one whole stream again; the cursor leads to what comes after it."""
+    def page_by(self, budget: Budget, stream: Stream = "stdout") -> OutputPage:
+        """Shape one whole stream by a budget; the cursor continues after it."""
         output = self.stream(stream)
         shaped = self._shape(stream, budget, DEFAULT_CHARS)
         end = output.spool.size
-        return Page(
+        return OutputPage(
             text=shaped.text,
             from_line=1,
             lines=shaped.report.lines_kept,
@@ -212,7 +210,7 @@ class CommandOutput(OutputSink):
         until: Literal["output", "end"] = "output",
         timeout_s: float,
     ) -> bool:
-        """Wait until a page from there would show something, or until the command ends; tell whether it was met."""
+        """Wait until a page from there would have text, or until the command ends; return False at the timeout."""
         output = self.stream(stream)
         deadline = self._clock() + timeout_s
         while True:
@@ -239,7 +237,7 @@ class CommandOutput(OutputSink):
     def _position(self, stream: Stream, cursor: str | None, from_line: int | None) -> int:
         spool = self.stream(stream).spool
         if from_line is not None:
-            return min(spool.offset_of(from_line - 1), spool.size)  # lines behind a full spool are not kept
+            return min(spool.offset_of(from_line - 1), spool.size)  # lines after a full spool are not kept
         if cursor is None:
             return 0
         offset = read_cursor(cursor, self.command_id, stream)
@@ -258,14 +256,14 @@ class CommandOutput(OutputSink):
         except SpoolGone:
             raise expired(self.command_id) from None
         finally:
-            self._rest(output)
+            self._free(output)
 
     def _totals(self, stream: Stream, shaped: Shaped) -> dict[str, object]:
         output = self.stream(stream)
         spool = output.spool
-        place = None if shaped.elided_at is None else min(shaped.elided_at, spool.size)
-        if place is None and not self.finished:
-            place = spool.size
+        offset = None if shaped.elided_at is None else min(shaped.elided_at, spool.size)
+        if offset is None and not self.finished:
+            offset = spool.size
         return {
             "bytes": output.raw_bytes,
             "lines": spool.lines_total,
@@ -274,11 +272,11 @@ class CommandOutput(OutputSink):
             "open": output.open and self.finished,
             "spool_full": spool.full,
             "sha256": spool.sha256,
-            "cursor": None if place is None else write_cursor(self.command_id, stream, place),
+            "cursor": None if offset is None else write_cursor(self.command_id, stream, offset),
         }
 
-    def _rest(self, output: StreamOutput) -> None:
-        """Free what a read took; a stream that goes on keeps its file open."""
+    def _free(self, output: StreamOutput) -> None:
+        """Free the read cache; an open stream keeps its file open."""
         output.spool.forget()
         if not output.open:
             output.spool.close_file()
@@ -295,5 +293,5 @@ class CommandOutput(OutputSink):
 
 
 def expired(command_id: str, expired_at: str | None = None) -> OutputExpired:
-    """Say that an output is no longer kept."""
+    """Return the error for an output that is no longer kept."""
     return OutputExpired(f"output of {command_id} is no longer kept", details={"expired_at": expired_at})

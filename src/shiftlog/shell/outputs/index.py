@@ -1,7 +1,7 @@
-"""What is noted of finished outputs: one file per shell that only grows, a line per command, the last one counts.
+"""The index of finished outputs: one append-only file per shell, one line per command, and the last line counts.
 
-Small texts lie in their line, so that a command that prints little costs one append and no file of its own. A line
-that a crash tore is passed over.
+A small text is stored in its line, so that a command with little output costs one append and no file of its own. Lines
+that a crash left incomplete are skipped.
 """
 
 import os
@@ -18,22 +18,22 @@ _LINE = re.compile(rb'^\{"n":(?P<number>[0-9]+),"at":(?P<at>[0-9.]+),"size":(?P<
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 
 
-class Shelved(NamedTuple):
-    """A finished output: its command's number in the shell, when it ended, and how many bytes its text has."""
+class IndexEntry(NamedTuple):
+    """A finished output: the command's number in its shell, its end time, and the size of its text in bytes."""
 
     number: int
     at: float
     size: int
 
 
-class Shelf:
-    """The notes of all shells in a folder."""
+class OutputIndex:
+    """The index files of all shells in a folder."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def add(self, shell: str, one: Shelved, record: Mapping[str, object]) -> None:
-        """Note a command that ended; a later note on it replaces this one."""
+    def add(self, shell: str, one: IndexEntry, record: Mapping[str, object]) -> None:
+        """Add a command that ended; a later entry for it replaces this one."""
         line = {"n": one.number, "at": round(one.at, 3), "size": one.size, **record}
         data = b"\n" + msgspec.json.encode(line)
         path = f"{self._folder}/{shell}/{LOG_NAME}"
@@ -49,7 +49,7 @@ class Shelf:
             os.close(fd)
 
     def find(self, shell: str, number: int) -> dict[str, object] | None:
-        """Return the newest note on a command."""
+        """Return the newest entry of a command."""
         data, mark = self._read(shell), b'\n{"n":%d,' % number
         position = data.rfind(mark)
         while position >= 0:
@@ -60,23 +60,23 @@ class Shelf:
                 position = data.rfind(mark, 0, position)
         return None
 
-    def list(self, shell: str) -> Iterator[Shelved]:
-        """Yield what is noted of a shell's commands, oldest first; a command may come again."""
+    def list(self, shell: str) -> Iterator[IndexEntry]:
+        """Yield the entries of a shell, oldest first; a command may appear again."""
         for match in _LINE.finditer(self._read(shell)):
-            yield Shelved(int(match["number"]), float(match["at"]), int(match["size"]))
+            yield IndexEntry(int(match["number"]), float(match["at"]), int(match["size"]))
 
     def drop(self, shell: str, numbers: frozenset[int]) -> None:
-        """Remove the notes on some commands."""
+        """Remove the entries of some commands."""
         path = self._folder / shell / LOG_NAME
         lines = [match[0] for match in _LINE.finditer(self._read(shell)) if int(match["number"]) not in numbers]
         if not lines:
             path.unlink(missing_ok=True)
             return
-        aside = path.with_suffix(".new")
-        aside.unlink(missing_ok=True)
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+        rewritten = path.with_suffix(".new")
+        rewritten.unlink(missing_ok=True)
+        with os.fdopen(os.open(rewritten, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
             file.write(b"".join(b"\n" + line for line in lines))
-        aside.replace(path)
+        rewritten.replace(path)
 
     def _read(self, shell: str) -> bytes:
         try:

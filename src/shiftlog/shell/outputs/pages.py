@@ -1,7 +1,7 @@
-"""Pages of a spooled stream: cursors, what a page holds, and where the next one begins.
+"""Pages of a spooled stream: their text, and the cursors that continue them.
 
-A cursor names command, stream and offset, and carries a check so that one of another command, or one that was changed,
-is refused instead of misread.
+A cursor names command, stream and offset, and carries a checksum, so that a changed cursor or one of another command is
+rejected.
 """
 
 import hashlib
@@ -10,16 +10,15 @@ from dataclasses import dataclass
 
 from shiftlog.guard.budgets.shape import BudgetReport
 from shiftlog.model.shell_errors import CursorInvalid
-from shiftlog.shell.outputs.spool import Spool
-from shiftlog.shell.ports import Stream
+from shiftlog.shell.outputs.spool import OutputSpool
+from shiftlog.shell.ports import STREAMS, Stream
 
 _CURSOR = re.compile(r"o[0-9]{1,10}\.(?P<stream>[01])\.(?P<offset>[0-9]{1,19})\.(?P<check>[0-9a-f]{8})", re.ASCII)
-_STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
-    """What `read_output` shows of a stream."""
+class OutputPage:
+    """One page of a stream for `read_output`."""
 
     text: str
     from_line: int
@@ -31,7 +30,7 @@ class Page:
     budget: BudgetReport | None = None
 
     def as_dict(self) -> dict[str, object]:
-        """Return the keys of the result that a page decides."""
+        """Return the page's part of the result."""
         return {
             "text": self.text,
             "from_line": self.from_line,
@@ -45,25 +44,25 @@ class Page:
 
 
 def write_cursor(command_id: str, stream: Stream, offset: int) -> str:
-    """Return the cursor of a place in a stream."""
-    place = f"o{command_id.rpartition('#')[2][:10]}.{_STREAMS.index(stream)}.{offset}"
-    return f"{place}.{_check(command_id, place)}"
+    """Return the cursor for an offset in a stream."""
+    position = f"o{command_id.rpartition('#')[2][:10]}.{STREAMS.index(stream)}.{offset}"
+    return f"{position}.{_check(command_id, position)}"
 
 
 def read_cursor(cursor: str, command_id: str, stream: Stream) -> int:
-    """Return the offset that a cursor stands for; raises `CursorInvalid` for one of anything else."""
+    """Return the offset of a cursor; raises `CursorInvalid` for a cursor of another stream."""
     match = _CURSOR.fullmatch(cursor)
     if match is None or cursor != write_cursor(command_id, stream, int(match["offset"])):
         raise CursorInvalid(f"cursor is not valid for {command_id}")
     return int(match["offset"])
 
 
-def _check(command_id: str, place: str) -> str:
-    return hashlib.sha256(f"{command_id}\n{place}".encode()).hexdigest()[:8]
+def _check(command_id: str, position: str) -> str:
+    return hashlib.sha256(f"{command_id}\n{position}".encode()).hexdigest()[:8]
 
 
-def read_page(spool: Spool, offset: int, max_chars: int) -> bytes:
-    """Return the text from an offset on: at most so many characters, to the end of a line where one fits."""
+def read_page(spool: OutputSpool, offset: int, max_chars: int) -> bytes:
+    """Return at most `max_chars` characters from an offset on, up to the end of a line if one fits."""
     data = spool.read(offset, min(spool.size, offset + 4 * max_chars + 4)) if offset < spool.size else b""
     end = len(data) if data.isascii() else _offset_of_char(data, max_chars)
     end = min(end, max_chars) if data.isascii() else end
@@ -73,5 +72,5 @@ def read_page(spool: Spool, offset: int, max_chars: int) -> bytes:
 
 
 def _offset_of_char(data: bytes, chars: int) -> int:
-    """Return where so many characters end; a character that the data cuts in two does not count."""
+    """Return the offset after so many characters; an incomplete last character does not count."""
     return len(data.decode("utf-8", "ignore")[:chars].encode())

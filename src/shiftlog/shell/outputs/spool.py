@@ -1,8 +1,7 @@
-"""The spool of one stream: its text in a file that only grows, what it adds up to, and how to find lines in it.
+"""The spool of one stream: its text in a growing file, its totals, and finding lines in it.
 
-Every so many bytes the spool notes the line it is at, so that neither a tail nor a page far behind scans the file.
-Past its limit it goes on counting and keeps no more than the ending. Masking has happened before; nothing here looks
-at what the text says.
+At regular distances the spool records its line number, so that neither a tail nor a late page scans the whole file.
+Past its limit it only counts, and keeps the end of the text. The text is masked already; its content does not matter.
 """
 
 import hashlib
@@ -33,11 +32,11 @@ def count_chars(data: bytes) -> int:
     return len(data) if data.isascii() else len(data) - len(data.translate(None, _LEADING))
 
 
-class Spool:
+class OutputSpool:
     """A growing text: `append` adds to it, reads go anywhere; a source of lines for budgets.
 
-    `claim(bytes)` asks before the text grows and says by how much it may; less than asked makes the spool full. What
-    is not used is claimed back with a negative number.
+    `claim(bytes)` is called before the text grows and returns by how much it may; less than requested makes the spool
+    full. A negative number returns unused space.
     """
 
     def __init__(self, path: str, claim: Callable[[int], int]) -> None:
@@ -49,26 +48,26 @@ class Spool:
         self._written = 0
         self._buffer = bytearray()
         self._hash = hashlib.sha256()
-        self._known_sha256: str | None = None  # of a spool taken up from its record
+        self._known_sha256: str | None = None  # of a reopened spool
         self._breaks = 0  # line breaks stored
         self._chars = 0
         self._last = b""  # the stored text's last byte
         self._marks = (array("Q"), array("Q"), array("Q"))  # offsets, line breaks and characters before them
         self._cache: tuple[int, bytes] = (0, b"")
-        self._over_bytes = 0  # of the text behind the stored one
+        self._over_bytes = 0  # of the text after the stored part
         self._over_breaks = 0
         self._over_last = b""
         self._ending = bytearray()
 
     @property
     def lines_total(self) -> int:
-        """How many lines there were, an unterminated last one and those not stored included."""
+        """The number of lines, including an unterminated last one and those not stored."""
         last = self._over_last or self._last
         return self._breaks + self._over_breaks + (1 if last not in (b"", b"\n") else 0)
 
     @property
     def final_newline(self) -> bool:
-        """Tell whether the text ended with a line break."""
+        """True if the text ends with a line break."""
         return (self._over_last or self._last) == b"\n"
 
     @property
@@ -121,9 +120,9 @@ class Spool:
             del self._ending[:-ENDING_BYTES]
 
     def flush(self) -> None:
-        """Write to the file what memory holds; where that fails the spool is full and memory keeps it."""
+        """Write the buffer to the file; if that fails the spool is full and keeps the buffer."""
         if self._written == 0:
-            self._cache = (0, bytes(self._buffer))  # most outputs are small and asked for at once
+            self._cache = (0, bytes(self._buffer))  # most outputs are small and read at once
         try:
             while self._buffer:
                 done = os.pwrite(self._open(), self._buffer, self._written)
@@ -133,17 +132,17 @@ class Spool:
             self.full = True
 
     def forget(self) -> None:
-        """Free what was read."""
+        """Free the read cache."""
         self._cache = (0, b"")
 
     def close_file(self) -> None:
-        """Give up the open file until the next use."""
+        """Close the file until the next use."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
 
     def parts(self) -> Sequence[Part]:
-        """Return the lines that are there: all while memory holds what is not stored, else the stored and the last."""
+        """Return the available lines: all while memory holds the rest, else the stored ones and the last ones."""
         if self._over_is_whole():
             return (Part(0, self.lines_total, 0, self.size + self._over_bytes),)
         stored = Part(0, self._breaks + (1 if self._last not in (b"", b"\n") else 0), 0, self.size)
@@ -157,7 +156,7 @@ class Spool:
         return (stored, Part(first, count, base + skip, base + len(self._ending)))
 
     def read(self, start: int, end: int) -> bytes:
-        """Return a range of the text that is stored, or of its ending."""
+        """Return a range of the stored text or of its ending."""
         if start >= self.size and self._over_bytes:
             base = self._ending_offset()
             return bytes(self._ending[max(0, start - base) : max(0, end - base)])
@@ -197,7 +196,7 @@ class Spool:
         return self._chars_before(end) - self._chars_before(start)
 
     def offset_of(self, line: int) -> int:
-        """Return where a line (from 0) begins; behind the last one, where its part ends."""
+        """Return the offset of a line (from 0); after the last one, the end of its part."""
         if self._over_is_whole():
             if line > self._breaks:
                 return self.size + offset_of_line(bytes(self._ending), line - self._breaks)
@@ -220,7 +219,7 @@ class Spool:
         return position
 
     def line_at(self, offset: int) -> int:
-        """Return the number (from 0) of the line that an offset of the stored text lies in."""
+        """Return the number (from 0) of the line at an offset of the stored text."""
         offsets, breaks, _ = self._marks
         mark = bisect_right(offsets, offset) - 1
         position, line = (offsets[mark], breaks[mark]) if mark >= 0 else (0, 0)
@@ -230,13 +229,13 @@ class Spool:
             position += len(block)
         return line
 
-    def settle(self) -> None:
-        """Bring what memory holds to the file, except a small text that its record can hold."""
+    def finish(self) -> None:
+        """Write the buffer to the file, except a small text, which its index entry holds."""
         if self._written or self.size > SMALL_BYTES:
             self.flush()
 
     def as_dict(self) -> dict[str, object]:
-        """Return what a reopened spool needs to know besides its file, or the whole text where it is small."""
+        """Return what `reopen` needs besides the file; for a small text, the text itself."""
         if not self._written and not self.full and self.size <= SMALL_BYTES:
             return {"text": self._buffer.decode()}
         offsets, breaks, chars = self._marks
@@ -253,8 +252,8 @@ class Spool:
         }
 
     @classmethod
-    def reopen(cls, path: str, record: dict[str, object] | None) -> "Spool":
-        """Take up a spool that an earlier server wrote; without its record everything is counted again."""
+    def reopen(cls, path: str, record: dict[str, object] | None) -> "OutputSpool":
+        """Reopen a finished spool; without its record the file is counted again."""
         spool = cls(path, lambda _: 0)
         if record is None:
             spool._recount()
@@ -280,7 +279,7 @@ class Spool:
         self._known_sha256 = cast(str, record["sha256"])
 
     def _recount(self) -> None:
-        """Count a file whose server died; a character that it cut in two at the end is left out."""
+        """Count the file of a server that crashed, without an incomplete last character."""
         if not Path(self.path).exists():
             return
         with Path(self.path).open("rb") as file:
@@ -304,11 +303,11 @@ class Spool:
         return self._fd
 
     def _over_is_whole(self) -> bool:
-        """Tell whether memory holds all of the text behind the stored one."""
+        """Return True if memory holds all of the text after the stored part."""
         return 0 < self._over_bytes == len(self._ending)
 
     def _ending_offset(self) -> int:
-        """Return where the ending begins, counted as if the whole text were stored."""
+        """Return the offset of the ending in the whole text."""
         return self.size + self._over_bytes - len(self._ending)
 
     def _chars_before(self, offset: int) -> int:
@@ -323,7 +322,7 @@ class Spool:
 
 
 def _character_end(data: bytes) -> int:
-    """Return where the last whole character of some UTF-8 ends."""
+    """Return the offset after the last complete UTF-8 character."""
     end = len(data)
     while end and data[end - 1] & 0xC0 == 0x80 and len(data) - end < 3:
         end -= 1
@@ -333,6 +332,6 @@ def _character_end(data: bytes) -> int:
 
 
 def _fitting(data: bytes, room: int) -> bytes:
-    """Return as much of some text as there is room for: whole lines, or of a long one whole characters."""
+    """Return the part of a text that fits: whole lines, or whole characters of a long line."""
     cut = data.rfind(b"\n", 0, room) + 1
     return data[:cut] if cut else data[: _character_end(data[:room])]

@@ -1,7 +1,7 @@
-"""One stream of a command on its way from bytes to spool: viewed, masked, stored.
+"""One stream of a command on its way from bytes to spool: decoded, masked, stored.
 
-Only masked text is ever stored or shown. Whole lines pass at once; an unfinished one is shown to who asks after the
-stream has been quiet for a second, so that a secret printed slowly is still seen whole.
+Only masked text is ever stored or shown. Whole lines pass at once; an unfinished line is shown after the stream has
+been quiet for a second, so that a secret printed slowly is still masked whole.
 """
 
 import copy
@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 
 from shiftlog.guard.secrets.scan import Scan, ScanRules
-from shiftlog.shell.outputs.spool import Spool
-from shiftlog.shell.outputs.view import View
+from shiftlog.shell.outputs.spool import OutputSpool
+from shiftlog.shell.outputs.text import TextDecoder
 
 QUIET_S = 1.0
 
@@ -18,28 +18,28 @@ QUIET_S = 1.0
 class StreamOutput:
     """A stream that is being written; its text is in `spool`."""
 
-    def __init__(self, spool: Spool, rules: ScanRules, clock: Callable[[], float]) -> None:
+    def __init__(self, spool: OutputSpool, rules: ScanRules, clock: Callable[[], float]) -> None:
         self.spool = spool
         self.raw_bytes = 0
         self.open = True
-        self._view = View()
+        self._decoder = TextDecoder()
         self._scan = Scan(rules)
-        self._held = b""  # viewed, but not decided whether it is part of a secret
+        self._held = b""  # decoded, but possibly part of a secret
         self._clock = clock
         self._last_write = clock()
         self._recalled: tuple[bool, int] | None = None
 
     @classmethod
-    def recall(cls, spool: Spool, *, raw_bytes: int, binary: bool, redactions: int) -> "StreamOutput":
-        """Take up a stream that is over."""
+    def recall(cls, spool: OutputSpool, *, raw_bytes: int, binary: bool, redactions: int) -> "StreamOutput":
+        """Reopen a stream that is over."""
         stream = cls(spool, ScanRules(), lambda: 0.0)
         stream.raw_bytes, stream.open, stream._recalled = raw_bytes, False, (binary, redactions)
         return stream
 
     @property
     def binary(self) -> bool:
-        """Tell whether a NUL or a byte that is no UTF-8 came."""
-        return self._recalled[0] if self._recalled else self._view.binary
+        """True if the stream had a NUL or a byte that is not UTF-8."""
+        return self._recalled[0] if self._recalled else self._decoder.binary
 
     @property
     def redactions(self) -> int:
@@ -48,8 +48,8 @@ class StreamOutput:
 
     @property
     def held(self) -> bool:
-        """Tell whether text waits for the rest of its line."""
-        return bool(self._held) or self._view.holds_line
+        """True if text waits for the rest of its line."""
+        return bool(self._held) or self._decoder.holds_line
 
     @property
     def quiet_at(self) -> float:
@@ -64,29 +64,29 @@ class StreamOutput:
         """Take the next bytes; return the text that they added."""
         self.raw_bytes += len(data)
         self._last_write = self._clock()
-        lines = self._view.feed(data)
+        lines = self._decoder.feed(data)
         return self._store(lines, final=False) if lines else b""
 
     def release(self) -> bytes:
-        """Store all that is held, as if its line ended here; return it."""
-        return self._store(self._view.release(), final=True) if self.held else b""
+        """Store the held text as if its line ended here; return it."""
+        return self._store(self._decoder.release(), final=True) if self.held else b""
 
     def release_if_quiet(self) -> bytes:
-        """Store what is held once the stream has been quiet for long enough."""
+        """Store the held text if the stream has been quiet for long enough."""
         return self.release() if self.held and self._clock() >= self.quiet_at else b""
 
     def peek(self) -> bytes:
-        """Return what is held, masked, and go on holding it.
+        """Return the held text, masked, without releasing it.
 
-        Before the stream is quiet that is nothing, or the state of a progress bar that its next one has replaced: no
-        secret can go on there.
+        Before the stream is quiet this is empty, or the last complete state of a progress bar, which cannot be part of
+        a secret.
         """
         if not self.held:
             return b""
         if self._clock() >= self.quiet_at:
-            text = self._held + self._view.held()
+            text = self._held + self._decoder.held()
         else:
-            text = self._view.replaced if not self._held else b""
+            text = self._decoder.replaced if not self._held else b""
         if not text:
             return b""
         scan = copy.copy(self._scan)
@@ -99,7 +99,7 @@ class StreamOutput:
         if not self.open:
             return b""
         self.open = False
-        text = self._store(self._view.finish(), final=True)
+        text = self._store(self._decoder.finish(), final=True)
         rest = self._scan.close()
         self.spool.append(rest)
         return text + rest

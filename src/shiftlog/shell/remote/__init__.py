@@ -1,1 +1,1 @@
-"""The same bash over any wire: keeper, lines, aside."""
+"""Shells on other machines and in containers: the same engine, spoken to over wires."""

@@ -1,4 +1,4 @@
-"""Running one program on a remote target, apart from its shell: what checkpoints need there."""
+"""Runs one program on a remote target beside its shell; checkpoints of remote workspaces need this."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from shiftlog.shell.engine import words as framing
+from shiftlog.shell.engine import protocol
 from shiftlog.shell.ports import Stream
 from shiftlog.shell.remote.ports import RemoteHost, WireEnd
 
@@ -21,7 +21,7 @@ class Carried:
 
 
 class _Both:
-    """A listener that gathers both streams, and tells when the program has its own standard input."""
+    """Collects both streams; `ready` resolves once the program has taken over the standard input."""
 
     def __init__(self, token: bytes) -> None:
         self.streams: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
@@ -31,7 +31,7 @@ class _Both:
         self._token = token
 
     def received(self, stream: Stream, data: bytes) -> None:
-        """Keep what comes."""
+        """Keep the bytes."""
         gathered = self.streams[stream]
         gathered += data
         if stream == "stdout" and not self.ready.done() and self._token in gathered:
@@ -39,7 +39,7 @@ class _Both:
             self.ready.set_result(None)
 
     def finished(self, end: WireEnd) -> None:
-        """Wake whoever waits."""
+        """Wake all waiters."""
         if not self.ready.done():
             self.ready.set_result(None)
         if not self.end.done():
@@ -47,11 +47,11 @@ class _Both:
 
 
 async def carry(host: RemoteHost, argv: Sequence[str], stdin: bytes) -> Carried:
-    """Run an argument list on the target; raises `ConnectionError` where nobody can know how it ended."""
-    token = framing.draw_token()
+    """Run an argument list on the target; raises `ConnectionError` if its end is unknown."""
+    token = protocol.draw_token()
     heard = _Both(token.encode())
     wire = await host.open_wire(heard)
-    words = " ".join(map(framing.quote, argv))
+    words = " ".join(map(protocol.quote, argv))
     # Only after the token has the program taken over the input that the shell read its line from.
     wire.write(f"{{ printf %s {token}; exec {words}; }}\n".encode("utf-8", "surrogateescape"))
     await heard.ready

@@ -1,7 +1,7 @@
-"""The ways that output of a remote shell's commands takes: the shell's own wire while it is free, else a line.
+"""Chooses the channel for each command's output in a remote shell: the shell's own wire while it is free, else pipes.
 
-Knows which lines are idle, which command has the wire, and whether something that an earlier command left behind may
-still write to it. What a line or the wire carries is told to the command by `remote_line.py` and `remote_direct.py`.
+Tracks which pipe channels are idle, which command uses the wire, and whether a leftover process may still write to
+it. How a channel carries its bytes is in `direct_channel.py` and `pipe_channel.py`.
 """
 
 from __future__ import annotations
@@ -14,63 +14,63 @@ from typing import TYPE_CHECKING
 from anyio import move_on_after
 
 from shiftlog.shell.ports import OutputSink, Stream
-from shiftlog.shell.remote import programs as remote_programs
-from shiftlog.shell.remote.direct import Direct
-from shiftlog.shell.remote.line import Line
+from shiftlog.shell.remote import programs
+from shiftlog.shell.remote.direct_channel import DirectChannel
+from shiftlog.shell.remote.pipe_channel import PipeChannel
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from shiftlog.shell.remote.aside import Aside
-    from shiftlog.shell.remote.command import InbandCommand
+    from shiftlog.shell.remote.command import RemoteCommand
+    from shiftlog.shell.remote.control import ControlShell
     from shiftlog.shell.remote.ports import RemoteHost
 
 _IDLE_LINES = 2
-#: No program that closes what it inherits, starts another and goes away is done as soon as this.
+#: A program that closes inherited descriptors, forks and exits takes longer than this.
 _QUICK_S = 0.05
 _SCAN_S = 0.03
 _LOOK_S = 10.0
 _GONE_S = 1.0
 
 
-class Ways:
-    """The wire and the lines of one shell."""
+class Channels:
+    """The wire and the pipe channels of one shell."""
 
-    def __init__(self, host: RemoteHost, aside: Aside, tasks: TaskGroup) -> None:
+    def __init__(self, host: RemoteHost, control: ControlShell, tasks: TaskGroup) -> None:
         self._host = host
-        self._aside = aside
+        self._control = control
         self._tasks = tasks
-        self._direct: Direct | None = None
-        self._held_by: list[Direct] = []
+        self._direct: DirectChannel | None = None
+        self._held_by: list[DirectChannel] = []
         self._is_held = False
         self._scanning: asyncio.Future[bool] | None = None
         self._is_written_to = False
-        self._idle: deque[Line] = deque()
-        self._lines: set[Line] = set()
-        self._kept: remote_programs.Kept | None = None
+        self._idle: deque[PipeChannel] = deque()
+        self._pipes: set[PipeChannel] = set()
+        self._kept: programs.KeeperReply | None = None
         self._leaving = False
-        #: The processes that have the wire as output by right.
+        #: The shell's own processes, which have the wire as output.
         self.own_pids: set[int] = set()
 
     @property
-    def kept(self) -> remote_programs.Kept:
-        """What the keeper told; known before any command."""
+    def kept(self) -> programs.KeeperReply:
+        """The keeper's reply, set before any command starts."""
         assert self._kept is not None
         return self._kept
 
-    def begin(self, kept: remote_programs.Kept) -> None:
-        """Learn where the shell's pipes are and what its first processes are."""
+    def begin(self, kept: programs.KeeperReply) -> None:
+        """Set the keeper's reply: where pipes go, and the shell's first processes."""
         self._kept = kept
         self.own_pids |= {kept.keeper, kept.session}
 
     def leave(self) -> None:
-        """Learn that no further command comes."""
+        """Keep no channel for further commands."""
         self._leaving = True
 
     # The shell's own wire
 
     async def is_wire_free(self) -> bool:
-        """Say whether nothing that an earlier command left behind could still write to the wire."""
+        """Return True if no leftover process of an earlier command can write to the wire."""
         if self._scanning is not None:
             await asyncio.wait([self._scanning], timeout=_SCAN_S)
             if not self._scanning.done():
@@ -81,21 +81,21 @@ class Ways:
                 self._begin_scan()
         return not (self._is_held or self._is_written_to)
 
-    def open_direct(self, token: str, last: str, sink: OutputSink) -> Direct:
+    def open_direct(self, token: str, last: str, sink: OutputSink) -> DirectChannel:
         """Give the wire to a command."""
-        self._direct = Direct(token, last, sink)
+        self._direct = DirectChannel(token, last, sink)
         return self._direct
 
     def received(self, stream: Stream, data: bytes) -> bytes:
-        """Pass on what is the command's that has the wire; return the rest."""
+        """Pass on the bytes of the command that uses the wire; return the rest."""
         return data if self._direct is None else self._direct.received(stream, data)
 
-    def tell_held(self, held: bool) -> None:
-        """Learn whether anything that a command left behind may still write to the wire."""
+    def note_held(self, held: bool) -> None:
+        """Note whether a leftover process of a command still holds the wire."""
         self._is_held = held
         direct = self._direct
-        if direct is not None and not direct.is_told:
-            direct.tell_held(held)
+        if direct is not None and not direct.is_held_known:
+            direct.note_held(held)
             if held:
                 self._held_by.append(direct)
         if not held:
@@ -103,77 +103,77 @@ class Ways:
                 one.released()
             self._held_by.clear()
 
-    def tell_over(self) -> None:
-        """Learn that the shell is over; who holds its outputs nobody will tell any more."""
-        if self._direct is not None and not self._direct.is_told:
-            self._direct.tell_held(False)
+    def note_over(self) -> None:
+        """The shell ended; no held-output report will follow."""
+        if self._direct is not None and not self._direct.is_held_known:
+            self._direct.note_held(False)
 
     def give_up(self) -> None:
-        """The wire is over."""
+        """The wire ended: end the streams of all commands on it."""
         for direct in [*self._held_by, *([self._direct] if self._direct is not None else [])]:
             direct.give_up()
 
     # Lines
 
-    async def open_line(self, sink: OutputSink, *, once: bool, feeds: bool) -> Line:
-        """Give a command a line: one for it alone where it is asked for, else the one that was idle longest.
+    async def open_pipes(self, sink: OutputSink, *, once: bool, feeds: bool) -> PipeChannel:
+        """Give a command a pipe channel: a new one with `once`, else the one that was idle longest.
 
-        A line just used is still getting ready for its next command.
+        A channel just used is still preparing for its next command.
         """
         self._direct = None
-        line: Line | None = None
-        while not once and self._idle and line is None:
-            line = self._idle.popleft()
-            line = None if line.over else line
-        if line is None:
-            line = Line(self.kept.directory, reusable=not once, feeds=feeds)
-            self._lines.add(line)
-            await line.start(self._host)
-        line.begin(sink)
-        return line
+        channel: PipeChannel | None = None
+        while not once and self._idle and channel is None:
+            channel = self._idle.popleft()
+            channel = None if channel.over else channel
+        if channel is None:
+            channel = PipeChannel(self.kept.directory, reusable=not once, feeds=feeds)
+            self._pipes.add(channel)
+            await channel.start(self._host)
+        channel.begin(sink)
+        return channel
 
-    def let_go(self, command: InbandCommand) -> None:
-        """Take a command's way back; a line serves the next one if nothing of the command is left."""
-        way = command.line
-        if isinstance(way, Direct):
+    def let_go(self, command: RemoteCommand) -> None:
+        """Take a command's channel back; it is reused if no process of the command holds it."""
+        channel = command.channel
+        if isinstance(channel, DirectChannel):
             if time.monotonic() - command.since > _QUICK_S and not self._leaving:
                 self._begin_scan()
             return
-        if way.reusable and way.clean and len(self._idle) < _IDLE_LINES and not self._leaving:
-            self._idle.append(way)
+        if channel.reusable and channel.clean and len(self._idle) < _IDLE_LINES and not self._leaving:
+            self._idle.append(channel)
         else:
-            way.leave()
-        self._lines = {one for one in self._lines if not one.over}
+            channel.leave()
+        self._pipes = {one for one in self._pipes if not one.over}
 
     # Ending
 
     async def hang_up(self, *, lost: bool) -> None:
-        """Let the programs of all lines end, and wait for that unless nobody would tell."""
-        for line in self._lines:
-            line.hang_up()
+        """Let the programs of all pipe channels end; wait for that unless the connection is lost."""
+        for channel in self._pipes:
+            channel.hang_up()
         if not lost:
             with move_on_after(_GONE_S):
-                for line in self._lines:
-                    await line.gone.wait()
+                for channel in self._pipes:
+                    await channel.gone.wait()
 
     @property
     def stuck_pids(self) -> set[int]:
-        """The programs of lines that did not end by themselves."""
-        return {line.pid for line in self._lines if line.pid is not None and not line.over}
+        """The programs of pipe channels that did not end by themselves."""
+        return {channel.pid for channel in self._pipes if channel.pid is not None and not channel.over}
 
     def close(self) -> None:
-        """Let go of the wires of all lines."""
-        for line in self._lines:
-            line.close()
+        """Close the wires of all pipe channels."""
+        for channel in self._pipes:
+            channel.close()
 
     def _begin_scan(self) -> None:
         self._scanning = asyncio.get_running_loop().create_future()
         self._tasks.start_soon(self._scan, self._scanning)
 
     async def _scan(self, found: asyncio.Future[bool]) -> None:
-        """Find processes that have the wire as output besides the shell's own; some have closed the pipe that tells."""
+        """Find foreign processes with the wire as output; a few have closed the pipe that normally shows this."""
         try:
-            data = await self._aside.ask(remote_programs.writers(self.kept.keeper), _LOOK_S)
+            data = await self._control.ask(programs.writers(self.kept.keeper), _LOOK_S)
         except (TimeoutError, ConnectionError):
             found.set_result(True)
         else:

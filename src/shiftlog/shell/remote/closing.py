@@ -10,14 +10,14 @@ import itertools
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from shiftlog.shell.engine import words as framing
+from shiftlog.shell.engine import protocol
 from shiftlog.shell.engine.command import SIGNAL_NUMBERS
-from shiftlog.shell.remote.aside import Aside
-from shiftlog.shell.remote.programs import Kept, waiting
+from shiftlog.shell.remote.control import ControlShell
+from shiftlog.shell.remote.programs import KeeperReply, waiting
 
 if TYPE_CHECKING:
-    from shiftlog.shell.remote.command import InbandCommand
-    from shiftlog.shell.remote.shell import InbandShell
+    from shiftlog.shell.remote.command import RemoteCommand
+    from shiftlog.shell.remote.shell import RemoteShell
 
 #: The times of the checks on a command: the first after its start, each next one after the one before.
 LOOKS_S = (1.5, 1.5, 3.0, 6.0, 15.0)
@@ -28,38 +28,38 @@ _ROUNDS = 10
 _PAUSE_S = 0.05
 
 
-async def kill_session(aside: Aside, kept: Kept, terminals: Collection[int]) -> int:
-    """Kill what is in the shell's sessions or descends from them, and return how many processes that were.
+async def kill_session(control: ControlShell, kept: KeeperReply, terminals: Collection[int]) -> int:
+    """Kill the processes of the shell's sessions and their descendants; return how many there were.
 
-    The keeper stays to tidy up, unless something is left after the first time: that starts new processes faster than
-    they can be listed, and only a signal to its whole group reaches all of them at once, those being made too.
+    The keeper stays to tidy up, unless processes are left after the first round: they start new ones faster than they
+    can be listed, and only a signal to the whole group reaches all of them at once.
     """
     killed: set[int] = set()
     spared = {kept.keeper, kept.session}
     for number in range(_ROUNDS):
-        found = (await aside.table(_ASK_S)).sessions({kept.session, *terminals}, [kept.keeper])
+        found = (await control.table(_ASK_S)).sessions({kept.session, *terminals}, [kept.keeper])
         victims = {one.pid for one in found if one.pid not in spared}
         if not victims:
             break
         if number:
             groups = {-one.group for one in found if one.group > 1}
-            await aside.kill(_KILL, groups, _ASK_S)
-            await aside.ask(f"sleep {_PAUSE_S} 2>/dev/null", _ASK_S)
+            await control.kill(_KILL, groups, _ASK_S)
+            await control.ask(f"sleep {_PAUSE_S} 2>/dev/null", _ASK_S)
         else:
-            await aside.kill(_KILL, victims, _ASK_S)
+            await control.kill(_KILL, victims, _ASK_S)
         killed |= victims
     return len(killed)
 
 
-async def tidy(aside: Aside, kept: Kept, stuck: Collection[int]) -> None:
-    """End the programs of lines that did not go by themselves, and remove the private directory."""
+async def tidy(control: ControlShell, kept: KeeperReply, stuck: Collection[int]) -> None:
+    """Kill channel programs that did not end by themselves, and remove the private directory."""
     if stuck:
-        table = await aside.table(_ASK_S)
-        await aside.kill(_KILL, [one.pid for one in table.sessions(stuck, stuck)], _ASK_S)
-    await aside.ask(f"rm -rf {framing.quote(kept.directory)}", _ASK_S)
+        table = await control.table(_ASK_S)
+        await control.kill(_KILL, [one.pid for one in table.sessions(stuck, stuck)], _ASK_S)
+    await control.ask(f"rm -rf {protocol.quote(kept.directory)}", _ASK_S)
 
 
-async def watch_silence(shell: InbandShell, command: InbandCommand) -> None:
+async def watch_silence(shell: RemoteShell, command: RemoteCommand) -> None:
     """Check now and then whether the shell waits for its next line although it owes a report.
 
     The first time, request the report again; the second time, end the shell. While anything else arrives, a slow
@@ -72,7 +72,7 @@ async def watch_silence(shell: InbandShell, command: InbandCommand) -> None:
         if not shell.owes(command):
             return
         try:
-            said = await shell.aside.ask(waiting(shell.kept.keeper, shell.pid or 0), _ASK_S)
+            said = await shell.control.ask(waiting(shell.kept.keeper, shell.pid or 0), _ASK_S)
         except (TimeoutError, ConnectionError):
             continue
         is_silent = said.strip() == b"waiting" and (looks > 0 or shell.heard == heard)

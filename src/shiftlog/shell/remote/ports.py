@@ -1,8 +1,6 @@
-"""What a remote target is to the in-band engine: a host that opens wires, each one program with three byte streams.
+"""The interfaces of remote targets: a host opens wires, and each wire is one program with three byte streams.
 
-Here are only the seams; a wire over ssh is a channel (`ssh_wire.py`), one into a container a `docker exec` client
-(`docker_wire.py`). What travels over them is `remote_programs.py`'s and
-`remote_words.py`'s.
+`ssh/wire.py` implements them over ssh, `docker/wire.py` for containers. The programs are in `programs.py`.
 """
 
 from __future__ import annotations
@@ -15,33 +13,33 @@ from shiftlog.shell.ports import Stream, Terminal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireEnd:
-    """How a wire ended: the program's exit code, or `lost` where nobody can know."""
+    """How a wire ended: the program's exit code, or `lost` if that is unknown."""
 
     exit_code: int | None
     lost: bool = False
 
 
 class WireListener(Protocol):
-    """Hears what comes over a wire; called on the event loop."""
+    """Receives the bytes of a wire; called on the event loop."""
 
     def received(self, stream: Stream, data: bytes) -> None:
         """Take the next bytes of a stream."""
         ...
 
     def finished(self, end: WireEnd) -> None:
-        """Learn, once and last, that the wire is over."""
+        """Note the end of the wire; called once, after all bytes."""
         ...
 
 
 class Wire(Protocol):
-    """A program that runs on the target."""
+    """A running program on the target."""
 
     def write(self, data: bytes) -> None:
         """Send bytes to its standard input without waiting."""
         ...
 
     async def send(self, data: bytes) -> None:
-        """Send bytes, waiting while the target does not take them."""
+        """Send bytes, waiting while the target's buffer is full."""
         ...
 
     def write_eof(self) -> None:
@@ -49,12 +47,12 @@ class Wire(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of it; what runs on the target may go on."""
+        """Close it; the program on the target may go on."""
         ...
 
 
 class RemoteHost(Protocol):
-    """Where wires lead to."""
+    """A host or container on which wires open."""
 
     async def open_wire(
         self, listener: WireListener, *, script: str | None = None, terminal: Terminal | None = None
@@ -63,9 +61,9 @@ class RemoteHost(Protocol):
         ...
 
     def leave(self) -> None:
-        """Learn that the ends of wires are wanted from now on, and need not be doubted."""
+        """The shell is closing: from now on, accept the end of a wire without a check."""
         ...
 
     async def close(self) -> None:
-        """Let go of the target."""
+        """Close all wires and connections."""
         ...

@@ -1,10 +1,9 @@
-r"""The small programs that the in-band engine runs on a target: sans-I/O, the same over ssh and into containers.
+r"""The small sh programs that run on a target, as text without any I/O; the same over ssh and in containers.
 
-Each is sent to a plain `sh` over its standard input, so that no argument list shows it. The *keeper* makes a private
-directory, starts the shell below itself and tidies up after it. A *line* carries one command's streams: named pipes in
-that directory, copied to the line's own stdout and stderr, with a mark after each end of file; so a child left behind
-keeps its own line and never writes into another command. The *aside* answers questions while the shell is busy, and
-ends what the shell started where the connection goes without a word. How the shell is spoken to is `remote_words.py`'s.
+Each is sent to a plain `sh` over its standard input, so that no process list shows it. The *keeper* makes a private
+directory, starts the shell below itself and tidies up after it. A *pipe channel* carries one command's streams: named
+pipes in that directory, copied to its own stdout and stderr, with a mark after each end of file. The *control shell*
+answers queries while the shell is busy, and ends the shell's processes if the connection breaks without notice.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from shiftlog.shell.engine.words import TOKEN, quote
+from shiftlog.shell.engine.protocol import TOKEN, quote
 
 BASE_ENVIRONMENT: Final = {
     "TERM": "dumb",
@@ -23,7 +22,7 @@ BASE_ENVIRONMENT: Final = {
     "GIT_TERMINAL_PROMPT": "0",
     "HISTFILE": "/dev/null",
 }
-ASIDE_TABLE = (
+CONTROL_TABLE = (
     "if [ -r /proc/uptime ]; then cat /proc/uptime /proc/[0-9]*/stat 2>/dev/null; "
     "else ps -A -o pid= -o ppid= -o pgid= -o stat=; fi"
 )
@@ -65,15 +64,15 @@ printf %s "$__token" >&2
 exit "$__status"
 }
 """
-_LINE_START = r"""{
+_PIPES_START = r"""{
 trap '' INT QUIT HUP
 __dir=DIR
 mkfifo -m 600 "$__dir/oNAME" "$__dir/eNAME" FEED || exit 1
 __gone() { rm -f "$__dir/oNAME" "$__dir/eNAME" "$__dir/iNAME"; }
 """
-#: A line that is used again and again, until its input ends.
-_LINE = (
-    _LINE_START
+#: Pipes for one command after another, until the program's input ends.
+_PIPES = (
+    _PIPES_START
     + r"""
 __copy() {
   trap 'kill "$__cat"; exit' TERM
@@ -89,9 +88,9 @@ __gone
 }
 """
 )
-#: A line for one command that reads input or outlives the foreground: it ends with its streams.
+#: Pipes for one command that reads input or runs in the background: the program ends with its streams.
 _ONCE = (
-    _LINE_START
+    _PIPES_START
     + r"""
 { cat "$__dir/oNAME" 2>/dev/null; printf MARK; } </dev/null &
 { cat "$__dir/eNAME" 2>/dev/null; printf MARK; } </dev/null >&2 &
@@ -102,9 +101,9 @@ __gone
 }
 """
 )
-#: The end of its input without a word means that nobody is at the other end any more: then what the shell started is
-#: ended from here, unless another aside has come meanwhile. Questions follow it on its input, line by line.
-_ASIDE = r"""trap '' INT HUP
+#: If its input ends without notice, the server is gone: then this program ends the shell's processes, unless another
+#: control shell has started meanwhile. Queries follow it on its input, line by line.
+_CONTROL = r"""trap '' INT HUP
 __dir=DIR
 echo TOKEN >"$__dir/a"
 __each() {
@@ -129,7 +128,7 @@ __end() {
 trap __end EXIT
 printf '%s %s %s' TOKEN "$$" TOKEN
 """
-ASIDE_BYE = "\ntrap - EXIT; exit 0\n"
+CONTROL_BYE = "\ntrap - EXIT; exit 0\n"
 _GRACE_S = 1
 _TERMINAL = r"""printf %s MARK
 rm -f -- "$0"
@@ -146,22 +145,22 @@ _FAILURES: Final = {
     "bash": "the target has no bash",
 }
 
-WordsName = Literal["bash", "portable"]
+ProtocolName = Literal["bash", "portable"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kept:
-    """What the keeper told: what shell it starts, its own pid and session, and where the pipes are."""
+class KeeperReply:
+    """The keeper's reply: the shell it starts, its own pid and session, and the directory of the pipes."""
 
     kind: Literal["bash", "sh"]
-    words: WordsName
+    words: ProtocolName
     keeper: int
     session: int
     directory: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Refused:
+class KeeperFailure:
     """Why the keeper started nothing."""
 
     why: str
@@ -180,17 +179,17 @@ def keeper(token: str, *, name: str, wanted: str, cwd: str | None, env: Mapping[
     )
 
 
-def read_kept(data: bytes, token: str, cwd: str | None) -> Kept | Refused | None:
-    """Find the keeper's answer in what the target has said so far."""
+def read_kept(data: bytes, token: str, cwd: str | None) -> KeeperReply | KeeperFailure | None:
+    """Find the keeper's reply in the target's output so far."""
     failed = _FAIL.search(data)
     if failed and failed[1].decode() == token:
         word = failed[2].decode()
-        return Refused(why=_FAILURES.get(word, f"cwd {cwd} is not a directory there"))
+        return KeeperFailure(why=_FAILURES.get(word, f"cwd {cwd} is not a directory there"))
     kept = _KEPT.search(data)
     if not kept or kept[1].decode() != token:
         return None
     fields = kept[6].rpartition(b")")[2].split()
-    return Kept(
+    return KeeperReply(
         kind="bash" if kept[2] == b"bash" else "sh",
         words="bash" if kept[3] == b"bash" else "portable",
         keeper=int(kept[4]),
@@ -199,19 +198,19 @@ def read_kept(data: bytes, token: str, cwd: str | None) -> Kept | Refused | None
     )
 
 
-def aside(token: str, kept: Kept) -> str:
-    """Return the beginning of the program that answers questions; it says its token, its pid and the token again."""
+def control(token: str, kept: KeeperReply) -> str:
+    """Return the first part of the control program; it prints its token, its pid and the token again."""
     values = {"DIR": quote(kept.directory), "SESSION": str(kept.session), "GRACE": str(_GRACE_S)}
-    return filled(_ASIDE, TOKEN=token, **values)
+    return filled(_CONTROL, TOKEN=token, **values)
 
 
-def line(token: str, mark: str, *, directory: str, name: str) -> str:
-    """Return the program of a line that serves one command after the other."""
-    return filled(_LINE, TOKEN=token, MARK=mark, DIR=quote(directory), NAME=name, FEED="")
+def pipes(token: str, mark: str, *, directory: str, name: str) -> str:
+    """Return the program of a pipe channel for one command after another."""
+    return filled(_PIPES, TOKEN=token, MARK=mark, DIR=quote(directory), NAME=name, FEED="")
 
 
-def line_once(token: str, mark: str, *, directory: str, name: str, feeds: bool) -> str:
-    """Return the program of a line that serves one command, which may read the line's own input."""
+def pipes_once(token: str, mark: str, *, directory: str, name: str, feeds: bool) -> str:
+    """Return the program of a pipe channel for one command, which may read the program's input."""
     return filled(
         _ONCE,
         TOKEN=token,
@@ -224,7 +223,7 @@ def line_once(token: str, mark: str, *, directory: str, name: str, feeds: bool) 
 
 
 def waiting(keeper: int, shell: int) -> str:
-    """Return the question whether a shell sleeps with the script as its input, which it has only between commands."""
+    """Return the query whether a shell sleeps with the script as its input, which it has only between commands."""
     return (
         f"if [ /proc/{shell}/fd/0 -ef /proc/{keeper}/fd/0 ] && read -r __stat </proc/{shell}/stat; then "
         '__stat=${__stat##*) }; if [ "${__stat%% *}" = S ]; then echo waiting; fi; fi 2>/dev/null'
@@ -232,7 +231,7 @@ def waiting(keeper: int, shell: int) -> str:
 
 
 def writers(keeper: int) -> str:
-    """Return the question which processes have the wire of a shell as their output."""
+    """Return the query for the processes that have the wire of a shell as output."""
     return (
         f"__wire=/proc/{keeper}/fd; for __fd in /proc/[0-9]*/fd/[12]; do "
         "if [ $__fd -ef $__wire/1 ] || [ $__fd -ef $__wire/2 ]; "
@@ -243,14 +242,14 @@ def writers(keeper: int) -> str:
 def terminal_script(text: str, mark: str, *, kind: str, cwd: str, exports: str, pid: str) -> str:
     """Return the program that runs a text on a terminal with the shell's directory and exported variables.
 
-    The mark comes first, so that it is known when somebody sits at the terminal.
+    The mark comes first, to show when the program has the terminal.
     """
     start = filled(_TERMINAL, MARK=mark, CWD=quote(cwd), PIDFILE=pid)
     return f"{start}. {exports}; rm -f {exports}\nexec {kind} -c {quote(text)}\n"
 
 
 def filled(template: str, **values: str) -> str:
-    """Return a program with values in place of its capital words."""
+    """Return a program with values in place of its capitalised words."""
     return re.sub(r"\b([A-Z]{2,}|oNAME|eNAME|iNAME)\b", lambda found: _value(found[1], values), template)
 
 

@@ -1,7 +1,7 @@
-"""A live shell on a remote target, spoken to over a wire: units go in, reports come back, lines carry the streams.
+"""A live shell on a remote target: units go in over a wire, reports come back, and channels carry the output.
 
-Knows wires, lines and tokens; the words are `remote_words.py`'s, commands are `inband_command.py`'s, and whether the
-wire is a channel of ssh or a client of docker is the host's business.
+The texts are in `protocol.py`, commands in `command.py`. Whether the wire is an ssh channel or a docker client is
+decided by the `RemoteHost`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Awaitable, Callable
 from anyio.abc import TaskGroup
 
 from shiftlog.model.shell_errors import OpenFailed, ShellEnded, ShellLost
-from shiftlog.shell.engine import words as framing
+from shiftlog.shell.engine import protocol
 from shiftlog.shell.engine.command import SIGNAL_NUMBERS
+from shiftlog.shell.engine.streams import CollectedOutput
 from shiftlog.shell.ports import (
     CommandSpec,
     EndedReason,
@@ -26,26 +27,25 @@ from shiftlog.shell.ports import (
     ShellSpec,
     Stream,
 )
-from shiftlog.shell.remote import closing
-from shiftlog.shell.remote import programs as remote_programs
-from shiftlog.shell.remote import words as remote_words
-from shiftlog.shell.remote.aside import Aside, Table, upload
-from shiftlog.shell.remote.channels import Ways
-from shiftlog.shell.remote.command import InbandCommand
+from shiftlog.shell.remote import closing, programs
+from shiftlog.shell.remote import protocol as remote_protocol
+from shiftlog.shell.remote.channels import Channels
+from shiftlog.shell.remote.command import RemoteCommand
+from shiftlog.shell.remote.control import ControlShell, ProcessTable, upload
 from shiftlog.shell.remote.ports import RemoteHost, Wire, WireEnd
-from shiftlog.shell.remote.terminal import InbandTerminal
-from shiftlog.shell.remote.words import BashWords
+from shiftlog.shell.remote.protocol import BashProtocol
+from shiftlog.shell.remote.terminal import RemoteTerminal
 
 _READY_S = 2.0
 _END_S = 1.5
-_SETTLE_S = 0.3
+_ARRIVE_S = 0.3
 _KILLED = 128 + 9
 _LABEL_CHARS = 40
-#: Longer units are sent as a file: a shell reads a pipe byte by byte.
+#: Longer units are sent as a file, because a shell reads a pipe byte by byte.
 _SHORT_UNIT = 32 * 1024
 
 
-class InbandShell:
+class RemoteShell:
     """One remote shell; see `LiveShell` for what each verb promises."""
 
     kill_scope: KillScope = "group"
@@ -55,27 +55,27 @@ class InbandShell:
         self.loop = asyncio.get_running_loop()
         self.host = host
         self.tasks = tasks
-        self.aside = Aside(host)
-        self._ways = Ways(host, self.aside, tasks)
+        self.control = ControlShell(host)
+        self._channels = Channels(host, self.control, tasks)
         self.startup_output = b""
-        self.heard = 0  # how often anything came over the wire
-        self.copies: set[InbandCommand] = set()
-        self.terminals: set[InbandTerminal] = set()
+        self.heard = 0  # number of reads from the wire
+        self.copies: set[RemoteCommand] = set()
+        self.terminals: set[RemoteTerminal] = set()
         self._wire: Wire | None = None
-        self._kept: remote_programs.Kept | None = None
-        self._words: remote_words.Words = remote_words.PortableWords()
+        self._kept: programs.KeeperReply | None = None
+        self._protocol: remote_protocol.ShellProtocol = remote_protocol.PortableProtocol()
         self._opening = b""
-        self._opened: asyncio.Future[remote_programs.Kept | remote_programs.Refused] = self.loop.create_future()
-        self._reports = framing.ReportReader()
-        self._keeper_token = framing.draw_token()
-        self._token = framing.draw_token()
+        self._opened: asyncio.Future[programs.KeeperReply | programs.KeeperFailure] = self.loop.create_future()
+        self._reports = protocol.ReportReader()
+        self._keeper_token = protocol.draw_token()
+        self._token = protocol.draw_token()
         self._is_ready = False
         self._ready = asyncio.Event()
         self._cwd = "/"
         self._asked_cwd: str | None = None
         self._last_status = 0
-        self._commands: dict[str, InbandCommand] = {}
-        self._foreground: InbandCommand | None = None
+        self._commands: dict[str, RemoteCommand] = {}
+        self._foreground: RemoteCommand | None = None
         self._reason: EndedReason | None = None
         self._closing: asyncio.Future[int] | None = None
         self._main_end: asyncio.Future[WireEnd] = self.loop.create_future()
@@ -95,8 +95,8 @@ class InbandShell:
         return self._ended
 
     @property
-    def kept(self) -> remote_programs.Kept:
-        """What the keeper told when the shell was opened."""
+    def kept(self) -> programs.KeeperReply:
+        """The keeper's reply at the opening."""
         assert self._kept is not None
         return self._kept
 
@@ -118,31 +118,31 @@ class InbandShell:
     async def _open(self, spec: ShellSpec) -> None:
         self._asked_cwd = spec.cwd
         self._wire = await self.host.open_wire(self)
-        program = remote_programs.keeper(
-            self._keeper_token, name=framing.draw_token()[:16], wanted=spec.shell, cwd=spec.cwd, env=spec.env
+        program = programs.keeper(
+            self._keeper_token, name=protocol.draw_token()[:16], wanted=spec.shell, cwd=spec.cwd, env=spec.env
         )
         self._wire.write(program.encode())
         kept = await self._opened
-        if isinstance(kept, remote_programs.Refused):
+        if isinstance(kept, programs.KeeperFailure):
             raise OpenFailed.because(kept.why)
         self._kept = kept
-        self.aside.begin(kept)
-        self._ways.begin(kept)
-        self._words = remote_words.words_named(kept.words)
-        self._tell(self._words.prepare(self._token, kept))
+        self.control.begin(kept)
+        self._channels.begin(kept)
+        self._protocol = remote_protocol.protocol_named(kept.words)
+        self._write(self._protocol.prepare(self._token, kept))
         await self._ready.wait()
         self._check_alive()
-        self.tasks.start_soon(self.aside.open)
+        self.tasks.start_soon(self.control.open)
         if spec.login:
-            said = Said()
-            command = await self.start(CommandSpec(text=self._words.profiles), said)
+            output = CollectedOutput()
+            command = await self.start(CommandSpec(text=self._protocol.profiles), output)
             await asyncio.shield(command.ended)
-            self.startup_output = bytes(said.data)
+            self.startup_output = bytes(output.data)
             self._last_status = 0
             self._check_alive()
 
-    async def start(self, command: CommandSpec, sink: OutputSink) -> InbandCommand | InbandTerminal:
-        """Start a command; returns once the shell has been told, for a copy once the copy runs."""
+    async def start(self, command: CommandSpec, sink: OutputSink) -> RemoteCommand | RemoteTerminal:
+        """Start a command; returns once its text is sent, for a copy once the copy runs."""
         async with self._starting:
             await self._until_ready()
             try:
@@ -162,11 +162,11 @@ class InbandShell:
         return await asyncio.shield(self._begin_closing())
 
     def lose(self) -> None:
-        """Take the shell for lost: nobody answers."""
+        """Declare the shell lost, because the target does not answer."""
         self.finished(WireEnd(exit_code=None, lost=True))
 
-    def nudge_later(self, command: InbandCommand, after_s: float) -> None:
-        """Ask for the report again: an interrupted shell may have dropped the line that asks for it."""
+    def nudge_later(self, command: RemoteCommand, after_s: float) -> None:
+        """Request the report again later: an interrupted shell may have dropped the line that requests it."""
 
         def nudge() -> None:
             if not command.reported and self._foreground is command:
@@ -174,37 +174,37 @@ class InbandShell:
 
         self.loop.call_later(after_s, nudge)
 
-    def ask_report(self, command: InbandCommand) -> None:
-        """Ask for the report of a command that runs in the shell itself."""
-        self._tell(self._words.closing(command.token))
+    def ask_report(self, command: RemoteCommand) -> None:
+        """Request the report of a command that runs in the shell itself."""
+        self._write(self._protocol.closing(command.token))
 
-    def owes(self, command: InbandCommand) -> bool:
-        """Say whether the shell still owes the report of a command."""
+    def owes(self, command: RemoteCommand) -> bool:
+        """Return True if the report of a command is still missing."""
         return self._foreground is command and self._closing is None
 
     def drop_signal(self, number: int) -> int:
-        """Return what makes this shell drop its command: only `framing`'s words trap the signal meant for that."""
-        return number if self._words.begins else SIGNAL_NUMBERS["interrupt"]
+        """Return the signal that makes this shell drop its command; only the bash protocol traps a special one."""
+        return number if self._protocol.begins else SIGNAL_NUMBERS["interrupt"]
 
-    def other_pids(self, table: Table) -> set[int]:
-        """Return the processes of the session that are not the foreground command's: the shell's own and copies'."""
+    def other_pids(self, table: ProcessTable) -> set[int]:
+        """Return the processes of the session besides the foreground command's: the shell's own and those of copies."""
         found = {self.kept.keeper, self.kept.session, self.pid or 0}
         for root in (copy.root for copy in self.copies):
             if root is not None and root in table.processes:
                 found |= {one.pid for one in table.family(root)} | {table.processes[root].parent}
         return found
 
-    # What comes over the wire
+    # Called by the wire
 
     def received(self, stream: Stream, data: bytes) -> None:
-        """Pass on a direct command's output and find reports; everything else on the wire is noise."""
+        """Pass on a direct command's output and find reports; ignore everything else on the wire."""
         self.heard += 1
-        data = self._ways.received(stream, data)
+        data = self._channels.received(stream, data)
         if stream != "stdout" or not data:
             return
         if not self._opened.done():
             self._opening = (self._opening + data)[-1_000_000:]
-            kept = remote_programs.read_kept(self._opening, self._keeper_token, self._asked_cwd)
+            kept = programs.read_kept(self._opening, self._keeper_token, self._asked_cwd)
             if kept is not None:
                 self._opened.set_result(kept)
             return
@@ -217,7 +217,7 @@ class InbandShell:
                 self._end_unsound()
 
     def finished(self, end: WireEnd) -> None:
-        """The shell, or the way to it, is gone."""
+        """The shell or its connection has ended."""
         if not self._opened.done():
             self._opened.set_exception(ConnectionError("the target ended the wire"))
             self._opened.exception()
@@ -228,21 +228,21 @@ class InbandShell:
 
     def _on_pid(self, token: str, pid: int) -> None:
         command = self._commands.get(token)
-        if token == remote_words.holds_token(self._token):
-            self._ways.tell_held(pid != 0)
+        if token == remote_protocol.holds_token(self._token):
+            self._channels.note_held(pid != 0)
         elif command is not None:
             command.on_pid(pid)
         elif token == self._token and self.pid is None:
             self.pid = pid
-            self._ways.own_pids.add(pid)
+            self._channels.own_pids.add(pid)
 
-    def _on_end(self, report: framing.Report) -> None:
+    def _on_end(self, report: protocol.ShellReport) -> None:
         status, cwd = report.end()
         command = self._commands.get(report.token)
         if report.token == self._keeper_token:
-            self._ways.tell_over()
+            self._channels.note_over()
             self.finished(WireEnd(exit_code=status))
-        elif command is not None and cwd == remote_words.CUT.encode():
+        elif command is not None and cwd == remote_protocol.CUT.encode():
             command.cut_status = status
         elif command is not None and not command.in_shell:
             command.on_report(status, self._cwd)
@@ -252,7 +252,7 @@ class InbandShell:
             self._cwd = cwd.decode("utf-8", "surrogateescape") or self._cwd
             if command is None:
                 return
-            if self._words.begins and not command.began:
+            if self._protocol.begins and not command.began:
                 self._end_unsound()
                 return
             if command.cut_status is not None:
@@ -262,16 +262,16 @@ class InbandShell:
             command.on_report(status, self._cwd)
 
     async def _over(self, end: WireEnd) -> None:
-        """Resolve what depended on the shell; left-overs of a shell that ended by itself are ended too."""
-        asked = self._reason is not None
+        """End the commands of a shell that is over, and begin to close what it left behind."""
+        requested = self._reason is not None
         lost = end.lost or self._reason == "server_stopped"
         self._reason = self._reason or ("killed" if lost or end.exit_code == _KILLED else "exited")
         command, self._foreground = self._foreground, None
         if command is not None and not lost:
-            await command.outputs_settled(_SETTLE_S)
-        self._ways.give_up()
+            await command.outputs_arrived(_ARRIVE_S)
+        self._channels.give_up()
         if command is not None:
-            command.finish(None if lost or asked else end.exit_code, self._cwd, self._reason, lost=lost)
+            command.finish(None if lost or requested else end.exit_code, self._cwd, self._reason, lost=lost)
         if lost:
             self._end_copies(lost=True)
         if not self._ended.done():
@@ -284,78 +284,79 @@ class InbandShell:
 
     # Starting
 
-    async def _start(self, spec: CommandSpec, sink: OutputSink) -> InbandCommand:
-        token = framing.draw_token()
+    async def _start(self, spec: CommandSpec, sink: OutputSink) -> RemoteCommand:
+        token = protocol.draw_token()
         feeds = spec.stdin_open or spec.input is not None
-        # A command in the background tells its end on the wire, in the middle of what has it then.
+        # A background command reports its end on the wire, in the middle of a direct command's output.
         needs_line = feeds or spec.background or bool(self.copies)
-        if isinstance(self._words, BashWords) and not (needs_line or not await self._ways.is_wire_free()):
-            direct = self._ways.open_direct(token, self._keeper_token, sink)
-            command = InbandCommand(self, spec, token, direct)
+        if isinstance(self._protocol, BashProtocol) and not (needs_line or not await self._channels.is_wire_free()):
+            direct = self._channels.open_direct(token, self._keeper_token, sink)
+            command = RemoteCommand(self, spec, token, direct)
             direct.on_begin = command.on_pid
-            unit = self._words.direct(spec.text, token, self._last_status, self.kept)
+            unit = self._protocol.direct(spec.text, token, self._last_status, self.kept)
         else:
-            line = await self._ways.open_line(sink, once=feeds or spec.background, feeds=feeds)
-            command = InbandCommand(self, spec, token, line)
+            channel = await self._channels.open_pipes(sink, once=feeds or spec.background, feeds=feeds)
+            command = RemoteCommand(self, spec, token, channel)
             if command.in_shell:
-                unit = self._words.unit(spec.text, token, self._last_status, line.places)
+                unit = self._protocol.unit(spec.text, token, self._last_status, channel.places)
             else:
-                unit = self._words.copy(spec.text, token, line.places)
-        place = await self._place(unit, token)
+                unit = self._protocol.copy(spec.text, token, channel.places)
+        source = await self._source(unit, token)
         self._commands[token] = command
-        self._token = token if command.in_shell else framing.draw_token()
+        self._token = token if command.in_shell else protocol.draw_token()
         self._is_ready = False
         self._ready.clear()
         if command.in_shell:
             self._foreground = command
             self.loop.call_later(closing.LOOKS_S[0], self._watch, command)
-        self._tell(self._words.source(place, in_shell=command.in_shell) + self._words.closing(self._token))
+        self._write(self._protocol.source(source, in_shell=command.in_shell) + self._protocol.closing(self._token))
         if command.in_shell:
-            self._words.learn(spec.text)
+            self._protocol.learn(spec.text)
         if spec.input is not None:
             command.feed(spec.input)
         return command
 
-    async def _place(self, unit: str, token: str) -> remote_words.UnitPlace:
-        """Return where the shell finds a unit; a long one is sent as a file first."""
+    async def _source(self, unit: str, token: str) -> remote_protocol.UnitSource:
+        """Return the source of a unit; a long one is first sent as a file."""
         data = unit.encode("utf-8", "surrogateescape")
         if len(data) <= _SHORT_UNIT:
-            return self._words.here(unit, framing.draw_token())
+            return self._protocol.here(unit, protocol.draw_token())
         path = f"{self.kept.directory}/u{token}"
         await upload(self.host, path, data)
-        return remote_words.UnitPlace(path=framing.quote(path))
+        return remote_protocol.UnitSource(path=protocol.quote(path))
 
-    async def _start_terminal(self, spec: CommandSpec, sink: OutputSink) -> InbandTerminal:
+    async def _start_terminal(self, spec: CommandSpec, sink: OutputSink) -> RemoteTerminal:
         """Run a text on a terminal of its own, with the shell's directory and exported variables."""
-        name = framing.draw_token()
+        name = protocol.draw_token()
         exports, script, pid = (f"{self.kept.directory}/{letter}{name}" for letter in "xtp")
         kept_status = self._last_status
-        saving = await self._start(CommandSpec(text=self._words.save_exports(framing.quote(exports))), Said())
+        save = self._protocol.save_exports(protocol.quote(exports))
+        saving = await self._start(CommandSpec(text=save), CollectedOutput())
         await asyncio.shield(saving.ended)
         self._last_status = kept_status
         self._check_alive()
-        mark = framing.draw_token()
-        program = remote_programs.terminal_script(
-            spec.text, mark, kind=self.kind, cwd=self._cwd, exports=framing.quote(exports), pid=framing.quote(pid)
+        mark = protocol.draw_token()
+        program = programs.terminal_script(
+            spec.text, mark, kind=self.kind, cwd=self._cwd, exports=protocol.quote(exports), pid=protocol.quote(pid)
         )
         await upload(self.host, script, program.encode("utf-8", "surrogateescape"))
-        command = InbandTerminal(self, spec, sink, pid_file=pid, mark=mark)
+        command = RemoteTerminal(self, spec, sink, pid_file=pid, mark=mark)
         await command.open(script)
         self.terminals.add(command)
         return command
 
-    def _watch(self, command: InbandCommand) -> None:
+    def _watch(self, command: RemoteCommand) -> None:
         if self.owes(command):
             self.tasks.start_soon(closing.watch_silence, self, command)
 
-    def let_go(self, command: InbandCommand) -> None:
+    def let_go(self, command: RemoteCommand) -> None:
         """Forget a command that has ended."""
         self._commands.pop(command.token, None)
         self.copies.discard(command)
-        self._ways.let_go(command)
+        self._channels.let_go(command)
 
     async def _until_ready(self) -> None:
-        """Wait for the proof that the shell is fit for a command; a shell that cannot give it is ended."""
+        """Wait until the shell proves that it can run a command; end a shell that does not."""
         for _ in range(2):
             if self._is_ready or self._main_end.done() or self._closing is not None:
                 break
@@ -363,7 +364,7 @@ class InbandShell:
                 async with asyncio.timeout(_READY_S):
                     await self._ready.wait()
                     continue
-            self._tell(self._words.closing(self._token))
+            self._write(self._protocol.closing(self._token))
         if not self._is_ready and self._closing is None and not self._main_end.done():
             await self.close("killed")
         self._check_alive()
@@ -374,7 +375,7 @@ class InbandShell:
         if self._main_end.done() or self._closing is not None:
             raise ShellEnded("the shell has ended")
 
-    def _tell(self, lines: str) -> None:
+    def _write(self, lines: str) -> None:
         if self._wire is not None and not self._main_end.done():
             self._wire.write(lines.encode("utf-8", "surrogateescape"))
 
@@ -394,18 +395,18 @@ class InbandShell:
     async def _close(self, closed: asyncio.Future[int]) -> None:
         lost = self._main_end.done() and self._main_end.result().lost
         self.host.leave()
-        self._ways.leave()
-        self.aside.leave()
+        self._channels.leave()
+        self.control.leave()
         killed = await self._kill_session()
         if self._wire is not None and not self._main_end.done():
             await asyncio.wait([self._main_end], timeout=_END_S)
             self._wire.close()
-        await self._ways.hang_up(lost=lost)
+        await self._channels.hang_up(lost=lost)
         if self._kept is not None and killed is not None:
             with contextlib.suppress(TimeoutError, ConnectionError):
-                await closing.tidy(self.aside, self._kept, self._ways.stuck_pids)
-        self._ways.close()
-        self.aside.close()
+                await closing.tidy(self.control, self._kept, self._channels.stuck_pids)
+        self._channels.close()
+        self.control.close()
         self.finished(WireEnd(exit_code=None))
         self._end_copies(lost=False)
         await self.host.close()
@@ -413,30 +414,14 @@ class InbandShell:
         closed.set_result(killed or 0)
 
     async def _kill_session(self) -> int | None:
-        """Kill what the shell started, also where only its own wire is lost; return None where nobody answers."""
+        """Kill the shell's processes, even if its own wire is lost; return None if the target does not answer."""
         if self._kept is None:
             return None
         terminals = [terminal.pid for terminal in self.terminals if terminal.pid is not None]
         try:
-            return await closing.kill_session(self.aside, self._kept, terminals)
+            return await closing.kill_session(self.control, self._kept, terminals)
         except (TimeoutError, ConnectionError):
             return None
-
-
-class Said:
-    """A sink that keeps what was said, within reason."""
-
-    limit = 64 * 1024
-
-    def __init__(self) -> None:
-        self.data = bytearray()
-
-    def write(self, stream: Stream, data: bytes) -> None:
-        """Keep the bytes of either stream."""
-        self.data += data[: max(0, self.limit - len(self.data))]
-
-    def close(self, stream: Stream) -> None:
-        """Nothing depends on it."""
 
 
 class RemoteTarget:
@@ -447,9 +432,9 @@ class RemoteTarget:
         self.shown = shown
         self._connect = connect
 
-    async def open(self, spec: ShellSpec, tasks: TaskGroup) -> InbandShell:
+    async def open(self, spec: ShellSpec, tasks: TaskGroup) -> RemoteShell:
         """Connect and start a shell; raises what connecting raises, or `OpenFailed` with the reason."""
-        shell = InbandShell(await self._connect(tasks), tasks)
+        shell = RemoteShell(await self._connect(tasks), tasks)
         await shell.open(spec)
         return shell
 

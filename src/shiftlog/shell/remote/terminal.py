@@ -1,6 +1,6 @@
-"""A command on a terminal of its own, over a wire that has one.
+"""A command on a terminal of its own, over a wire with a terminal.
 
-Only the shell's directory and exported variables are carried; stdout and stderr are one stream, as on any terminal.
+It gets only the shell's directory and exported variables; stdout and stderr are one stream, as on any terminal.
 """
 
 from __future__ import annotations
@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING
 from anyio import CancelScope
 
 from shiftlog.model.shell_errors import CommandNotRunning, ShellLost
-from shiftlog.shell.engine import words as framing
+from shiftlog.shell.engine import protocol
 from shiftlog.shell.engine.command import ESCALATION, SIGNAL_NUMBERS
 from shiftlog.shell.engine.terminal import ScreenSink, TerminalScreen, end_of_file
 from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, OutputSink, Signal, Stream
 from shiftlog.shell.remote.ports import Wire, WireEnd
 
 if TYPE_CHECKING:
-    from shiftlog.shell.remote.shell import InbandShell
+    from shiftlog.shell.remote.shell import RemoteShell
 
 _ASK_S = 2.5
 _TAKEN_S = 2.0
 _BEFORE_BYTES = 64 * 1024
 
 
-class InbandTerminal:
+class RemoteTerminal:
     """One command with a terminal; see `RunningCommand` for what each verb promises."""
 
     root: int | None = None
 
-    def __init__(self, shell: InbandShell, spec: CommandSpec, sink: OutputSink, *, pid_file: str, mark: str) -> None:
+    def __init__(self, shell: RemoteShell, spec: CommandSpec, sink: OutputSink, *, pid_file: str, mark: str) -> None:
         self.pid: int | None = None
         self._shell = shell
         self._spec = spec
@@ -39,8 +39,8 @@ class InbandTerminal:
         self._sink = sink if self.screen is None else ScreenSink(self.screen, sink)
         self._pid_file = pid_file
         self._mark = mark.encode()
-        self._before = b""  # what came before the mark
-        self._taken = asyncio.Event()  # somebody sits at the terminal
+        self._before = b""  # bytes before the mark
+        self._taken = asyncio.Event()  # the program has the terminal
         self._wire: Wire | None = None
         self._signal: Signal | None = None
         self._typed_last = b""
@@ -52,14 +52,14 @@ class InbandTerminal:
         return self._ended
 
     async def open(self, script: str) -> None:
-        """Start the program on the terminal, and type what came with the command."""
+        """Start the program on the terminal, and type the command's initial input."""
         self._sink.close("stderr")
         self._wire = await self._shell.host.open_wire(self, script=script, terminal=self._spec.terminal)
         if self._spec.input is not None:
             self._shell.tasks.start_soon(self._feed, self._spec.input)
 
     async def send(self, data: bytes) -> None:
-        """Type the bytes, once somebody sits at the terminal: a control character before would signal nobody."""
+        """Type the bytes once the program has the terminal; an earlier control character would signal nothing."""
         self._typed_last = data or self._typed_last
         self._typed()
         with contextlib.suppress(TimeoutError):
@@ -96,7 +96,7 @@ class InbandTerminal:
         return await asyncio.shield(self._ended)
 
     def received(self, stream: Stream, data: bytes) -> None:
-        """Everything that the terminal shows is stdout; what a login says there before the program is nobody's."""
+        """Take the terminal's output as stdout, without the login messages before the program's mark."""
         if self._ended.done():
             return
         if not self._taken.is_set():
@@ -109,13 +109,13 @@ class InbandTerminal:
             self._sink.write("stdout", data)
 
     def finished(self, end: WireEnd) -> None:
-        """The wire ends with the program."""
+        """End the command with its wire."""
         self.finish(end.exit_code, self._shell.cwd, lost=end.lost)
 
     def finish(
         self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, *, lost: bool = False
     ) -> None:
-        """Resolve `ended`; once."""
+        """Resolve `ended`, once."""
         if not self._ended.done():
             self._feeding.cancel()
             if not self._taken.is_set() and self._before:
@@ -134,13 +134,13 @@ class InbandTerminal:
 
     async def _send_signal(self, name: Signal) -> None:
         if self.pid is None:
-            told = await self._shell.aside.ask(f"cat {framing.quote(self._pid_file)} 2>/dev/null", _ASK_S)
-            if not told.strip().isdigit():
+            reply = await self._shell.control.ask(f"cat {protocol.quote(self._pid_file)} 2>/dev/null", _ASK_S)
+            if not reply.strip().isdigit():
                 return
-            self.pid = int(told)
-        table = await self._shell.aside.table(_ASK_S)
+            self.pid = int(reply)
+        table = await self._shell.control.table(_ASK_S)
         pids = [one.pid for one in table.sessions({self.pid}, [self.pid])]
-        await self._shell.aside.kill(SIGNAL_NUMBERS[name], pids, _ASK_S)
+        await self._shell.control.kill(SIGNAL_NUMBERS[name], pids, _ASK_S)
 
     def _typed(self) -> Wire:
         if self._ended.done() or self._wire is None:

@@ -63,7 +63,7 @@ class DockerTargets:
         raise DockerUnavailable("docker is not available")
 
     def _unknown(self, given: str) -> Exception:
-        """Say no more of an unknown name than of one that is not permitted, unless all are."""
+        """Return the same error for an unknown name as for one that is not permitted, unless all are."""
         every = all("*" in patterns for patterns in self._settings.containers)
         return _not_running(given) if every else _not_allowed(given)
 

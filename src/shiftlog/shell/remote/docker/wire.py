@@ -1,7 +1,7 @@
-"""Wires into a container: each is a `docker exec -i` (or `podman exec -i`) client of ours.
+"""Wires into a container: each is a `docker exec -i` (or `podman exec -i`) client process.
 
-A client that is gone says nothing of the process inside, and one whose container stopped says the same as one whose
-process was killed; so the container is asked before an end is believed.
+The end of a client does not show whether the process inside ended or the container stopped, so the container is
+inspected before an end is accepted.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from shiftlog.shell.remote.ports import WireEnd, WireListener
 
 _ASK_S = 10.0
 _GONE_S = 2.0
-#: The daemon may tell the end of a process before that of its container.
+#: Docker may report the end of a process before that of its container.
 _DOUBT_S = (0.0, 0.05, 0.1, 0.2, 0.3)
 _KILLED = 137
 _STREAMS: dict[int, Stream] = {1: "stdout", 2: "stderr"}
@@ -33,7 +33,7 @@ _FORMAT = "{{.Id}} {{.State.Running}} {{.State.Paused}} {{.State.StartedAt}} {{.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Container:
-    """A container as the engine knows it; `started_at` differs after a restart."""
+    """A container as docker describes it; `started_at` differs after a restart."""
 
     id: str
     name: str
@@ -61,7 +61,7 @@ class DockerClient:
         raise ConnectionError(said.strip()[:200] or "the engine does not answer")
 
     async def still(self, known: Container) -> bool:
-        """Say whether a container runs and was not restarted meanwhile."""
+        """Return True if a container still runs and was not restarted."""
         try:
             now = await self.find(known.id)
         except (ConnectionError, TimeoutError, OSError):
@@ -112,7 +112,7 @@ class DockerHost:
         return wire
 
     async def judge(self, code: int) -> WireEnd:
-        """Say what the end of a client means."""
+        """Return what the end of a client means for its process inside."""
         if self._leaving and code >= 0:
             return WireEnd(exit_code=code)
         if code < 0:
@@ -124,7 +124,7 @@ class DockerHost:
         return WireEnd(exit_code=code)
 
     def leave(self) -> None:
-        """Believe every end from now on."""
+        """Accept every end from now on without inspecting the container."""
         self._leaving = True
 
     def forget(self, wire: DockerWire) -> None:
@@ -132,7 +132,7 @@ class DockerHost:
         self._wires.discard(wire)
 
     async def close(self) -> None:
-        """End the clients that are left, and wait until they are gone."""
+        """Kill the remaining clients, and wait for their ends."""
         left = list(self._wires)
         for wire in left:
             wire.close()
@@ -160,7 +160,7 @@ class DockerWire(asyncio.SubprocessProtocol):
         self.over = asyncio.Event()
 
     async def start(self, argv: Sequence[str], env: Mapping[str, str], terminal: Terminal | None) -> None:
-        """Start the client, on a terminal of ours where the program is to have one: it refuses `-t` without."""
+        """Start the client; with `terminal`, on a local terminal, because it refuses `-t` without one."""
         loop = asyncio.get_running_loop()
         if terminal is None:
             self._open = 2
@@ -172,7 +172,7 @@ class DockerWire(asyncio.SubprocessProtocol):
         try:
             size = struct.pack("HHHH", terminal.rows, terminal.cols, 0, 0)
             fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
-            tty.setraw(theirs)  # what is typed before the client takes the terminal over is the program's
+            tty.setraw(theirs)  # input that arrives before the client takes the terminal over belongs to the program
             os.set_blocking(ours, False)
             self._open = 1
             transport, _ = await loop.subprocess_exec(
@@ -196,7 +196,7 @@ class DockerWire(asyncio.SubprocessProtocol):
             self._stdin.write(data)
 
     async def send(self, data: bytes) -> None:
-        """Send bytes, waiting while the client does not take them."""
+        """Send bytes, waiting while the client's buffer is full."""
         view = memoryview(data)
         while view and not self._exited:
             self.write(bytes(view[: 256 * 1024]))
@@ -209,7 +209,7 @@ class DockerWire(asyncio.SubprocessProtocol):
             self._stdin.close()
 
     def close(self) -> None:
-        """End the client; the process inside is not touched by that."""
+        """Kill the client; the process inside goes on."""
         self._closed = True
         if self._transport is not None and not self._exited:
             self._transport.kill()
@@ -217,7 +217,7 @@ class DockerWire(asyncio.SubprocessProtocol):
     # What asyncio calls
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Pass on what came."""
+        """Pass on the bytes."""
         if not self._closed:
             self._listener.received(_STREAMS[fd], data)
 
@@ -228,7 +228,7 @@ class DockerWire(asyncio.SubprocessProtocol):
             self._maybe_over()
 
     def process_exited(self) -> None:
-        """The client is over; its outputs may still hold something."""
+        """Note the client's exit; its outputs may still hold bytes."""
         self._exited = True
         self._writable.set()
         self._maybe_over()

@@ -1,1 +1,1 @@
-"""Wires over asyncssh: hosts, keys, known hosts."""
+"""Wires over ssh, with asyncssh: host aliases, keys, known hosts."""

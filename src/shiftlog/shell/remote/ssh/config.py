@@ -1,6 +1,6 @@
-"""Aliases of hosts: the part of OpenSSH's client configuration that is honoured, from the operator's key directory.
+"""Host aliases: reads the supported part of OpenSSH's client configuration from the operator's key directory.
 
-Honoured are HostName, User, Port, IdentityFile, ProxyJump and Include. Match blocks are skipped; an alias that would
+Supported are HostName, User, Port, IdentityFile, ProxyJump and Include. Match blocks are skipped; an alias that would
 run a program (ProxyCommand, KnownHostsCommand) is refused by that name where it is used. Everything else has no effect.
 """
 
@@ -38,13 +38,13 @@ class Alias:
 
     @property
     def port(self) -> int | None:
-        """The port to connect to, where it is one."""
+        """The port to connect to, if it is valid."""
         port = self.values.get("port", "")
         return int(port) if port.isdigit() and 0 < int(port) < 65536 else None
 
     @property
     def jumps(self) -> tuple[str, ...]:
-        """The hosts on the way, nearest first."""
+        """The jump hosts, nearest first."""
         given = self.values.get("proxyjump", "none")
         return () if given.lower() == "none" else tuple(part.strip() for part in given.split(",") if part.strip())
 

@@ -1,6 +1,6 @@
-"""Connecting by ssh: one hop after the other, each host's key judged before anything secret is sent.
+"""Connects by ssh, hop by hop; each host's key is checked before anything secret is sent.
 
-asyncssh speaks the protocol; what is trusted, offered and answered is decided here. It reads no file by itself.
+asyncssh speaks the protocol; here is decided what is trusted, offered and answered. asyncssh reads no file by itself.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How to get in at the last hop: a password alone, a named key alone, or whatever is found."""
+    """How to log in at the last hop: with a password, with a named key, or with all keys that are found."""
 
     password: str | None = field(default=None, repr=False)
     key_path: str | None = None
@@ -72,13 +72,13 @@ class Gatekeeper(asyncssh.SSHClient):
         return self._password
 
     def kbdint_auth_requested(self) -> str | None:
-        """Take part only where a password can answer."""
+        """Take part only if there is a password to answer with."""
         return None if self._password is None or self._answered else ""
 
     def kbdint_challenge_received(
         self, name: str, instructions: str, lang: str, prompts: Sequence[tuple[str, bool]]
     ) -> list[str] | None:
-        """Answer a single question with the password, once; more than one is not for us."""
+        """Answer a single prompt with the password, once; refuse several prompts."""
         if not prompts:
             return []
         if len(prompts) > 1 or self._answered or self._password is None:
@@ -119,7 +119,7 @@ async def _connect_one(
     known = find_known(settings.known_hosts_file, hop.host, hop.port)
     keeper = Gatekeeper(hop, known, login, settings)
     agent: asyncssh.SSHAgentClient | None = None
-    nobody: list[asyncssh.SSHKey] = []
+    no_keys: list[asyncssh.SSHKey] = []
     keys: list[asyncssh.SSHKeyPair | asyncssh.SSHKey] = []
     if login.key_path is not None:
         keys = [named_key(login.key_path, settings.key_dir)]
@@ -135,14 +135,14 @@ async def _connect_one(
             username=hop.user,
             client_keys=keys or None,
             agent_path=None,
-            known_hosts=(nobody, nobody, _revoked(known)),
+            known_hosts=(no_keys, no_keys, _revoked(known)),
             server_host_key_algs=_algorithms(known, login.fingerprint),
             preferred_auth="password,keyboard-interactive" if login.password is not None else "publickey",
             gss_host=None,
             host_based_auth=False,
             x509_trusted_certs=None,
             keepalive_interval=settings.keepalive_s,
-            keepalive_count_max=settings.keepalives - 1,  # that many unanswered ones are borne, the next one is not
+            keepalive_count_max=settings.keepalives - 1,  # asyncssh closes the connection at the next unanswered one
             login_timeout=settings.connect_s,
             client_version="Shiftlog",
         )
@@ -156,9 +156,9 @@ async def _connect_one(
     except asyncssh.Error as error:
         raise _failed(hop, error.reason or "the host ended the connection") from None
     except OSError as error:
-        raise _failed(hop, _said_by_the_system(error)) from None
+        raise _failed(hop, _system_reason(error)) from None
     except ValueError:
-        # No name of a host or user may be like this: an empty label (`a..b`), a NUL, an unassigned character.
+        # Invalid names of hosts or users: an empty label (`a..b`), a NUL, an unassigned character.
         raise _failed(hop, "the name of the host or user is not valid") from None
     finally:
         if agent is not None:
@@ -177,7 +177,7 @@ def _untrusted(hop: Hop, keeper: Gatekeeper, reason: str) -> ShiftlogError:
 
 
 def _revoked(known: KnownHost) -> list[asyncssh.SSHKey]:
-    """Return the revoked keys; without an authority the gatekeeper alone judges, so that its words are used."""
+    """Return the revoked keys; without an authority the gatekeeper alone checks, so that its error is used."""
     if not known.has_authorities:
         return []
     keys: list[asyncssh.SSHKey] = []
@@ -189,7 +189,7 @@ def _revoked(known: KnownHost) -> list[asyncssh.SSHKey]:
 
 
 def _algorithms(known: KnownHost, pin: str | None) -> list[str]:
-    """Ask for the kinds of key that are known first, and for certificates only where someone may vouch."""
+    """Prefer the types of the known keys; request certificates only if an authority is known."""
     usual = [one.decode() for one in get_default_public_key_algs()]
     first = [name for kind in known.algorithms for name in _SIGNATURES.get(kind, (kind,)) if name in usual]
     certificates = []
@@ -198,7 +198,7 @@ def _algorithms(known: KnownHost, pin: str | None) -> list[str]:
     return [*certificates, *first, *(one for one in usual if one not in first)]
 
 
-def _said_by_the_system(error: OSError) -> str:
+def _system_reason(error: OSError) -> str:
     """Return why the network failed; asyncio names the address in place of the reason."""
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)

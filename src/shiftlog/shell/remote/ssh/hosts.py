@@ -1,6 +1,6 @@
-"""Which hosts may be reached, as whom: resolving aliases, jump hosts, and the operator's list of hosts.
+"""Resolves the host of an ssh shell, with aliases and jump hosts, and checks it against the operator's list.
 
-All of it is text: nothing is looked up and nobody is contacted before everything on the way is permitted.
+Works on text alone: no name is looked up and no host contacted before every hop is permitted.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from shiftlog.shell.remote.settings import SshSettings
 from shiftlog.shell.remote.ssh.config import Alias, read_alias
 
 DEFAULT_PORT = 22
-_LONGEST_WAY = 8
+_LONGEST_ROUTE = 8
 _JUMP = re.compile(r"(?:ssh://)?(?:(?P<user>[^@]+)@)?(?:\[(?P<six>[^\]]+)\]|(?P<host>[^:/]+))(?::(?P<port>\d+))?/?$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Hop:
-    """One host on the way: as it was named, and what that resolves to."""
+    """One host of a route: its given name and what that resolves to."""
 
     given: str
     host: str
@@ -33,19 +33,19 @@ class Hop:
 
     @property
     def shown(self) -> str:
-        """The hop as results name it."""
+        """The hop's name in results."""
         return f"{self.user}@{self.given}:{self.port}"
 
 
 def resolve(values: Mapping[str, Any], settings: SshSettings) -> tuple[Hop, ...]:
-    """Return the way to the host that the arguments name, itself last; raises what the operator does not permit."""
-    hops = _way(values["host"], values.get("user"), values.get("port"), settings, seen=())
+    """Return the route to the host that the arguments name, itself last; raises if a hop is not permitted."""
+    hops = _route(values["host"], values.get("user"), values.get("port"), settings, seen=())
     for hop in hops:
         _check(hop, settings)
     return hops
 
 
-def _way(
+def _route(
     given: str, user: str | None, port: int | None, settings: SshSettings, seen: tuple[str, ...]
 ) -> tuple[Hop, ...]:
     alias = read_alias(settings.key_dir / "config", given)
@@ -53,7 +53,7 @@ def _way(
     port = port or alias.port or DEFAULT_PORT
     if alias.runs:
         raise _failed(given, port, f"its configuration sets {alias.runs}, which is not supported")
-    if given in seen or len(seen) >= _LONGEST_WAY:
+    if given in seen or len(seen) >= _LONGEST_ROUTE:
         raise _failed(given, port, "its jump hosts lead in a circle")
     user = user or alias.user
     if user is None:
@@ -71,7 +71,7 @@ def _jumps(alias: Alias, last: Hop, settings: SshSettings, seen: tuple[str, ...]
         if jump is None:
             raise _failed(last.given, last.port, "its ProxyJump cannot be read")
         name = jump["six"] or jump["host"]
-        way = _way(name, jump["user"] or None, int(jump["port"]) if jump["port"] else None, settings, seen)
+        way = _route(name, jump["user"] or None, int(jump["port"]) if jump["port"] else None, settings, seen)
         # A jump host's own jumps lead to the first one only; later ones are reached from the one before.
         hops += way if number == 0 else way[-1:]
     return hops
@@ -86,7 +86,7 @@ def _check(hop: Hop, settings: SshSettings) -> None:
 
 
 def permits(pattern: str, hop: Hop) -> bool:
-    """Say whether a glob `[user@]host[:port]` fits a hop, under the name that was given or the one it resolves to."""
+    """Return True if a glob `[user@]host[:port]` matches a hop, by its given or its resolved name."""
     user, _, rest = pattern.rpartition("@")
     bracketed = re.fullmatch(r"\[(.*)\](?::([0-9*?]+))?", rest)
     if bracketed:

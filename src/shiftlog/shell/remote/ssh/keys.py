@@ -34,7 +34,7 @@ def named_key(key_path: str, key_dir: Path) -> SSHKey:
 
 
 def found_keys(identity_files: Sequence[str], key_dir: Path) -> list[SSHKey]:
-    """Return the keys that an alias names and the usual ones; those that cannot be used are passed over."""
+    """Return the keys that an alias names and the usual ones; unusable ones are skipped."""
     places = [_identity(one, key_dir) for one in identity_files] + [key_dir / name for name in DEFAULT_KEYS]
     keys: list[SSHKey] = []
     for path in dict.fromkeys(places):
@@ -48,7 +48,7 @@ def found_keys(identity_files: Sequence[str], key_dir: Path) -> list[SSHKey]:
 async def offered_keys(
     agent_path: str | None, identity_files: Sequence[str], key_dir: Path
 ) -> tuple[list[SSHKeyPair | SSHKey], SSHAgentClient | None]:
-    """Return what is tried in turn: the agent's keys, then those of files; the agent stays open while they are used."""
+    """Return the keys to try in turn: the agent's, then those of files; close the agent after use."""
     import asyncssh
 
     keys: list[SSHKeyPair | SSHKey] = []

@@ -1,4 +1,4 @@
-"""Known host keys: reading the operator's known_hosts, judging a presented key by it, recording a new one.
+"""Known host keys: reads the operator's known_hosts, checks a presented key against it, records a new one.
 
 The file is OpenSSH's, with hashed names, `[host]:port`, `@revoked` and `@cert-authority`; beside it lines
 `host SHA256:…` are understood. What the operator's file says is final: no pin overrules it.
@@ -37,7 +37,7 @@ class KnownKey:
 
     @property
     def algorithm(self) -> str | None:
-        """The key's type, where the line has the key itself."""
+        """The key's type, if the line holds the key itself."""
         if self.key is None or len(self.key) < 4:
             return None
         size = int.from_bytes(self.key[:4], "big")
@@ -53,13 +53,13 @@ class KnownHost:
 
     @property
     def algorithms(self) -> tuple[str, ...]:
-        """The types of the keys known, to ask the host for those first."""
+        """The types of the known keys, to be requested first."""
         found = [one.algorithm for one in self.lines + self.elsewhere if one.marker == ""]
         return tuple(dict.fromkeys(one for one in found if one is not None))
 
     @property
     def has_authorities(self) -> bool:
-        """Whether certificates may vouch for the host."""
+        """True if certificates may prove the host."""
         return any(one.marker == "@cert-authority" for one in self.lines)
 
     def judge(self, key: bytes) -> Standing:
@@ -74,7 +74,7 @@ class KnownHost:
         return "known" if same else "unknown"
 
     def vouches(self, authority: bytes) -> bool:
-        """Say whether an authority's certificates are good for the host."""
+        """Return True if an authority's certificates are trusted for the host."""
         fingerprint = fingerprint_of(authority)
         marked = {one.marker for one in self.lines if one.fingerprint == fingerprint}
         return "@cert-authority" in marked and "@revoked" not in marked
@@ -86,7 +86,7 @@ def fingerprint_of(key: bytes) -> str:
 
 
 def find_known(path: Path, host: str, port: int) -> KnownHost:
-    """Return what a known_hosts file says of a host; a missing file knows nobody."""
+    """Return what a known_hosts file says of a host; a missing file means no known host."""
     if port == 22:
         return KnownHost(lines=tuple(_fitting(path, host)))
     return KnownHost(lines=tuple(_fitting(path, f"[{host}]:{port}")), elsewhere=tuple(_fitting(path, host)))

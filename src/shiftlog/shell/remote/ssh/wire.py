@@ -1,4 +1,4 @@
-"""Wires over ssh: each is a channel of a connection; a server that allows no more channels gets another connection."""
+"""Wires over ssh: each is a channel of a connection; if the server allows no more, another connection opens."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import asyncssh
 from asyncssh.constants import EXTENDED_DATA_STDERR, OPEN_CONNECT_FAILED
 
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.shell.engine import words as framing
+from shiftlog.shell.engine import protocol
 from shiftlog.shell.ports import Stream, Terminal
 from shiftlog.shell.remote.ports import WireEnd, WireListener
 from shiftlog.shell.remote.ssh.connect import close_all
@@ -21,42 +21,42 @@ Connections = Sequence[asyncssh.SSHClientConnection]
 
 
 class SshHost:
-    """A host that a login leads to, over one connection or more."""
+    """A host over one or more ssh connections."""
 
     def __init__(self, connections: Connections, again: Callable[[], Awaitable[Connections]]) -> None:
-        self._ways: list[Connections] = [connections]
+        self._channels: list[Connections] = [connections]
         self._again = again
 
     async def open_wire(
         self, listener: WireListener, *, script: str | None = None, terminal: Terminal | None = None
     ) -> SshWire:
         """Open a channel; `exec sh` means the same to every login shell."""
-        command = "exec sh" if script is None else f"exec sh {framing.quote(script)}"
-        for way in reversed(self._ways):
+        command = "exec sh" if script is None else f"exec sh {protocol.quote(script)}"
+        for route in reversed(self._channels):
             try:
-                return await _open(way[-1], listener, command, terminal)
+                return await _open(route[-1], listener, command, terminal)
             except asyncssh.ChannelOpenError as error:
-                if not _is_full(way[-1], error):
+                if not _is_full(route[-1], error):
                     raise ConnectionError(error.reason) from error
             except (asyncssh.Error, OSError) as error:
                 raise ConnectionError("the connection was lost") from error
         try:
-            self._ways.append(await self._again())
-            return await _open(self._ways[-1][-1], listener, command, terminal)
+            self._channels.append(await self._again())
+            return await _open(self._channels[-1][-1], listener, command, terminal)
         except (ShiftlogError, asyncssh.Error, OSError) as error:
             raise ConnectionError("the host allows no more channels") from error
 
     def leave(self) -> None:
-        """Ends of channels are never doubted here."""
+        """Do nothing; the end of an ssh channel is always accepted."""
 
     async def close(self) -> None:
         """Close all connections."""
-        for way in self._ways:
-            close_all(way)
+        for route in self._channels:
+            close_all(route)
 
 
 def _is_full(connection: asyncssh.SSHClientConnection, error: asyncssh.ChannelOpenError) -> bool:
-    """Say whether a host refused one channel too many; a connection that is gone is never made again."""
+    """Return True if the host refused only one more channel; a lost connection is never opened again."""
     if connection.is_closed() or "connection closed" in error.reason.lower():
         return False
     return error.code == OPEN_CONNECT_FAILED or "open failed" in error.reason.lower()
@@ -95,7 +95,7 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
             self._channel.write(data)  # pyright: ignore[reportUnknownMemberType]
 
     async def send(self, data: bytes) -> None:
-        """Send bytes, waiting while the host does not take them."""
+        """Send bytes, waiting while the channel's buffer is full."""
         view = memoryview(data)
         while view and not self._over:
             self.write(bytes(view[:_CHUNK]))
@@ -119,7 +119,7 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
         self._channel = chan
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
-        """Pass on what came."""
+        """Pass on the bytes."""
         stream: Stream = "stderr" if datatype == EXTENDED_DATA_STDERR else "stdout"
         self._listener.received(stream, data)
 
@@ -145,7 +145,7 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The channel is over: with the program's end where that was told, else nobody knows."""
+        """End the wire; without an exit status the program's fate is unknown."""
         self._over = True
         self._writable.set()
         self._listener.finished(WireEnd(exit_code=self._exit_code, lost=self._exit_code is None))

@@ -1,0 +1,202 @@
+"""The control shell: a second `sh` on a target, for queries and signals while the main shell is busy.
+
+Nothing that a command defines reaches it. Here are also the target's process table and uploads of files.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+
+from shiftlog.shell.engine import protocol
+from shiftlog.shell.engine.reaper import Process, below
+from shiftlog.shell.ports import Stream
+from shiftlog.shell.remote import programs
+from shiftlog.shell.remote.ports import RemoteHost, Wire, WireEnd
+
+_TICKS = 100
+#: How far the start of a process, in whole ticks, may lie before the moment it is compared with.
+_SLACK_S = 0.02
+_OPEN_S = 10.0
+_BYE_S = 2.0
+
+
+class TokenReader:
+    """Collects stdout and returns it up to a token."""
+
+    def __init__(self, limit: int = 8 << 20) -> None:
+        self.data = b""
+        self.end: asyncio.Future[WireEnd] = asyncio.get_running_loop().create_future()
+        self._limit = limit
+        self._news = asyncio.Event()
+
+    def received(self, stream: Stream, data: bytes) -> None:
+        """Keep the bytes of stdout."""
+        if stream == "stdout":
+            self.data = (self.data + data)[-self._limit :]
+            self._news.set()
+
+    def finished(self, end: WireEnd) -> None:
+        """Wake all waiters."""
+        if not self.end.done():
+            self.end.set_result(end)
+        self._news.set()
+
+    async def until(self, token: bytes) -> bytes:
+        """Return and drop the bytes before the token; raises `ConnectionError` if the wire ends first."""
+        while token not in self.data:
+            if self.end.done():
+                raise ConnectionError("the target ended the wire")
+            self._news.clear()
+            await self._news.wait()
+        before, _, self.data = self.data.partition(token)
+        return before
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProcessTable:
+    """The processes of a target at one moment; `age_s` is the machine's uptime then, None if unknown."""
+
+    processes: dict[int, Process]
+    age_s: float | None
+    asked_at: float
+
+    def started_since(self, process: Process, moment: float) -> bool:
+        """Return True if a process started after a moment of our own clock, within the error of two clocks."""
+        if self.age_s is None:
+            return True
+        return process.started / _TICKS >= self.age_s - (self.asked_at - moment) - _SLACK_S
+
+    def family(self, root: int) -> list[Process]:
+        """Return a process, its descendants, and other processes in its group."""
+        processes = self.processes
+        kin = {process.pid for process in below(root, processes)} | {root}
+        own = processes.get(root)
+        group = own.group if own is not None else None
+        return [
+            process
+            for process in processes.values()
+            if not process.zombie and (process.pid in kin or (process.group == group and process.pid != group))
+        ]
+
+    def sessions(self, sessions: Collection[int], roots: Iterable[int]) -> list[Process]:
+        """Return the processes of these sessions and the descendants of these roots."""
+        kin = {process.pid for root in roots for process in below(root, self.processes)}
+        return [
+            process
+            for process in self.processes.values()
+            if not process.zombie and (process.session in sessions or process.pid in kin)
+        ]
+
+
+def read_table(data: bytes, asked_at: float) -> ProcessTable:
+    """Read the target's process list: lines of /proc if it has them, else of `ps`."""
+    processes: dict[int, Process] = {}
+    age_s: float | None = None
+    for line in data.splitlines():
+        head, paren, rest = line.partition(b"(")
+        if paren and head.strip().isdigit() and b")" in rest:
+            fields = rest[rest.rindex(b")") + 2 :].split()
+            processes[int(head)] = Process(int(head), fields)
+        elif not paren:
+            words = line.split()
+            if len(words) == 2 and age_s is None and not processes:
+                age_s = float(words[0])
+            elif len(words) == 4 and all(word.isdigit() for word in words[:3]):
+                pid, parent, group, state = words
+                fields = [state[:1], parent, group, group, *([b"0"] * 16)]
+                processes[int(pid)] = Process(int(pid), fields)
+    return ProcessTable(processes=processes, age_s=age_s, asked_at=asked_at)
+
+
+class ControlShell:
+    """A second shell on the target, opened with the main one and again after a failure.
+
+    While it is open it is also a guard: if this server disappears, it ends the processes that the main shell started.
+    """
+
+    def __init__(self, host: RemoteHost) -> None:
+        self._host = host
+        self._kept: programs.KeeperReply | None = None
+        self._wire: Wire | None = None
+        self._heard: TokenReader | None = None
+        self._is_leaving = False
+        self._turn = asyncio.Lock()  # one query at a time: all answers come on one stream
+
+    def begin(self, kept: programs.KeeperReply) -> None:
+        """Set the main shell's keeper reply, which names its directory and session."""
+        self._kept = kept
+
+    async def open(self) -> None:
+        """Start the program on the target; if that fails, the first query tries again."""
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            await self.ask(":", _OPEN_S)
+
+    async def ask(self, script: str, timeout_s: float) -> bytes:
+        """Run a script on the target and return what it printed; raises `TimeoutError` or `ConnectionError`."""
+        async with self._turn:
+            try:
+                async with asyncio.timeout(timeout_s):
+                    return await self._ask(script)
+            except BaseException:
+                self._drop()
+                raise
+
+    async def table(self, timeout_s: float) -> ProcessTable:
+        """Read the target's processes."""
+        data = await self.ask(programs.CONTROL_TABLE, timeout_s)
+        return read_table(data, time.monotonic())
+
+    async def kill(self, number: int, pids: Collection[int], timeout_s: float) -> None:
+        """Signal processes, or whole groups by their negated number."""
+        if pids:
+            # Without `--`, which the kill of some shells does not know.
+            await self.ask(f"kill -{int(number)} {' '.join(map(str, pids))} 2>/dev/null", timeout_s)
+
+    def leave(self) -> None:
+        """The shell is closing: if a query fails from now on, leave the guard running."""
+        self._is_leaving = True
+
+    def close(self) -> None:
+        """End the program on the target."""
+        self._is_leaving = False
+        self._drop()
+
+    def _drop(self) -> None:
+        """Let the program end; close the wire later, because closing could discard the last line."""
+        if self._wire is not None:
+            if not self._is_leaving:
+                self._wire.write(programs.CONTROL_BYE.encode())
+            self._wire.write_eof()
+            asyncio.get_running_loop().call_later(_BYE_S, self._wire.close)
+        self._wire = self._heard = None
+
+    async def _ask(self, script: str) -> bytes:
+        assert self._kept is not None
+        token = protocol.draw_token()
+        if self._heard is None or self._wire is None or self._heard.end.done():
+            self._heard = TokenReader()
+            self._wire = await self._host.open_wire(self._heard)
+            hello = protocol.draw_token()
+            self._wire.write(programs.control(hello, self._kept).encode("utf-8", "surrogateescape"))
+            await self._heard.until(hello.encode())
+            await self._heard.until(hello.encode())
+        self._wire.write(f"{{ {script}\n}} </dev/null; printf %s {token}\n".encode("utf-8", "surrogateescape"))
+        return await self._heard.until(token.encode())
+
+
+async def upload(host: RemoteHost, path: str, data: bytes) -> None:
+    """Write a file on the target; raises `ConnectionError` if that fails."""
+    heard = TokenReader()
+    token = protocol.draw_token()
+    wire = await host.open_wire(heard)
+    wire.write(f"{{ printf %s {token}; exec cat >{protocol.quote(path)}; }}\n".encode("utf-8", "surrogateescape"))
+    await heard.until(token.encode())
+    await wire.send(data)
+    wire.write_eof()
+    end = await heard.end
+    if end.exit_code != 0:
+        raise ConnectionError("the command could not be sent to the target")
