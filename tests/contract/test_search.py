@@ -3,7 +3,7 @@
 import pytest
 
 from shiftlog.model.search import parse
-from shiftlog.store.protocol import Filter, Found, Store, Unit
+from shiftlog.store.protocol import Filter, SearchResult, Store, Unit
 from tests.contract import builders as b
 
 TEXTS = (
@@ -26,7 +26,7 @@ async def search(
     limit: int = 100,
     most: int = 1000,
     facets: list[str] | None = None,
-) -> Found:
+) -> SearchResult:
     expr = parse(text)
     return await store.read(
         lambda reader: reader.search(expr, where or Filter(), unit=unit, limit=limit, most=most, facets=facets)

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shiftlog.facts.batch import DialogBody, Draft, OrderedBody, UsageBody
-from shiftlog.facts.transcript import Record
+from shiftlog.facts.batch import BodyDraft, DialogBody, OrderedBody, UsageBody
+from shiftlog.facts.transcript import RecordIds
 from shiftlog.journal.encoding import prepare, prepare_all, salt_from, spelled
 from shiftlog.model.canonical import canonical
 from shiftlog.model.entry import Kind
@@ -64,7 +64,7 @@ def test_a_body_in_order_is_spelled_canonically(body: OrderedBody) -> None:
 
 
 def test_the_fields_of_bodies_in_order_stand_as_canonical_json_sorts_them() -> None:
-    for kind in (DialogBody, UsageBody, Record):
+    for kind in (DialogBody, UsageBody, RecordIds):
         names = kind.__struct_fields__
         assert list(names) == sorted(names)
 
@@ -75,7 +75,7 @@ def test_a_dialog_body_is_prepared_as_its_dictionary_would_be(content: str, give
     body = dialog(input=given, call_id="c" * 20)
     body.content = content
     salt = salt_from("x")
-    (ready,) = prepare_all([Draft(Kind.DIALOG, body, salt)])
+    (ready,) = prepare_all([BodyDraft(Kind.DIALOG, body, salt)])
     same = prepare(Kind.DIALOG, msgspec.to_builtins(body), salt)
     assert (ready.document, ready.salt, ready.body_hash, ready.text, ready.facet) == (
         same.document, same.salt, same.body_hash, same.text, same.facet,
@@ -85,7 +85,7 @@ def test_a_dialog_body_is_prepared_as_its_dictionary_would_be(content: str, give
 
 def test_an_input_that_looks_like_a_reference_to_a_long_text_is_kept_as_text() -> None:
     given = {"b": 1, "$blob": "00", "long": "x" * 9000}
-    (ready,) = prepare_all([Draft(Kind.DIALOG, dialog(input=given), salt_from("x"))])
+    (ready,) = prepare_all([BodyDraft(Kind.DIALOG, dialog(input=given), salt_from("x"))])
     (kept,) = ready.long_texts
     assert msgspec.json.decode(blobs.unpack(kept.data)) == given
 
@@ -102,5 +102,5 @@ def test_nothing_that_looks_like_a_reference_to_a_long_text_is_kept_as_one(long:
 
 
 def test_bodies_that_are_prepared_together_keep_their_order() -> None:
-    drafts = [Draft(Kind.DIALOG, dialog(call_id=str(number)), salt_from(str(number))) for number in range(50)]
+    drafts = [BodyDraft(Kind.DIALOG, dialog(call_id=str(number)), salt_from(str(number))) for number in range(50)]
     assert prepare_all(drafts) == [prepare_all([draft])[0] for draft in drafts]

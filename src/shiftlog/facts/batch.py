@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from shiftlog.facts.transcript import VendorSession
 from shiftlog.model.entry import Kind
 
 KEY_BYTES = 16
@@ -102,7 +103,7 @@ class LongText(NamedTuple):
     data: bytes
 
 
-class Draft(msgspec.Struct, frozen=True, gc=False):
+class BodyDraft(msgspec.Struct, frozen=True, gc=False):
     """A body that only needs to be prepared; its kind says how it is found."""
 
     kind: Kind
@@ -138,13 +139,6 @@ class Incoming(msgspec.Struct, array_like=True, frozen=True, gc=False):
     masked: dict[str, int] | None = None
 
 
-class SessionName(msgspec.Struct, array_like=True, frozen=True):
-    """A session as its vendor names it; `agent_id` names a child inside it."""
-
-    vendor_id: str
-    agent_id: str | None = None
-
-
 class Batch(msgspec.Struct, array_like=True, frozen=True):
     """Facts of one file that are stored together with how far the file has been read.
 
@@ -152,7 +146,7 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
     """
 
     agent: str
-    sessions: list[SessionName]
+    sessions: list[VendorSession]
     items: list[Incoming]
     cursor: int
     tail: str

@@ -13,7 +13,7 @@ import msgspec
 Json: TypeAlias = dict[str, Any]
 
 
-class SessionRef(NamedTuple):
+class VendorSession(NamedTuple):
     """Which session of the vendor a fact belongs to; `agent_id` names a child inside it (Claude Code subagents).
 
     Children with a thread of their own (Codex) have `agent_id` None and a `parent` in their `SessionOpened`.
@@ -63,7 +63,7 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     data: bytes | None = None
 
 
-class Record(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+class RecordIds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False):
     """The vendor's own ids of a record, kept so that its transcript can be written again.
 
     In the order of canonical JSON, because it is written into bodies as it is.
@@ -89,7 +89,7 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Parent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a child hangs, as far as the child's own records say; a `ChildLink` of the parent may say more."""
 
-    session: SessionRef
+    session: VendorSession
     call_id: str | None = None
     run_id: str | None = None
 
@@ -102,12 +102,12 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_fi
     key, or one of whose aliases, is known already is the same fact again.
     """
 
-    session: SessionRef
+    session: VendorSession
     key: Key
     at: str | None = None
     turn: str | None = None
     aliases: tuple[Key, ...] = ()
-    record: Record | None = None
+    record: RecordIds | None = None
 
 
 class SessionOpened(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="session_opened"):
@@ -228,7 +228,7 @@ class Action(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="action"):
     extra: Json = {}
 
 
-class Usage(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="usage"):
+class UsageFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="usage"):
     """Tokens of one response.
 
     `rule` says how facts of one key add up: `maximum` per counter over all facts with the key, or `first` (the first
@@ -294,7 +294,7 @@ AnyFact: TypeAlias = (
     | ToolCall
     | ToolResult
     | Action
-    | Usage
+    | UsageFact
     | RunUpdated
     | ChildLink
     | Note
@@ -305,7 +305,7 @@ COPIED = "copied"
 """The name under which a reader counts the records that a file only repeats from the session it was forked from."""
 
 
-class Counts(msgspec.Struct, kw_only=True):
+class LineCounts(msgspec.Struct, kw_only=True):
     """How many lines had which disposition; the five sum up to the non-blank lines. The rest are details of them."""
 
     mapped: int = 0
@@ -334,7 +334,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     the lines of a fork that has not begun a turn of its own.
     """
 
-    session: SessionRef
+    session: VendorSession
     turn: str
     last_at: str | None
     quiet: bool
@@ -359,7 +359,7 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
     keep_images: bool = False
 
 
-class Reader(Protocol):
+class TranscriptReader(Protocol):
     """Bytes in, facts out. Feed whole lines in file order; go on later, in another process, from `save()`.
 
     No method raises on any content, and none looks at a clock, a path or the store.
@@ -371,7 +371,7 @@ class Reader(Protocol):
         ...
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> LineCounts:
         """Return the dispositions of all lines fed so far, those before a restore included."""
         ...
 
@@ -391,7 +391,7 @@ class Reader(Protocol):
         """Return the turns still open."""
         ...
 
-    def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
+    def settle(self, sessions: Iterable[VendorSession] | None = None) -> Sequence[AnyFact]:
         """End the open turns that settle, of the given sessions or of all; they are closed for the reader too."""
         ...
 
@@ -403,7 +403,7 @@ class Reader(Protocol):
 class ReaderFactory(Protocol):
     """Opens a reader at the start of a file, or where a saved state left off."""
 
-    def __call__(self, hints: Hints, state: bytes | None = None) -> Reader: ...
+    def __call__(self, hints: Hints, state: bytes | None = None) -> TranscriptReader: ...
 
 
 _ENCODER = msgspec.msgpack.Encoder()

@@ -141,7 +141,7 @@ class _FoldedTurns:
                 self._say(name, fact.at, "tool", "tool_result", _shortened(self._mask(fact.content)))
             case f.Action():
                 self._act(self._turns[name], fact)
-            case f.Usage():
+            case f.UsageFact():
                 self._turns[name]["tokenCount"] += 0 if fact.copied else _used(fact)
             case _:
                 pass
@@ -181,7 +181,7 @@ class _FoldedTurns:
             turn["filesModified"].append(fact.file_path)
 
 
-def _used(fact: f.Usage) -> int:
+def _used(fact: f.UsageFact) -> int:
     """Return the tokens of a response; a total that is not broken down counts as it is."""
     used = fact.input_tokens + fact.cached_input_tokens + fact.cache_creation_tokens + fact.output_tokens
     total = fact.vendor.get("total_tokens")

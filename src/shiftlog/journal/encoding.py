@@ -9,7 +9,7 @@ from typing import Any, cast
 
 import msgspec
 
-from shiftlog.facts.batch import DialogBody, Draft, LongText, OrderedBody, Prepared
+from shiftlog.facts.batch import BodyDraft, DialogBody, LongText, OrderedBody, Prepared
 from shiftlog.journal.texts import DECISION, body_facet, body_text
 from shiftlog.model.canonical import canonical
 from shiftlog.model.entry import Kind
@@ -42,7 +42,7 @@ def prepare(kind: Kind, body: dict[str, Any], salt: bytes) -> Prepared:
     )
 
 
-def prepare_all(drafts: Sequence[Draft]) -> list[Prepared]:
+def prepare_all(drafts: Sequence[BodyDraft]) -> list[Prepared]:
     """Return bodies ready for their rows, in their order.
 
     Each step is taken for all of them before the next: so it finds its code and tables still in the processor's cache.
@@ -60,7 +60,7 @@ def prepare_all(drafts: Sequence[Draft]) -> list[Prepared]:
     ]
 
 
-def _found_by(draft: Draft) -> tuple[str, str | None]:
+def _found_by(draft: BodyDraft) -> tuple[str, str | None]:
     body = draft.body
     if isinstance(body, DialogBody):
         return body.content, DECISION if body.category == DECISION else None

@@ -72,7 +72,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Found:
+class SearchResult:
     """What a search found, best first; `total` counts all there are of it.
 
     `complete` is false where more entries matched than are ranked: then only the newest of them count.
@@ -102,7 +102,7 @@ class Answer:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Counts:
+class StoreSize:
     """How much a store holds."""
 
     sessions: int
@@ -215,7 +215,7 @@ class HistoryReader(Protocol):
         limit: int,
         most: int,
         facets: Iterable[str] | None = None,
-    ) -> Found:
+    ) -> SearchResult:
         """Find entries by words and rank at most `most` of them; a work finds what it has written so far."""
         ...
 
@@ -242,7 +242,7 @@ class HistoryReader(Protocol):
 class TotalsReader(Protocol):
     """Sums over all sessions."""
 
-    def counts(self) -> Counts: ...
+    def counts(self) -> StoreSize: ...
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
         """Return what the sessions of a filter used, summed up; None if only the sessions themselves can tell.
 

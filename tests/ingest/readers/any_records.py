@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 from hypothesis import strategies as st
 
-from shiftlog.facts.transcript import AnyFact, Counts, Hints, Reader, encode_facts
+from shiftlog.facts.transcript import AnyFact, Hints, LineCounts, TranscriptReader, encode_facts
 
 Value = Any
 Strategy = st.SearchStrategy[Any]
@@ -15,7 +15,7 @@ Strategy = st.SearchStrategy[Any]
 class Factory(Protocol):
     """Opens a reader, anew or from a state."""
 
-    def __call__(self, hints: Hints, state: bytes | None = None) -> Reader: ...
+    def __call__(self, hints: Hints, state: bytes | None = None) -> TranscriptReader: ...
 
 
 def values(names: Sequence[str], texts: Sequence[str]) -> Strategy:
@@ -63,7 +63,9 @@ def lines_of(records: Strategy) -> st.SearchStrategy[bytes]:
     return st.one_of(whole, whole, cut, st.binary(max_size=40))
 
 
-def check(factory: Factory, lines: Sequence[bytes], every: int, total: Callable[[Counts], int] | None = None) -> None:
+def check(
+    factory: Factory, lines: Sequence[bytes], every: int, total: Callable[[LineCounts], int] | None = None
+) -> None:
     """Read lines with saves in between: nothing raises, and each line that is not blank has one disposition."""
     hints = Hints(session_id="file")
     reader = factory(hints)

@@ -12,7 +12,17 @@ from pathlib import Path
 import msgspec
 
 from shiftlog.facts.batch import RECORDS, Batch, Incoming
-from shiftlog.facts.transcript import COPIED, AnyFact, Key, Reader, SessionRef, Standing, ToolResult, TurnBegun, Usage
+from shiftlog.facts.transcript import (
+    COPIED,
+    AnyFact,
+    Key,
+    Standing,
+    ToolResult,
+    TranscriptReader,
+    TurnBegun,
+    UsageFact,
+    VendorSession,
+)
 from shiftlog.ingest.files.discovery import hints_of
 from shiftlog.ingest.files.lines import FileLine, LineFile
 from shiftlog.ingest.files.opencode_db import is_composed, lines_of
@@ -93,7 +103,7 @@ def _recognised_later(file: LineFile) -> str | None:
     return recognise(b"".join(head)) if head else None
 
 
-def _restored(job: FileJob) -> Reader:
+def _restored(job: FileJob) -> TranscriptReader:
     assert job.agent is not None
     return reader_for(job.agent)(hints_of(job.path, keep_images=job.keep_images), job.state)
 
@@ -101,7 +111,7 @@ def _restored(job: FileJob) -> Reader:
 class _FileReading:
     """One pass over a file."""
 
-    def __init__(self, job: FileJob, composer: Composer, reader: Reader) -> None:
+    def __init__(self, job: FileJob, composer: Composer, reader: TranscriptReader) -> None:
         self._job = job
         self._composer = composer
         self._reader = reader
@@ -153,7 +163,7 @@ class _FileReading:
         self._facts.extend(self._reader.settle(due) if due else ())
         yield self._batch(self._job.offset, "", 0, last=True)
 
-    def _due(self) -> list[SessionRef]:
+    def _due(self) -> list[VendorSession]:
         now = parse(self._job.now)
         return [one.session for one in self._waiting() if _settles_at(one) <= now]
 
@@ -225,10 +235,10 @@ def _is_object(data: bytes | None) -> bool:
 
 def _without_repeats(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
     """Leave out reports of a response that a later one of the same turn repeats with nothing smaller in it."""
-    latest: dict[Key, Usage] = {}
+    latest: dict[Key, UsageFact] = {}
     kept: list[AnyFact] = []
     for fact in reversed(facts):
-        if isinstance(fact, Usage) and fact.rule == "maximum":
+        if isinstance(fact, UsageFact) and fact.rule == "maximum":
             later = latest.get(fact.key)
             if later is not None and later.turn == fact.turn and later.session == fact.session and _covers(later, fact):
                 continue
@@ -238,7 +248,7 @@ def _without_repeats(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
     return kept
 
 
-def _covers(later: Usage, fact: Usage) -> bool:
+def _covers(later: UsageFact, fact: UsageFact) -> bool:
     return (
         later.output_tokens >= fact.output_tokens
         and later.input_tokens >= fact.input_tokens

@@ -15,12 +15,11 @@ import msgspec
 from shiftlog.facts import transcript as f
 from shiftlog.facts.batch import (
     COUNTERS,
+    BodyDraft,
     DialogBody,
-    Draft,
     Incoming,
     OrderedBody,
     Prepared,
-    SessionName,
     UsageBody,
     origin_key,
 )
@@ -44,7 +43,7 @@ Composition = tuple[str, Body | None, Body | OrderedBody | None]
 class PrepareAll(Protocol):
     """Encodes and hashes bodies, each under its salt."""
 
-    def __call__(self, drafts: Sequence[Draft]) -> list[Prepared]: ...
+    def __call__(self, drafts: Sequence[BodyDraft]) -> list[Prepared]: ...
 
 
 class _Composed(msgspec.Struct, frozen=True, gc=False):
@@ -52,7 +51,7 @@ class _Composed(msgspec.Struct, frozen=True, gc=False):
 
     what: str
     body: Body | None
-    draft: Draft | None
+    draft: BodyDraft | None
     masked: dict[str, int] | None
 
 
@@ -76,7 +75,7 @@ class Composer(Masker):
         self._mac_key = mac_key
         self._test_clock = test_clock
         self._agent = ""
-        self._sessions: dict[f.SessionRef, int] = {}
+        self._sessions: dict[f.VendorSession, int] = {}
 
     def begin(self, agent: str) -> None:
         """Start a batch of an agent's facts."""
@@ -85,9 +84,9 @@ class Composer(Masker):
         self._sessions = {}
 
     @property
-    def sessions(self) -> list[SessionName]:
+    def sessions(self) -> list[f.VendorSession]:
         """Return the sessions that the batch speaks of, in the order of their indexes."""
-        return [SessionName(ref.vendor_id, ref.agent_id) for ref in self._sessions]
+        return list(self._sessions)
 
     def compose(self, facts: Sequence[f.AnyFact]) -> list[Incoming]:
         """Return facts as the journal takes them."""
@@ -113,12 +112,12 @@ class Composer(Masker):
         if self._masked:
             self._masked = Counter()
         what, body, entry = _COMPOSERS[type(fact)](self, fact)
-        draft: Draft | None = None
+        draft: BodyDraft | None = None
         if entry is not None:
             if self._test_clock:
                 entry = _on_test_clock(entry)
             kind = _KINDS[what]
-            draft = Draft(kind, entry, self._salt(kind, fact.key))
+            draft = BodyDraft(kind, entry, self._salt(kind, fact.key))
         return _Composed(what, body, draft, dict(self._masked) if self._masked else None)
 
     def prompt_name(self, vendor_id: str, agent_id: str | None, text: str) -> str:
@@ -323,7 +322,7 @@ class Composer(Masker):
         body = {"kind": fact.kind, **self._json(fact.body)}
         return "note", {name: body[name] for name in ("fields", "shared", "abandoned") if name in body}, body
 
-    def _usage(self, fact: f.Usage) -> Composition:
+    def _usage(self, fact: f.UsageFact) -> Composition:
         body = _reported_usage(fact)
         if fact.vendor and not self._has_known_words(fact.vendor):
             body["vendor"] = self._words_masked(fact.vendor)
@@ -335,7 +334,7 @@ _COMPOSERS: dict[type, Callable[[Composer, Any], Composition]] = {
     f.DialogItem: Composer._said,  # pyright: ignore[reportPrivateUsage]
     f.ToolCall: Composer._call,  # pyright: ignore[reportPrivateUsage]
     f.ToolResult: Composer._result,  # pyright: ignore[reportPrivateUsage]
-    f.Usage: Composer._usage,  # pyright: ignore[reportPrivateUsage]
+    f.UsageFact: Composer._usage,  # pyright: ignore[reportPrivateUsage]
     f.TurnUpdated: Composer._turn_updated,  # pyright: ignore[reportPrivateUsage]
     f.Action: Composer._action,  # pyright: ignore[reportPrivateUsage]
     f.TurnBegun: Composer._turn_begun,  # pyright: ignore[reportPrivateUsage]
@@ -359,7 +358,7 @@ def _on_test_clock(entry: Body | OrderedBody) -> Body | OrderedBody:
     return {**entry, "test_clock": True} if isinstance(entry, dict) else msgspec.structs.replace(entry, test_clock=True)
 
 
-def _reported_usage(fact: f.Usage) -> Body:
+def _reported_usage(fact: f.UsageFact) -> Body:
     """Return what a record reports of the tokens of a response."""
     body: Body = {name: value for name, value in zip(_REPORTED, _reported(fact), strict=True) if value}
     body["rule"] = fact.rule

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 
 import msgspec
 
-from shiftlog.facts.transcript import AnyFact, Counts, Disposition, Hints, Key, Mac, SessionRef, TurnUpdated
+from shiftlog.facts.transcript import AnyFact, Disposition, Hints, Key, LineCounts, Mac, TurnUpdated, VendorSession
 from shiftlog.ingest.readers.actions import requirement_ids
 from shiftlog.ingest.readers.records import Object, read_line, utc
 
@@ -24,7 +24,7 @@ class ReaderState(msgspec.Struct, kw_only=True, omit_defaults=True):
     version: int = VERSION
     at: str | None = None
     newest_at: str | None = None
-    counts: Counts = msgspec.field(default_factory=Counts)
+    counts: LineCounts = msgspec.field(default_factory=LineCounts)
 
 
 StateT = TypeVar("StateT", bound=ReaderState)
@@ -82,7 +82,7 @@ class TurnDraft(msgspec.Struct, kw_only=True, omit_defaults=True):
         if ids := requirement_ids(text):
             self.add("requirements_discovered", *ids)
 
-    def take_fields(self, session: SessionRef, name: Key, *, ends: bool) -> TurnUpdated | None:
+    def take_fields(self, session: VendorSession, name: Key, *, ends: bool) -> TurnUpdated | None:
         """Return the gathered fields as a fact and forget them; `name` begins its key, `ends` marks a last blocker."""
         if not self.sets and not self.adds:
             return None
@@ -112,7 +112,7 @@ class LineReader(Generic[StateT]):
         return self.AGENT
 
     @property
-    def counts(self) -> Counts:
+    def counts(self) -> LineCounts:
         """Return the dispositions of all lines so far."""
         return self.state.counts
 

@@ -9,7 +9,8 @@ from dataclasses import replace
 from typing import Any
 from weakref import WeakMethod
 
-from shiftlog.facts.batch import RECORDS, SEEN_AGAIN, Batch, Incoming, Prepared, SessionName
+from shiftlog.facts.batch import RECORDS, SEEN_AGAIN, Batch, Incoming, Prepared
+from shiftlog.facts.transcript import VendorSession
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.counting import Counting
@@ -491,5 +492,5 @@ def _amendment(seal: str | None, fields: dict[str, Any]) -> dict[str, Any]:
     return {"source": "import", "seal": seal, "fields": fields}
 
 
-def _session_key(name: SessionName) -> str:
+def _session_key(name: VendorSession) -> str:
     return f"session:{name.vendor_id}" + ("" if name.agent_id is None else f"/{name.agent_id}")

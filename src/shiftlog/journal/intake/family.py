@@ -7,7 +7,7 @@ parent, and the parent's turn a pointer to the child.
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from shiftlog.facts.batch import SessionName
+from shiftlog.facts.transcript import VendorSession
 from shiftlog.journal.intake.origins import Memory
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.turns import write
@@ -36,7 +36,7 @@ class Family:
         assert pen is not None
         return pen(session_id)
 
-    def parent_of(self, name: SessionName, body: Document) -> Document:
+    def parent_of(self, name: VendorSession, body: Document) -> Document:
         """Return what is known of a child's parent as the child opens."""
         parent: Document = body.get("parent") or {}
         link = self._best_link(name, body)
@@ -44,13 +44,13 @@ class Family:
             return _shown(link)
         return {"vendor_session": parent["vendor_session"]} if parent.get("vendor_session") else {}
 
-    def subagent_of(self, name: SessionName, body: Document) -> Document:
+    def subagent_of(self, name: VendorSession, body: Document) -> Document:
         """Return what a child says of itself as it opens, with the name that its parent gave it where it has none."""
         known: Document = body.get("subagent") or {}
         link = self._best_link(name, body) if known else None
         return known if link is None else _named(known, link)
 
-    def add_child(self, session_id: str, name: SessionName, body: Document) -> None:
+    def add_child(self, session_id: str, name: VendorSession, body: Document) -> None:
         """Register a child under every name that its parent may use, and link it if the parent has spoken."""
         if not (body.get("parent") or body.get("subagent")):
             return
@@ -62,13 +62,13 @@ class Family:
         if link is not None:
             self._join(session_id, link)
 
-    def add_parent(self, session_id: str, name: SessionName) -> None:
+    def add_parent(self, session_id: str, name: VendorSession) -> None:
         """Register a session that children may have waited for."""
         if name.agent_id is None:
             link: Document = {"session": session_id, "turn": None, "call": None, "rank": WHOLE_SESSION}
             self._offer(f"parent:{name.vendor_id}", session_id, link)
 
-    def link(self, session_id: str, turn: str | None, at: str, name: SessionName, body: Document) -> None:
+    def link(self, session_id: str, turn: str | None, at: str, name: VendorSession, body: Document) -> None:
         """Take a parent's word for one of its children."""
         link: Document = {
             "session": session_id,
@@ -82,7 +82,7 @@ class Family:
         for each in _names_in_link(name, body):
             self._offer(each, session_id, link)
 
-    def finish(self, names: Sequence[SessionName], ids: Mapping[int, str]) -> None:
+    def finish(self, names: Sequence[VendorSession], ids: Mapping[int, str]) -> None:
         """Give children that only know their parent's session the turn that was open as they started."""
         for index, session_id in ids.items():
             name = names[index]
@@ -114,7 +114,7 @@ class Family:
             if child != link["session"]:
                 self._join(child, link)
 
-    def _best_link(self, name: SessionName, body: Document) -> Document | None:
+    def _best_link(self, name: VendorSession, body: Document) -> Document | None:
         best: Document | None = None
         for each in _names_of_child(name, body):
             found = self._memory.document(f"link:{each}")
@@ -184,7 +184,7 @@ def _shown(link: Document) -> Document:
     return {name: link[name] for name in ("session", "turn", "call") if link.get(name)}
 
 
-def _names_of_child(name: SessionName, body: Document) -> Iterator[str]:
+def _names_of_child(name: VendorSession, body: Document) -> Iterator[str]:
     """Yield the names under which a parent may speak of a child."""
     yield f"thread:{name.vendor_id}" if name.agent_id is None else f"agent:{name.vendor_id}:{name.agent_id}"
     parent: Document = body.get("parent") or {}
@@ -197,7 +197,7 @@ def _names_of_child(name: SessionName, body: Document) -> Iterator[str]:
         yield f"parent:{vendor}"
 
 
-def _names_in_link(name: SessionName, body: Document) -> Iterator[str]:
+def _names_in_link(name: VendorSession, body: Document) -> Iterator[str]:
     """Yield the names of the children that a link of a parent speaks of."""
     if body.get("child_agent_id"):
         yield f"agent:{name.vendor_id}:{body['child_agent_id']}"

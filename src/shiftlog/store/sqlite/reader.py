@@ -12,14 +12,14 @@ from shiftlog.model.search import Expr
 from shiftlog.store.codec.documents import decode, decode_noun, decode_turn
 from shiftlog.store.protocol import (
     Answer,
-    Counts,
     EntryRow,
     FileRow,
     Filter,
-    Found,
     Hit,
     Page,
+    SearchResult,
     SessionRow,
+    StoreSize,
     TurnRow,
     Unit,
 )
@@ -254,7 +254,7 @@ class SqliteReader(SourceReader):
         limit: int,
         most: int,
         facets: Iterable[str] | None = None,
-    ) -> Found:
+    ) -> SearchResult:
         Ranking(self._db).begin(expr, each_entry=unit == "entry")
         candidates, values = self._candidates(expr, where, facets, unit)
         group = {"entry": "id", "turn": f"id >> {SEQ_BITS}, turn", "session": f"id >> {SEQ_BITS}"}[unit]
@@ -272,7 +272,7 @@ class SqliteReader(SourceReader):
             for session_id, row_id, turn, score, _, _ in rows
         ]
         total, counted = (rows[0][4], rows[0][5]) if rows else (0, 0)
-        return Found(hits=hits, total=total, complete=counted <= most)
+        return SearchResult(hits=hits, total=total, complete=counted <= most)
 
     def _candidates(self, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit) -> tuple[str, list[Any]]:
         """Return the query for the newest matches, the only ones that are ranked; its limit is still to bind."""
@@ -378,9 +378,9 @@ class SqliteReader(SourceReader):
         rows = self._db.execute("SELECT doc FROM receipts WHERE session_id = ? ORDER BY seq", (session_id,))
         return [decode_noun(row[0], Receipt) for row in rows]
 
-    def counts(self) -> Counts:
+    def counts(self) -> StoreSize:
         pages, size = self._value("PRAGMA page_count"), self._value("PRAGMA page_size")
-        return Counts(
+        return StoreSize(
             sessions=self._value("SELECT count(*) FROM journals"),
             turns=self._value("SELECT count(*) FROM turns") or 0,
             entries=self._value("SELECT coalesce(sum(head_seq), 0) FROM journals"),

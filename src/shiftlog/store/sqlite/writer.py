@@ -17,7 +17,7 @@ from shiftlog.model.search import Expr, apart
 from shiftlog.model.times import millis, precise
 from shiftlog.store.codec import blobs
 from shiftlog.store.codec.documents import decode_noun, encode, encode_body, encode_noun, encode_turn
-from shiftlog.store.protocol import Answer, Filter, Found, Indexed, Unit
+from shiftlog.store.protocol import Answer, Filter, Indexed, SearchResult, Unit
 from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sqlite.reader import SqliteReader
 from shiftlog.store.sqlite.rows import RECEIPT_KEYS, Row, entry_id, hash_bytes, hour_of, whole_second_ms
@@ -313,7 +313,7 @@ class SqliteWriter(SourceWriter, SqliteReader):
         limit: int,
         most: int,
         facets: Iterable[str] | None = None,
-    ) -> Found:
+    ) -> SearchResult:
         self._backlog.index_texts(self._db)
         return super().search(expr, where, unit=unit, limit=limit, most=most, facets=facets)
 

@@ -13,13 +13,13 @@ from shiftlog.facts.transcript import (
     Hints,
     Key,
     SessionOpened,
-    SessionRef,
     ToolCall,
     ToolResult,
     TurnBegun,
     TurnEnded,
     TurnUpdated,
-    Usage,
+    UsageFact,
+    VendorSession,
 )
 from shiftlog.ingest.readers.claude.reader import ClaudeReader
 
@@ -93,13 +93,13 @@ class Tally:
 
     facts: list[AnyFact] = field(default_factory=list[AnyFact])
     known: set[Key] = field(default_factory=set[Key])
-    used: dict[tuple[str, str], tuple[SessionRef, list[int]]] = field(
-        default_factory=dict[tuple[str, str], tuple[SessionRef, list[int]]]
+    used: dict[tuple[str, str], tuple[VendorSession, list[int]]] = field(
+        default_factory=dict[tuple[str, str], tuple[VendorSession, list[int]]]
     )
 
     def add(self, facts: Iterable[AnyFact]) -> "Tally":
         for fact in facts:
-            if isinstance(fact, Usage):
+            if isinstance(fact, UsageFact):
                 self._use(fact)
                 continue
             keys = (fact.key, *fact.aliases)
@@ -108,7 +108,7 @@ class Tally:
                 self.facts.append(fact)
         return self
 
-    def _use(self, fact: Usage) -> None:
+    def _use(self, fact: UsageFact) -> None:
         message, _, request = str(fact.key[1]).rpartition("/")
         counters = [int(getattr(fact, name)) for name in COUNTERS]
         _, known = self.used.setdefault((message, request), (fact.session, [0] * len(COUNTERS)))
@@ -126,10 +126,10 @@ class Tally:
         counted = [used for used in merged.values() if any(used)]
         return len(counted), [sum(column) for column in zip(*counted, strict=True)] or [0] * len(COUNTERS)
 
-    def all(self, kind: type[F], session: SessionRef | None = None) -> list[F]:
+    def all(self, kind: type[F], session: VendorSession | None = None) -> list[F]:
         return [fact for fact in self.facts if isinstance(fact, kind) and session in (None, fact.session)]
 
-    def turns(self, session: SessionRef | None = None) -> list[tuple[str, str]]:
+    def turns(self, session: VendorSession | None = None) -> list[tuple[str, str]]:
         """Return (query text, status) of each turn in order; failed ones with their note."""
         ends = {(end.session, end.turn): end for end in self.all(TurnEnded)}
         found: list[tuple[str, str]] = []

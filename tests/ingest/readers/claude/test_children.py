@@ -6,10 +6,10 @@ from shiftlog.facts.transcript import (
     Hints,
     Note,
     SessionOpened,
-    SessionRef,
     Subagent,
     ToolCall,
     TurnBegun,
+    VendorSession,
 )
 from shiftlog.ingest.readers.claude.reader import ClaudeReader
 from tests.ingest.readers.claude.tally import OWN, SESSION, Script, Tally, call, hints_of, read, read_file, read_script
@@ -38,9 +38,9 @@ def test_the_result_of_a_task_names_its_child_and_the_file_is_that_child() -> No
     for hints in ({}, {"parent_id": SESSION, "sidecar": {"agentType": "scout", "spawnDepth": 1}}):
         _, child = child_file(**hints)
         (opened,) = child.all(SessionOpened)
-        assert opened.session == SessionRef(SESSION, "x")
+        assert opened.session == VendorSession(SESSION, "x")
         assert opened.parent is not None
-        assert opened.parent.session == SessionRef(SESSION)
+        assert opened.parent.session == VendorSession(SESSION)
         assert child.turns() == [("Look around", "completed")]
     assert opened.subagent == Subagent(kind="subagent", name="scout", depth=1)
 
@@ -50,7 +50,7 @@ def test_a_record_may_name_its_child_in_the_session_id() -> None:
     script.user("Look", isSidechain=True, agentId="x")
     _, tally = read(script.lines(), Hints(agent_id="x", parent_id=SESSION, run_id="wf_1"))
     (opened,) = tally.all(SessionOpened)
-    assert opened.session == SessionRef(SESSION, "x")
+    assert opened.session == VendorSession(SESSION, "x")
     assert opened.parent is not None
     assert opened.parent.run_id == "wf_1"
 
@@ -76,7 +76,7 @@ def test_a_notice_names_the_child_whose_task_ended() -> None:
 def test_progress_records_make_a_child_and_its_file_adds_nothing_twice() -> None:
     """Case 30."""
     _, tally = read_file(OWN / "progress_parent.jsonl")
-    child = SessionRef(LIBRARY, "lib1")
+    child = VendorSession(LIBRARY, "lib1")
     assert [item.content for item in tally.all(DialogItem, child)] == ["Find the book", "On shelf two."]
     assert tally.used["cm1", "cr1"][1] == [4, 6, 100, 8000]
     assert tally.used["cm1", "cr1"][0] == child
@@ -119,13 +119,13 @@ def test_a_side_chain_of_nothing_is_the_session_itself() -> None:
     script.user("Hello", isSidechain=True)
     script.model("Hi", isSidechain=True)
     tally = read_script(script)
-    assert [opened.session for opened in tally.all(SessionOpened)] == [SessionRef(SESSION)]
+    assert [opened.session for opened in tally.all(SessionOpened)] == [VendorSession(SESSION)]
 
 
 def test_a_workflow_journal_notes_its_children_and_opens_nothing() -> None:
     lines = [b'{"type":"started","key":"k","agentId":"x"}', b'{"type":"result","key":"k","agentId":"x","result":"ok"}']
     _, tally = read(lines, Hints(session_id="journal", parent_id=SESSION, run_id="wf_1"))
     notes = tally.all(Note)
-    assert [note.session for note in notes] == [SessionRef(SESSION, "x")] * 2
+    assert [note.session for note in notes] == [VendorSession(SESSION, "x")] * 2
     assert notes[1].body == {"workflow": "result", "key": "k", "run": "wf_1", "result": "ok"}
     assert tally.all(SessionOpened) == []

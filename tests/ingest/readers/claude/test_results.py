@@ -5,7 +5,7 @@ import hashlib
 
 import pytest
 
-from shiftlog.facts.transcript import Action, DialogItem, Hints, Image, ToolCall, ToolResult, TurnBegun, Usage
+from shiftlog.facts.transcript import Action, DialogItem, Hints, Image, ToolCall, ToolResult, TurnBegun, UsageFact
 from tests.ingest.readers.claude.tally import OWN, Script, call, read, read_file, read_script, text
 
 PNG = b"\x89PNG\r\n\x1a\n0123"
@@ -114,7 +114,7 @@ def test_searches_count_with_the_response_that_asked_for_them(script: Script) ->
     script.result("t1", toolUseResult={"searchCount": 2})
     reader, _ = read([])
     facts = [fact for line in script.lines() for fact in reader.feed(line)]
-    found = [fact for fact in facts if isinstance(fact, Usage)]
+    found = [fact for fact in facts if isinstance(fact, UsageFact)]
     assert [(fact.key, fact.web_searches) for fact in found] == [(("use", "msg2/req2"), 2)]
 
 

@@ -3,7 +3,7 @@
 from itertools import permutations
 from typing import Any
 
-from shiftlog.facts.transcript import Usage
+from shiftlog.facts.transcript import UsageFact
 from tests.ingest.readers.claude.tally import Script, Tally, read, read_script, text
 
 
@@ -57,7 +57,7 @@ def test_the_split_of_written_tokens_counts_where_the_sum_is_missing() -> None:
     response(script, "A", "r1", usage(0, 1, 0, 0, cache_creation=split))
     reader, _ = read([])
     facts = [fact for line in script.lines() for fact in reader.feed(line)]
-    (used,) = [fact for fact in facts if isinstance(fact, Usage)]
+    (used,) = [fact for fact in facts if isinstance(fact, UsageFact)]
     assert (used.cache_creation_tokens, used.cache_creation_1h_tokens) == (100, 30)
 
 
@@ -81,7 +81,7 @@ def test_a_response_belongs_to_its_turn_and_model() -> None:
     tally = read_script(script)
     reader, _ = read([])
     facts = [fact for line in script.lines() for fact in reader.feed(line)]
-    (used,) = [fact for fact in facts if isinstance(fact, Usage)]
+    (used,) = [fact for fact in facts if isinstance(fact, UsageFact)]
     assert (used.model, used.web_searches, used.key) == ("claude-opus-4-6", 2, ("use", "A/r1"))
     assert used.turn == tally.facts[-1].turn
 
@@ -92,7 +92,7 @@ def test_equal_repetitions_of_a_message_give_one_fact() -> None:
         response(script, "A", "r1", usage(1, 2, 3, 4))
     reader, _ = read([])
     facts = [fact for line in script.lines() for fact in reader.feed(line)]
-    assert sum(isinstance(fact, Usage) for fact in facts) == 1
+    assert sum(isinstance(fact, UsageFact) for fact in facts) == 1
 
 
 def test_a_repeated_record_still_counts_its_larger_figures() -> None:

@@ -20,7 +20,7 @@ from shiftlog.facts.transcript import (
     TurnBegun,
     TurnEnded,
     TurnUpdated,
-    Usage,
+    UsageFact,
 )
 from shiftlog.ingest.readers.codex.reader import CodexReader
 
@@ -191,8 +191,8 @@ def figures(reading: Reading) -> dict[str, Any]:
         "files_edited": len({fact.file_path for fact in edits if fact.status == "completed"}),
         "commits": sum(fact.type == "commit" for fact in reading.of(Action)),
         "compactions": sum(fact.kind == "compaction" for fact in reading.of(Note)),
-        "usage": used(reading.of(Usage)),
-        "usage_own": used(fact for fact in reading.of(Usage) if not fact.copied),
+        "usage": used(reading.of(UsageFact)),
+        "usage_own": used(fact for fact in reading.of(UsageFact) if not fact.copied),
         "forked_from": opened.forked_from if opened else None,
         "parent": opened.parent.session.vendor_id if opened and opened.parent else None,
         "subagent": opened.subagent.kind if opened and opened.subagent else None,
@@ -201,7 +201,7 @@ def figures(reading: Reading) -> dict[str, Any]:
     }
 
 
-def used(facts: Iterable[Usage]) -> dict[str, int]:
+def used(facts: Iterable[UsageFact]) -> dict[str, int]:
     """Return the sum of tokens as the vendor writes them."""
     total: dict[str, int] = dict.fromkeys(COUNTERS, 0)
     for fact in facts:

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from shiftlog.facts.transcript import AnyFact, SessionOpened, Usage, decode_facts, encode_facts
+from shiftlog.facts.transcript import AnyFact, SessionOpened, UsageFact, decode_facts, encode_facts
 from tests.ingest.readers.codex.rollouts import SHARED, figures, key_of, once, read_file, used
 
 if not SHARED.exists():
@@ -44,9 +44,9 @@ def test_the_sessions_in_one_run_count_shared_tokens_once() -> None:
     """Case 3: the set of the layout."""
     wanted = EXPECTED["sets"]["codex/sessions"]
     readings = [read_file(path) for path in sorted((SHARED / "codex" / "sessions").rglob("*.jsonl"))]
-    facts: list[AnyFact] = [fact for reading in readings for fact in reading.facts if isinstance(fact, Usage)]
-    facts.sort(key=lambda fact: isinstance(fact, Usage) and fact.copied)
-    counted = [fact for fact in once(facts) if isinstance(fact, Usage)]
+    facts: list[AnyFact] = [fact for reading in readings for fact in reading.facts if isinstance(fact, UsageFact)]
+    facts.sort(key=lambda fact: isinstance(fact, UsageFact) and fact.copied)
+    counted = [fact for fact in once(facts) if isinstance(fact, UsageFact)]
     opened = [fact for reading in readings for fact in reading.of(SessionOpened)]
     children = [fact for fact in opened if fact.parent is not None]
     assert used(counted) == wanted["usage"]["usage"]

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shiftlog.facts.transcript import Note, SessionOpened, TurnBegun, Usage
+from shiftlog.facts.transcript import Note, SessionOpened, TurnBegun, UsageFact
 from shiftlog.ingest.readers.codex import reader as codex
 from tests.ingest.readers.codex.rollouts import (
     THREAD,
@@ -49,16 +49,16 @@ def own_lines() -> list[bytes]:
 def test_equal_totals_count_once_and_the_family_counts_once() -> None:
     """Case 20: P then F."""
     first, fork = parent(), read(*copied_lines(), *own_lines())
-    assert [fact.vendor["total_tokens"] for fact in first.of(Usage)] == [1050, 1570]
-    assert [(fact.copied, fact.vendor["total_tokens"]) for fact in fork.of(Usage)] == [
+    assert [fact.vendor["total_tokens"] for fact in first.of(UsageFact)] == [1050, 1570]
+    assert [(fact.copied, fact.vendor["total_tokens"]) for fact in fork.of(UsageFact)] == [
         (True, 1050),
         (True, 1570),
         (False, 1580),
     ]
-    known = {key_of(fact) for fact in first.of(Usage)}
-    fresh = [fact for fact in fork.of(Usage) if key_of(fact) not in known]
-    assert used([*first.of(Usage), *fresh])["total_tokens"] == 4200
-    assert used(fork.of(Usage)) == {
+    known = {key_of(fact) for fact in first.of(UsageFact)}
+    fresh = [fact for fact in fork.of(UsageFact) if key_of(fact) not in known]
+    assert used([*first.of(UsageFact), *fresh])["total_tokens"] == 4200
+    assert used(fork.of(UsageFact)) == {
         "input_tokens": 4000,
         "cached_input_tokens": 2000,
         "output_tokens": 200,
@@ -78,7 +78,7 @@ def test_classes_exclude_each_other() -> None:
         "total_tokens": 107,
     }
     info = {"total_token_usage": total}
-    fact = read(meta(), event(1, "token_count", info=info)).of(Usage)[0]
+    fact = read(meta(), event(1, "token_count", info=info)).of(UsageFact)[0]
     assert (fact.input_tokens, fact.cached_input_tokens, fact.cache_creation_tokens) == (50, 30, 20)
     assert (fact.output_tokens, fact.reasoning_tokens, fact.rule) == (7, 0, "first")
 
@@ -86,28 +86,28 @@ def test_classes_exclude_each_other() -> None:
 def test_without_a_last_usage_the_growth_of_the_total_counts() -> None:
     """Never below nothing."""
     found = read(meta(), tokens(1, T1, None), tokens(2, T2, None), tokens(3, (100, 0, 0, 0, 100), None))
-    assert [fact.vendor["total_tokens"] for fact in found.of(Usage)] == [1050, 1570, 0]
+    assert [fact.vendor["total_tokens"] for fact in found.of(UsageFact)] == [1050, 1570, 0]
 
 
 def test_other_shapes_and_empty_totals_say_nothing() -> None:
     """They are counted as lines."""
     found = read(meta(), event(1, "token_count", info={"prompt": 1}), tokens(2, (0, 0, 0, 0, 0), None))
-    assert found.of(Usage) == []
+    assert found.of(UsageFact) == []
     assert found.reader.counts.counted == 2
 
 
 def test_the_model_is_that_of_the_last_context() -> None:
     """Also within copied lines."""
     found = read(meta(), tokens(1, T1, T1), line(2, "turn_context", {"model": "m2"}), tokens(3, T2, L2))
-    assert [fact.model for fact in found.of(Usage)] == [None, "m2"]
-    assert {fact.model for fact in read(*copied_lines(), *own_lines()).of(Usage)} == {"gpt-5"}
+    assert [fact.model for fact in found.of(UsageFact)] == [None, "m2"]
+    assert {fact.model for fact in read(*copied_lines(), *own_lines()).of(UsageFact)} == {"gpt-5"}
 
 
 def test_settings_change_the_model_from_the_next_context_on() -> None:
     settings = event(2, "thread_settings_applied", thread_settings={"model": "m2"})
     contexts = [line(second, "turn_context", {"model": model}) for second, model in ((1, "m1"), (4, "m2"))]
     found = read(meta(), contexts[0], settings, tokens(3, T1, T1), contexts[1], tokens(5, T2, L2))
-    assert [fact.model for fact in found.of(Usage)] == ["m1", "m2"]
+    assert [fact.model for fact in found.of(UsageFact)] == ["m1", "m2"]
 
 
 def test_a_fork_has_only_its_own_turns() -> None:
@@ -145,7 +145,7 @@ def test_the_family_is_the_root_of_the_forks() -> None:
         meta(100, id="f2", forked_from_id="f1"), meta(100, id="f1", forked_from_id="root"), meta(100, id="root"),
         started(101, "b", started_at=epoch(101)), tokens(102, T1, T1),
     )  # fmt: skip
-    assert found.of(Usage)[0].key[:2] == ("use", "root")
+    assert found.of(UsageFact)[0].key[:2] == ("use", "root")
 
 
 def test_lines_before_the_own_ordinals_are_copies() -> None:
@@ -173,7 +173,7 @@ def test_a_fork_that_only_refers_to_its_parent_has_no_copies() -> None:
     """Its tokens still belong to the family."""
     base = {"thread_id": THREAD, "end_ordinal_exclusive": 40}
     found = read(meta(id=FORK, forked_from_id=THREAD, history_base=base), started(1, "b"), tokens(2, T3, L3))
-    assert [(fact.key[1], fact.copied) for fact in found.of(Usage)] == [(THREAD, False)]
+    assert [(fact.key[1], fact.copied) for fact in found.of(UsageFact)] == [(THREAD, False)]
     assert "copied" not in found.reader.counts.counted_names
 
 

@@ -10,12 +10,12 @@ from shiftlog.facts.transcript import (
     AnyFact,
     DialogItem,
     Hints,
-    Reader,
     SessionOpened,
     ToolCall,
+    TranscriptReader,
     TurnBegun,
     TurnEnded,
-    Usage,
+    UsageFact,
 )
 from shiftlog.ingest.readers.plain.copilot import CopilotReader
 from shiftlog.ingest.readers.plain.cursor import CursorReader
@@ -36,7 +36,7 @@ READERS: dict[str, Factory] = {
 class Found:
     """What a reader gave, each fact once by its key."""
 
-    def __init__(self, reader: Reader, facts: Iterable[AnyFact]) -> None:
+    def __init__(self, reader: TranscriptReader, facts: Iterable[AnyFact]) -> None:
         self.reader = reader
         self.facts = once(facts)
 
@@ -68,7 +68,7 @@ class Found:
     def figures(self) -> dict[str, Any]:
         """Return the sums under the names of the reference figures."""
         usage: dict[str, int] = {}
-        for fact in self.of(Usage):
+        for fact in self.of(UsageFact):
             for name, value in fact.vendor.items():
                 if isinstance(value, int):
                     usage[name] = usage.get(name, 0) + value

@@ -10,7 +10,7 @@ from shiftlog.facts.transcript import (
     ToolResult,
     TurnBegun,
     TurnUpdated,
-    Usage,
+    UsageFact,
 )
 from shiftlog.ingest.readers.plain.copilot import CopilotReader
 from tests.ingest.readers.codex.rollouts import OWN
@@ -114,7 +114,7 @@ def test_tokens_are_summed_over_shutdowns_and_models() -> None:
     """Each shutdown tells what its run used."""
     metrics = {"a": {"usage": {"inputTokens": 10, "outputTokens": 2}}, "b": {"usage": {"cacheReadTokens": 5}}, "c": 3}
     found = read(event(1, "session.shutdown", modelMetrics=metrics), event(2, "session.shutdown", modelMetrics=metrics))
-    assert [(fact.model, fact.input_tokens, fact.cached_input_tokens) for fact in found.of(Usage)] == [
+    assert [(fact.model, fact.input_tokens, fact.cached_input_tokens) for fact in found.of(UsageFact)] == [
         ("a", 10, 0),
         ("b", 0, 5),
         ("a", 10, 0),

@@ -12,7 +12,7 @@ from shiftlog.facts.transcript import (
     TurnBegun,
     TurnEnded,
     TurnUpdated,
-    Usage,
+    UsageFact,
 )
 from shiftlog.ingest.readers.plain.gemini import GeminiReader
 from tests.ingest.readers.codex.rollouts import OWN
@@ -95,7 +95,7 @@ def test_a_rewind_abandons_that_message_and_all_after_it() -> None:
 def test_input_includes_what_was_cached_and_output_gains_the_thoughts() -> None:
     """Classes exclude each other; what the vendor wrote is kept."""
     tokens = {"input": 100, "output": 10, "cached": 30, "thoughts": 5, "tool": 0, "total": 115}
-    usage = read(user("u1", "x"), model("m1", "y", tokens=tokens)).of(Usage)[0]
+    usage = read(user("u1", "x"), model("m1", "y", tokens=tokens)).of(UsageFact)[0]
     assert (usage.input_tokens, usage.cached_input_tokens, usage.output_tokens, usage.reasoning_tokens) == (
         70,
         30,

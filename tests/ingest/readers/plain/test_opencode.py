@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from shiftlog.facts.transcript import ChildLink, Note, SessionOpened, ToolResult, TurnUpdated, Usage
+from shiftlog.facts.transcript import ChildLink, Note, SessionOpened, ToolResult, TurnUpdated, UsageFact
 from shiftlog.ingest.readers.plain.opencode import OpenCodeReader
 from shiftlog.ingest.readers.plain.opencode_rows import from_row, session_lines
 from tests.ingest.readers.codex.rollouts import OWN
@@ -132,7 +132,7 @@ def test_tokens_are_taken_by_name_and_the_vendors_cost_is_kept() -> None:
     tokens = {"input": 100, "output": 20, "reasoning": 7, "cache": {"read": 40, "write": 3}}
     steps = [part("p", "m2", "step-finish", tokens=tokens)]
     found = read([ASKED[0], ASKED[1] | {"tokens": tokens, "cost": 0.25}], steps)
-    usage = found.of(Usage)
+    usage = found.of(UsageFact)
     assert [(one.input_tokens, one.cached_input_tokens, one.cache_creation_tokens) for one in usage] == [(100, 40, 3)]
     assert (usage[0].output_tokens, usage[0].reasoning_tokens, usage[0].cost_usd) == (20, 7, 0.25)
     assert usage[0].vendor["cost_source"] == "vendor"

@@ -4,7 +4,7 @@ from typing import Any, Literal, cast
 
 import msgspec
 
-from shiftlog.facts.transcript import Disposition, Key, Mac, ToolCall, Usage
+from shiftlog.facts.transcript import Disposition, Key, Mac, ToolCall, UsageFact
 from shiftlog.ingest.readers import actions
 from shiftlog.ingest.readers.claude import results as claude_results
 from shiftlog.ingest.readers.claude import turns as claude_turns
@@ -260,7 +260,7 @@ def read_usage(context: Context, strand: Strand, reply: ModelReply, *, nested: b
     turn = strand.turn
     context.emit(
         strand,
-        Usage(
+        UsageFact(
             session=strand.ref,
             turn=turn.request_id if turn is not None and not nested else None,
             key=("use", key),

@@ -1,6 +1,6 @@
 """How Claude Code's parents name their children: results, progress, notices, task tools, prompts of side chains."""
 
-from shiftlog.facts.transcript import ChildLink, SessionRef
+from shiftlog.facts.transcript import ChildLink, VendorSession
 from shiftlog.ingest.readers.claude.context import Context
 from shiftlog.ingest.readers.claude.state import Strand
 from shiftlog.ingest.readers.records import Object, object_in, text_in
@@ -66,7 +66,7 @@ def link_by_result(
 
 def link_by_prompt(context: Context, child: Strand, text: str) -> None:
     """Tie an inline side chain to the latest unanswered call whose prompt it begins with."""
-    parent = context.strands.get(SessionRef(child.ref.vendor_id))
+    parent = context.strands.get(VendorSession(child.ref.vendor_id))
     if parent is None:
         return
     wanted = text.strip()

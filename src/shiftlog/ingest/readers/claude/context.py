@@ -98,11 +98,11 @@ class Context(LineReader[ClaudeState]):
             return f"sha256:{hashlib.sha256(self.line.strip()).hexdigest()}"
         return self.line.decode("utf-8", "replace").strip()
 
-    def ids(self, block: int = 0) -> f.Record | None:
+    def ids(self, block: int = 0) -> f.RecordIds | None:
         """Return the vendor's ids of the record in hand."""
         if self.uuid is None and self.message_id is None:
             return None
-        return f.Record(
+        return f.RecordIds(
             uuid=self.uuid,
             parent_uuid=self.parent_uuid,
             message_id=self.message_id,
@@ -130,17 +130,17 @@ class Context(LineReader[ClaudeState]):
             agent = agent or tail or None
         self.state.session = session or self.state.session
         if self.hints.agent_id is not None:
-            return self.strand(f.SessionRef(session, agent or self.hints.agent_id))
+            return self.strand(f.VendorSession(session, agent or self.hints.agent_id))
         if record.get("isSidechain") is not True:
-            main = self.strand(f.SessionRef(session))
+            main = self.strand(f.VendorSession(session))
             main.has_main = main.has_main or record.get("type") in _MAIN
             return main
         if agent is not None:
-            return self.strand(f.SessionRef(session, agent))
+            return self.strand(f.VendorSession(session, agent))
         return self._inline(session)
 
     def _inline(self, session: str) -> Strand:
-        main = self.strand(f.SessionRef(session))
+        main = self.strand(f.VendorSession(session))
         if not main.has_main:
             # A side chain of nothing is the session itself.
             return main
@@ -149,11 +149,11 @@ class Context(LineReader[ClaudeState]):
             above = self.state.strands[position[0]]
             if above.inline and above.ref.vendor_id == session:
                 return above
-        strand = self.strand(f.SessionRef(session, self.uuid or f"sidechain-{len(self.state.strands)}"))
+        strand = self.strand(f.VendorSession(session, self.uuid or f"sidechain-{len(self.state.strands)}"))
         strand.inline = True
         return strand
 
-    def strand(self, ref: f.SessionRef) -> Strand:
+    def strand(self, ref: f.VendorSession) -> Strand:
         """Return a strand, a new one if it is not known."""
         self.session = ref.vendor_id
         strand = self.strands.get(ref)
@@ -225,7 +225,7 @@ class Context(LineReader[ClaudeState]):
         parent = None
         if child:
             call = known.get("parent_call")
-            parent = f.Parent(session=f.SessionRef(ref.vendor_id), call_id=call, run_id=self.hints.run_id)
+            parent = f.Parent(session=f.VendorSession(ref.vendor_id), call_id=call, run_id=self.hints.run_id)
         extra: Object = {}
         if (tree := text_in(sidecar, "worktreePath")) is not None:
             extra["worktree"] = tree

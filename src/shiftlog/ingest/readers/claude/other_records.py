@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import msgspec
 
-from shiftlog.facts.transcript import Action, Disposition, Note, SessionRef, TitleSource
+from shiftlog.facts.transcript import Action, Disposition, Note, TitleSource, VendorSession
 from shiftlog.ingest.readers.claude import turns as claude_turns
 from shiftlog.ingest.readers.claude.context import Context
 from shiftlog.ingest.readers.claude.state import Strand
@@ -220,7 +220,7 @@ def _read_workflow(context: Context, strand: Strand, record: Object) -> Disposit
     if "result" in record:
         facts["result"] = bounded(record["result"])
     body = {name: value for name, value in facts.items() if value is not None}
-    child = SessionRef(strand.ref.vendor_id, agent)
+    child = VendorSession(strand.ref.vendor_id, agent)
     context.out.append(Note(session=child, key=context.key("child"), at=context.at, kind="child", body=body))
     return Disposition.MAPPED
 

@@ -5,7 +5,7 @@ Here a line finds its strand and its rule; the rules live in the `claude_*` file
 
 from collections.abc import Iterable, Sequence
 
-from shiftlog.facts.transcript import AnyFact, Disposition, SessionRef, Standing
+from shiftlog.facts.transcript import AnyFact, Disposition, Standing, VendorSession
 from shiftlog.ingest.readers.claude import turns as claude_turns
 from shiftlog.ingest.readers.claude.assistant import read_assistant, read_usage, reply_of
 from shiftlog.ingest.readers.claude.children import BY_PROGRESS, link, link_by_prompt
@@ -37,7 +37,7 @@ class ClaudeReader(Context):
         found = (claude_turns.standing_of(strand) for strand in self.state.strands)
         return [standing for standing in found if standing is not None]
 
-    def settle(self, sessions: Iterable[SessionRef] | None = None) -> Sequence[AnyFact]:
+    def settle(self, sessions: Iterable[VendorSession] | None = None) -> Sequence[AnyFact]:
         """End the open turns that time alone ends."""
         wanted = None if sessions is None else set(sessions)
         for strand in self.state.strands:
@@ -71,7 +71,7 @@ class ClaudeReader(Context):
         if session is None or self.hints.agent_id is not None:
             return self.strand_of({"sessionId": session})
         # Only conversation decides which session the file is about.
-        return self.strand(SessionRef(session.partition("#agent-")[0]))
+        return self.strand(VendorSession(session.partition("#agent-")[0]))
 
     def _read_conversation(self, strand: Strand, kind: str, record: Object) -> Disposition:
         if kind == "user":
@@ -98,7 +98,7 @@ class ClaudeReader(Context):
             message = object_in(data, "message")
             agent = _agent_of(data)
             if message.get("type") == "assistant":
-                owner = strand if agent is None else self.strand(SessionRef(strand.ref.vendor_id, agent))
+                owner = strand if agent is None else self.strand(VendorSession(strand.ref.vendor_id, agent))
                 read_usage(self, owner, reply_of(message), nested=agent is not None)
 
     def _read_progress(self, strand: Strand, record: Object) -> Disposition:
@@ -115,7 +115,7 @@ class ClaudeReader(Context):
 
     def _read_nested(self, strand: Strand, agent: str, record: Object, message: Object) -> Disposition:
         call_id = text_in(record, "parentToolUseID")
-        child = self.strand(SessionRef(strand.ref.vendor_id, agent))
+        child = self.strand(VendorSession(strand.ref.vendor_id, agent))
         if not child.is_open and call_id is not None:
             child.known["parent_call"] = call_id
         link(self, strand, agent, rank=BY_PROGRESS, call_id=call_id)

@@ -4,7 +4,7 @@ import re
 from itertools import pairwise
 from typing import Any, cast
 
-from shiftlog.facts.transcript import Action, Disposition, Key, ToolResult, Usage
+from shiftlog.facts.transcript import Action, Disposition, Key, ToolResult, UsageFact
 from shiftlog.ingest.readers import actions
 from shiftlog.ingest.readers.claude import turns as claude_turns
 from shiftlog.ingest.readers.claude.children import link_by_result
@@ -232,7 +232,7 @@ class _CallActions:
             message_id, _, request_id = call.use.rpartition("/")
             self._context.emit(
                 self._strand,
-                Usage(
+                UsageFact(
                     session=self._strand.ref,
                     turn=self._turn.request_id,
                     key=("use", call.use),

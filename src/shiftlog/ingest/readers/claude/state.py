@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from shiftlog.facts.transcript import SessionRef
+from shiftlog.facts.transcript import VendorSession
 from shiftlog.ingest.readers.line_reader import ReaderState, TurnDraft
 
 MAX_PENDING_CALLS = 1024
@@ -76,7 +76,7 @@ class ClaudeTurn(TurnDraft, kw_only=True, omit_defaults=True):
 class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
     """One session of the file, or one child inside it, with a turn machine of its own."""
 
-    ref: SessionRef
+    ref: VendorSession
     index: int
     is_open: bool = False
     first_at: str | None = None

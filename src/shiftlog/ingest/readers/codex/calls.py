@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import re2
 
-from shiftlog.facts.transcript import Action, Record, ToolCall, ToolResult
+from shiftlog.facts.transcript import Action, RecordIds, ToolCall, ToolResult
 from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.patch import BEGIN, FileChange, changes_in_patch, patches_in_argv, patches_in_script
 from shiftlog.ingest.readers.codex.state import MAX_ANSWERED, CodexCall, CodexTurn
@@ -42,7 +42,7 @@ _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
 
 def open_call(
     rollout: Rollout, call_id: str | None, tool: str, given: Any, turn: CodexTurn | None, *, nested: bool = False,
-    record: Record | None = None, **extra: Any,
+    record: RecordIds | None = None, **extra: Any,
 ) -> str | None:  # fmt: skip
     """Write a call; return its id, or None if this file showed it before."""
     state = rollout.state
@@ -134,7 +134,7 @@ def _script(argv: list[str]) -> str:
 
 def answer(
     rollout: Rollout, call_id: str | None, output: Output, turn: CodexTurn | None, *, tool: str | None = None,
-    record: Record | None = None, **extra: Any,
+    record: RecordIds | None = None, **extra: Any,
 ) -> bool:  # fmt: skip
     """Write the result of a call, and what the call did; return False if it was answered before."""
     state = rollout.state

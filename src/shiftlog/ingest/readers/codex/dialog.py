@@ -6,7 +6,7 @@ Handlers of single record types (`codex_events`, `codex_items`, `codex_calls`) w
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from shiftlog.facts.transcript import DialogItem, Image, Key, Mac, Record, TitleSource
+from shiftlog.facts.transcript import DialogItem, Image, Key, Mac, RecordIds, TitleSource
 from shiftlog.ingest.readers.actions import commentary
 from shiftlog.ingest.readers.codex.state import CodexTurn, HeldMessage
 from shiftlog.ingest.readers.codex.text import is_injected, split_prompt
@@ -35,7 +35,7 @@ class Rollout(ThreadTurns):
         self.emit(item, turn)
 
     def hear_model(
-        self, text: str, turn: CodexTurn | None, *, event: bool, phase: str | None, record: Record | None = None,
+        self, text: str, turn: CodexTurn | None, *, event: bool, phase: str | None, record: RecordIds | None = None,
         images: tuple[Image, ...] = (),
     ) -> None:  # fmt: skip
         """Write a model text unless its other half was written."""
@@ -180,7 +180,7 @@ class Rollout(ThreadTurns):
             item = DialogItem(
                 session=self.ref, key=self._text_key(turn, "user", held.text, number), at=held.at or self.at,
                 turn=turn and turn.request_id, role="user", category="observation", content=prompt, images=held.images,
-                record=Record(message_id=held.message_id) if held.message_id else None,
+                record=RecordIds(message_id=held.message_id) if held.message_id else None,
             )  # fmt: skip
             self.emit(item, turn)
         if turn is not None and context:

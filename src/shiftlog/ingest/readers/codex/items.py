@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from shiftlog.facts.transcript import Disposition, Record
+from shiftlog.facts.transcript import Disposition, RecordIds
 from shiftlog.ingest.readers.codex.calls import answer, open_call, write_reference
 from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.state import HeldMessage
@@ -24,10 +24,10 @@ Handler = Callable[[Rollout, Object], Disposition]
 MAPPED, COUNTED, DUPLICATE = Disposition.MAPPED, Disposition.COUNTED, Disposition.DUPLICATE
 
 
-def record_of(payload: Object) -> Record | None:
+def record_of(payload: Object) -> RecordIds | None:
     """Return the vendor's id of an item, where it has one."""
     item_id = text_in(payload, "id")
-    return Record(message_id=item_id) if item_id else None
+    return RecordIds(message_id=item_id) if item_id else None
 
 
 def on_message(rollout: Rollout, payload: Object, *, bare: bool = False) -> Disposition:

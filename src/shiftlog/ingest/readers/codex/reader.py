@@ -110,7 +110,7 @@ class CodexReader(Rollout):
             ),
         )  # fmt: skip
 
-    def settle(self, sessions: Iterable[f.SessionRef] | None = None) -> Sequence[f.AnyFact]:
+    def settle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
         """End the open turn of an old file whose last word was the model's; what still waited is the file's own."""
         if sessions is not None and self.ref not in set(sessions):
             return ()
@@ -232,7 +232,7 @@ class CodexReader(Rollout):
             at = utc(record.get("updated_at"))
             key = ("index", thread, f.Mac(title), at or "")
             self._titles[thread] = f.SessionUpdated(
-                session=f.SessionRef(thread), key=key, at=at, changes={}, title=title.strip(),
+                session=f.VendorSession(thread), key=key, at=at, changes={}, title=title.strip(),
                 title_source=f.TitleSource.INDEX,
             )  # fmt: skip
         return f.Disposition.MAPPED

@@ -2,7 +2,16 @@
 
 from typing import Any
 
-from shiftlog.facts.transcript import Disposition, Note, Parent, SessionOpened, SessionRef, Subagent, TitleSource, Usage
+from shiftlog.facts.transcript import (
+    Disposition,
+    Note,
+    Parent,
+    SessionOpened,
+    Subagent,
+    TitleSource,
+    UsageFact,
+    VendorSession,
+)
 from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.state import CodexTurn
 from shiftlog.ingest.readers.codex.text import text_of
@@ -53,7 +62,7 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
     opened = SessionOpened(
         session=rollout.ref, key=("session", rollout.ref.vendor_id), at=state.meta_at, agent=rollout.AGENT,
         cwd=state.cwd, branch=text_in(git, "branch"), version=version, repository=text_in(git, "repository_url"),
-        parent=Parent(session=SessionRef(parent)) if parent is not None else None,
+        parent=Parent(session=VendorSession(parent)) if parent is not None else None,
         forked_from=state.forked_from or _base_thread(base, rollout.ref.vendor_id), subagent=subagent,
         extra=_extra(payload, git, base),
     )  # fmt: skip
@@ -241,7 +250,7 @@ def _emit_usage(rollout: Rollout, total: str, used: list[int], *, copied: bool) 
     vendor: Object = dict(zip(_COUNTERS, used, strict=False))
     if writes:
         vendor[_CACHE_WRITES] = writes
-    usage = Usage(
+    usage = UsageFact(
         session=rollout.ref, key=("use", state.family or rollout.ref.vendor_id, total), at=rollout.at,
         turn=turn and turn.request_id, model=state.context_model or state.model,
         input_tokens=max(given - cached - writes, 0), cached_input_tokens=cached, cache_creation_tokens=writes,

@@ -42,7 +42,7 @@ class ThreadTurns(LineReader[CodexState]):
         super().__init__(hints, load_state(state, CodexState))
         waiting = self.state.waiting
         self.waiting: list[f.AnyFact] = f.decode_facts(waiting) if waiting else []
-        self.ref = f.SessionRef(self.state.thread or "")
+        self.ref = f.VendorSession(self.state.thread or "")
 
     # -- the session ---------------------------------------------------------------------------------------------------
 
@@ -61,7 +61,7 @@ class ThreadTurns(LineReader[CodexState]):
     def name_session(self, thread: str) -> None:
         """Fix the thread that all facts belong to."""
         self.state.thread = self.state.family = thread
-        self.ref = f.SessionRef(thread)
+        self.ref = f.VendorSession(thread)
 
     def rename(self, title: str, source: f.TitleSource) -> None:
         """Give the session a title."""

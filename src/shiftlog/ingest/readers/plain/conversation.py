@@ -40,7 +40,7 @@ class ConversationReader(ConversationTurns):
             ),
         )  # fmt: skip
 
-    def settle(self, sessions: Iterable[f.SessionRef] | None = None) -> Sequence[f.AnyFact]:
+    def settle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
         """End the open turn if the model has said its last word."""
         turn = self.state.turn
         if turn is not None and self.is_quiet(turn) and (sessions is None or self.ref in set(sessions)):
@@ -58,7 +58,9 @@ class ConversationReader(ConversationTurns):
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
-    def call(self, call_id: str | None, tool: str, given: Any, *, record: f.Record | None = None, **extra: Any) -> str:
+    def call(
+        self, call_id: str | None, tool: str, given: Any, *, record: f.RecordIds | None = None, **extra: Any
+    ) -> str:
         """Write a call unless it is known; return its id."""
         state = self.state
         self.open_session()
@@ -154,7 +156,7 @@ class ConversationReader(ConversationTurns):
         if any(value for value in fields.values() if isinstance(value, int) and not isinstance(value, bool)):
             turn = self.state.turn
             self.out.append(
-                f.Usage(
+                f.UsageFact(
                     session=self.ref, key=key, at=self.state.at, turn=turn and turn.request_id, vendor=vendor, **fields
                 )
             )

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from shiftlog.facts.transcript import Disposition, Key, Record
+from shiftlog.facts.transcript import Disposition, Key, RecordIds
 from shiftlog.ingest.readers.plain.conversation import ConversationReader
 from shiftlog.ingest.readers.records import (
     Object,
@@ -107,7 +107,7 @@ class CopilotReader(ConversationReader):
     def message(self, record: Object, data: Object) -> None:
         """Take what the model said and which tools it asks for."""
         aside = text_in(data, "parentToolCallId")
-        ids = Record(
+        ids = RecordIds(
             uuid=text_in(record, "id"), parent_uuid=text_in(record, "parentId"), message_id=text_in(data, "messageId")
         )  # fmt: skip
         extra: Object = {"parent_call": aside} if aside else {}

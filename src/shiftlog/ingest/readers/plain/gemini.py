@@ -3,7 +3,7 @@
 import re
 from typing import Any, cast
 
-from shiftlog.facts.transcript import Disposition, Image, Key, Mac, Note, Record, Subagent, TitleSource
+from shiftlog.facts.transcript import Disposition, Image, Key, Mac, Note, RecordIds, Subagent, TitleSource
 from shiftlog.ingest.readers.actions import diff_of_created, diff_of_replacements
 from shiftlog.ingest.readers.plain.conversation import ConversationReader, as_raw
 from shiftlog.ingest.readers.records import (
@@ -159,7 +159,7 @@ class GeminiReader(ConversationReader):
         for thought in objects_in(message, "thoughts"):
             words = "\n".join(filter(None, (text_in(thought, "subject"), text_in(thought, "description"))))
             self.say("model", words, self._key(name, "thought", words), reasoning=True, aside=earlier)
-        record = Record(message_id=name) if name else None
+        record = RecordIds(message_id=name) if name else None
         if (turn := self.state.turn) is not None and name is not None and turn.message == name:
             turn.texts = []  # written again, it replaces its earlier version
         self.say("model", text, self._key(name, "text", text), message=name or "", images=images, record=record,

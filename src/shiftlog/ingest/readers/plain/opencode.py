@@ -102,7 +102,7 @@ class OpenCodeReader(ConversationReader):
         )  # fmt: skip
         return (*found, held)
 
-    def settle(self, sessions: Iterable[f.SessionRef] | None = None) -> Sequence[f.AnyFact]:
+    def settle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
         """Tell what was held, since nobody goes on with it, and end the open turn."""
         chosen = None if sessions is None else set(sessions)
         if "held" in self.state.own and (chosen is None or self.ref in chosen):
@@ -216,7 +216,7 @@ class OpenCodeReader(ConversationReader):
         kind, name = text_in(part, "type"), text_in(part, "id")
         key: f.Key | None = ("p", self.ref.vendor_id, name) if name is not None else None
         self.set_time(object_in(part, "time").get("start"))
-        record = f.Record(message_id=message or None, uuid=name)
+        record = f.RecordIds(message_id=message or None, uuid=name)
         if kind == "text" and role == "user":
             self.say("system", text_in(part, "text") or "", key, record=record, injected=True)
         elif kind == "text":
@@ -245,7 +245,7 @@ class OpenCodeReader(ConversationReader):
             if isinstance(path, str) and path:
                 self.add("files_modified", relative_path(path, self.state.cwd))
 
-    def _tool(self, part: Object, record: f.Record) -> None:
+    def _tool(self, part: Object, record: f.RecordIds) -> None:
         tool, state = text_in(part, "tool") or "unknown", object_in(part, "state")
         given = state.get("input")
         call_id = self.call(text_in(part, "callID", "id"), tool, given, record=record)

@@ -71,7 +71,7 @@ class ConversationTurns(LineReader[ChatState]):
 
     def __init__(self, hints: f.Hints, state: bytes | None = None) -> None:
         super().__init__(hints, load_state(state, ChatState))
-        self.ref = f.SessionRef(self.state.session or "")
+        self.ref = f.VendorSession(self.state.session or "")
 
     # -- records -------------------------------------------------------------------------------------------------------
 
@@ -112,9 +112,9 @@ class ConversationTurns(LineReader[ChatState]):
         if state.session is not None:
             return
         state.session = vendor_id or self.hints.session_id or "unknown"
-        self.ref = f.SessionRef(state.session)
+        self.ref = f.VendorSession(state.session)
         parent = parent or self.hints.parent_id
-        above = f.Parent(session=f.SessionRef(parent)) if parent and parent != state.session else None
+        above = f.Parent(session=f.VendorSession(parent)) if parent and parent != state.session else None
         subagent = fields.pop("subagent", None) or (f.Subagent(kind="subagent") if above else None)
         started = fields.pop("started", None) or state.at
         state.cwd = fields.get("cwd")
@@ -235,7 +235,7 @@ class ConversationTurns(LineReader[ChatState]):
 
     def say(
         self, role: Literal["user", "model", "tool", "system"], text: str, key: f.Key | None = None, *,
-        reasoning: bool = False, message: str = "", images: tuple[f.Image, ...] = (), record: f.Record | None = None,
+        reasoning: bool = False, message: str = "", images: tuple[f.Image, ...] = (), record: f.RecordIds | None = None,
         aside: bool = False, **extra: Any,
     ) -> None:  # fmt: skip
         """Write a text; one of the model that is no aside is part of the turn's answer."""
