@@ -207,16 +207,7 @@ def _print_patch(printer: Printer, patch: str) -> None:
 @restore_options
 @workspace_options
 @json_option
-def undo(
-    commands: int,
-    to: str | None,
-    dry_run: bool,
-    keep_new: bool,
-    paths: tuple[str, ...],
-    workspace: str | None,
-    shell: str | None,
-    as_json: bool,
-) -> None:
+def undo(commands: int, to: str | None, as_json: bool, **options: Any) -> None:
     """Revert the file changes of the last N commands in a workspace (default: 1).
 
     Only commands that changed files count. Overwritten and removed files are saved in a safety checkpoint first,
@@ -229,14 +220,13 @@ def undo(
       shiftlog undo 3
       shiftlog undo --to 9f1c --path src
     """
-    params: Item = {**_target(workspace, shell), "commands": commands, "checkpoint_id": to}
-    done = ask("undo", {**params, **_restoring(dry_run, keep_new, _paths(paths, workspace, shell))})
+    done = ask("undo", {**_restoring(**options), "commands": commands, "checkpoint_id": to})
     if as_json:
         print_json(done)
         return
     printer = Printer()
     for command_id in reversed(done["commands"]):
-        printer.line(("would undo  " if dry_run else "undone  ", "bold"), command_id)
+        printer.line(("would undo  " if done["dry_run"] else "undone  ", "bold"), command_id)
     _print_restored(printer, done)
 
 
@@ -245,15 +235,7 @@ def undo(
 @restore_options
 @workspace_options
 @json_option
-def rewind(
-    turn: str,
-    dry_run: bool,
-    keep_new: bool,
-    paths: tuple[str, ...],
-    workspace: str | None,
-    shell: str | None,
-    as_json: bool,
-) -> None:
+def rewind(turn: str, as_json: bool, **options: Any) -> None:
     """Restore the files of a workspace to their state at the start of TURN.
 
     TURN is a request id, as `shiftlog show` and `shiftlog checkpoints` list it, or `last` for the newest turn in this
@@ -264,18 +246,21 @@ def rewind(
       shiftlog rewind last --dry-run
       shiftlog rewind req-20260131T090000Z-fix-the-login-1
     """
-    params: Item = {**_target(workspace, shell), "request_id": turn}
-    done = ask("rewind", {**params, **_restoring(dry_run, keep_new, _paths(paths, workspace, shell))})
+    done = ask("rewind", {**_restoring(**options), "request_id": turn})
     if as_json:
         print_json(done)
         return
     printer = Printer()
-    printer.line(("would rewind  " if dry_run else "rewound  ", "bold"), f"to before {done['request_id']}")
+    printer.line(("would rewind  " if done["dry_run"] else "rewound  ", "bold"), f"to before {done['request_id']}")
     _print_restored(printer, done)
 
 
-def _restoring(dry_run: bool, keep_new: bool, paths: list[str]) -> Item:
-    return {"dry_run": dry_run, "clean": not keep_new, **({"paths": paths} if paths else {})}
+def _restoring(
+    *, dry_run: bool, keep_new: bool, paths: tuple[str, ...], workspace: str | None, shell: str | None
+) -> Item:
+    """Return the parameters of a restore."""
+    params: Item = {**_target(workspace, shell), "dry_run": dry_run, "clean": not keep_new}
+    return {**params, "paths": _paths(paths, workspace, shell)} if paths else params
 
 
 def _print_restored(printer: Printer, done: Item) -> None:

@@ -119,17 +119,24 @@ def _ok(name: str, message: str) -> Check:
     return Check(name=name, state="ok", message=message)
 
 
+def _warn(name: str, message: str, hint: str = "") -> Check:
+    return Check(name=name, state="warn", message=message, hint=hint)
+
+
+def _fail(name: str, message: str, hint: str) -> Check:
+    return Check(name=name, state="fail", message=message, hint=hint)
+
+
 def _dependencies() -> Check:
     from importlib.metadata import PackageNotFoundError, requires, version
 
     try:
         wanted = [text for text in requires("shiftlog") or () if "extra ==" not in text]
     except PackageNotFoundError:
-        return Check(
-            name="dependencies",
-            state="warn",
-            message="Shiftlog runs from its source and is not installed",
-            hint="Install it with pip, so that its dependencies are known",
+        return _warn(
+            "dependencies",
+            "Shiftlog runs from its source and is not installed",
+            "Install it with pip, so that its dependencies are known",
         )
     found: list[str] = []
     missing: list[str] = []
@@ -142,12 +149,7 @@ def _dependencies() -> Check:
         except PackageNotFoundError:
             missing.append(name)
     if missing:
-        return Check(
-            name="dependencies",
-            state="fail",
-            message=f"missing: {', '.join(missing)}",
-            hint="Install Shiftlog again with pip",
-        )
+        return _fail("dependencies", f"missing: {', '.join(missing)}", "Install Shiftlog again with pip")
     return _ok("dependencies", ", ".join(sorted(found)))
 
 
@@ -155,13 +157,12 @@ def _sqlite() -> Check:
     try:
         import apsw
     except ImportError as error:
-        return Check(name="sqlite", state="fail", message=str(error), hint="Install Shiftlog again with pip")
+        return _fail("sqlite", str(error), "Install Shiftlog again with pip")
     if "ENABLE_FTS5" not in apsw.compile_options:
-        return Check(
-            name="sqlite",
-            state="fail",
-            message=f"{apsw.sqlite_lib_version()} has no full-text search (FTS5)",
-            hint="Install the apsw package from the package index",
+        return _fail(
+            "sqlite",
+            f"{apsw.sqlite_lib_version()} has no full-text search (FTS5)",
+            "Install the apsw package from the package index",
         )
     return _ok("sqlite", f"{apsw.sqlite_lib_version()} with full-text search")
 
@@ -187,10 +188,6 @@ def _home(home: Path) -> Check:
     return _ok("home", f"{home} (0700)")
 
 
-def _fail(name: str, message: str, hint: str) -> Check:
-    return Check(name=name, state="fail", message=message, hint=hint)
-
-
 def _modes(home: Path) -> Iterator[Check]:
     """Yield a check for each file that other users can read, or one that all is well."""
     try:
@@ -200,12 +197,11 @@ def _modes(home: Path) -> Iterator[Check]:
     wide = [path for path in paths if not path.is_symlink() and path.stat().st_mode & 0o077]
     for path in wide:
         name = path.relative_to(home)
-        secret = name.parts[0] in SECRETS
-        yield Check(
-            name="permissions",
-            state="fail" if secret else "warn",
-            message=f"{name} has mode {stat.S_IMODE(path.stat().st_mode):04o}; others may read it",
-            hint=f"chmod go= {path}",
+        report = _fail if name.parts[0] in SECRETS else _warn
+        yield report(
+            "permissions",
+            f"{name} has mode {stat.S_IMODE(path.stat().st_mode):04o}; others may read it",
+            f"chmod go= {path}",
         )
     if not wide:
         yield _ok("permissions", f"{count(len(paths), 'file')}, none open to others")
@@ -216,12 +212,12 @@ def _space(home: Path) -> Check:
     try:
         free = shutil.disk_usage(place).free
     except OSError as error:
-        return Check(name="disk", state="warn", message=f"{place}: {error.strerror}")
+        return _warn("disk", f"{place}: {error.strerror}")
     message = f"{size(free)} free"
     if free < FULL_BYTES:
         return _fail("disk", message, "Writes will soon be refused; make room")
     if free < LOW_BYTES:
-        return Check(name="disk", state="warn", message=message, hint="Make room before it is full")
+        return _warn("disk", message, "Make room before it is full")
     return _ok("disk", message)
 
 
@@ -253,11 +249,10 @@ def _daemon(start: bool) -> Iterator[Check]:
     if facts["version"] == __version__:
         yield _ok("daemon", says)
     else:
-        yield Check(
-            name="daemon",
-            state="warn",
-            message=f"{says}; this program has version {__version__}",
-            hint="Run shiftlog daemon stop; the next client starts its own version",
+        yield _warn(
+            "daemon",
+            f"{says}; this program has version {__version__}",
+            "Run shiftlog daemon stop; the next client starts its own version",
         )
     if facts.get("http_fault"):
         hint = "Set http.port in config.toml to a free one (0 takes any), then run shiftlog daemon stop"
@@ -333,11 +328,10 @@ def _spool(home: Path) -> Check:
     if aside:
         latest = aside[-1]
         what = f"{latest.get('event') or latest.get('kind') or 'item'} of {latest.get('at') or 'an unknown time'}"
-        return Check(
-            name="spool",
-            state="warn",
-            message=f"{count(len(aside), 'item')} set aside; the latest: {what}: {latest.get('reason')}",
-            hint=f"Each is a file in {spool.folder / 'aside'} with its reason; remove it once it is dealt with",
+        return _warn(
+            "spool",
+            f"{count(len(aside), 'item')} set aside; the latest: {what}: {latest.get('reason')}",
+            f"Each is a file in {spool.folder / 'aside'} with its reason; remove it once it is dealt with",
         )
     waiting = len(spool.names(HOOKS)) + len(spool.names(CALLS))
     return _ok("spool", f"{count(waiting, 'file')} waiting for the daemon" if waiting else "nothing waits")
@@ -347,7 +341,7 @@ def _program(name: str, needed: bool, purpose: str) -> Check:
     path = next(filter(None, map(shutil.which, (name, *STAND_INS.get(name, ())))), None)
     if path is None and needed:
         hint = f"Install it; {purpose} need it"
-        return Check(name=name, state="warn", message="not found", hint=hint)
+        return _warn(name, "not found", hint)
     if path is None:
         return _ok(name, f"not found; optional, for {purpose}")
     try:
@@ -355,7 +349,7 @@ def _program(name: str, needed: bool, purpose: str) -> Check:
         done = subprocess.run(command, capture_output=True, text=True, timeout=PROBE_S, check=False)
         said = (done.stdout or done.stderr).strip().partition("\n")[0]
     except (OSError, subprocess.TimeoutExpired) as error:
-        return Check(name=name, state="warn", message=f"{path} does not run: {error}")
+        return _warn(name, f"{path} does not run: {error}")
     return _ok(name, f"{said[:60]} ({path})")
 
 
@@ -376,10 +370,10 @@ def kernel_checks() -> Iterator[Check]:
             yield _ok(name, f"not on {platform.system()}; rules hold by the text of commands alone")
         else:
             hint = "Rules hold by the text of commands alone; require_kernel in [policy] refuses shells instead"
-            yield Check(name=name, state="warn", message=found.why.get(key, "not offered here"), hint=hint)
+            yield _warn(name, found.why.get(key, "not offered here"), hint)
     if found.bwrap is None and shutil.which("bwrap"):
         why = found.why.get("bwrap", "bubblewrap does not work here")
-        yield Check(name="bwrap", state="warn", message=why, hint="Sandboxed shells can reach sockets that have a path")
+        yield _warn("bwrap", why, "Sandboxed shells can reach sockets that have a path")
 
 
 def _host_keys(home: Path) -> Iterator[Check]:
@@ -391,9 +385,8 @@ def _host_keys(home: Path) -> Iterator[Check]:
     met = {(host, port): key for host, port, key in UNKNOWN_HOST.findall(log)}
     for (host, port), key in list(met.items())[-HOSTS_SHOWN:]:
         name = host if port == "22" else f"[{host}]:{port}"
-        yield Check(
-            name="host key",
-            state="warn",
-            message=f"{host} port {port} presented {key}, which was not known",
-            hint=f"Compare it on the host itself; then add to known_hosts: {name} {key}",
+        yield _warn(
+            "host key",
+            f"{host} port {port} presented {key}, which was not known",
+            f"Compare it on the host itself; then add to known_hosts: {name} {key}",
         )

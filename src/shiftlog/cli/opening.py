@@ -5,7 +5,7 @@ import sys
 
 import click
 
-from shiftlog.cli.connecting import ask, json_option, open_client, resolve_session
+from shiftlog.cli.connecting import json_option, open_client, resolve_session
 from shiftlog.cli.screen.output import Printer, print_json
 
 SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
@@ -27,10 +27,9 @@ def open_(session: str | None, only_print: bool, as_json: bool) -> None:
       shiftlog open last
       shiftlog open --print
     """
-    if session:
-        with open_client() as client:
-            session = resolve_session(client, session)
-    url = page_link(session)
+    with open_client() as client:
+        params: dict[str, object] = {"session_id": resolve_session(client, session)} if session else {}
+        url = str(client.call("page.open", params)["url"])
     if as_json:
         print_json({"url": url, "expires_in_s": 60})
         return
@@ -40,11 +39,6 @@ def open_(session: str | None, only_print: bool, as_json: bool) -> None:
         return
     printer.line((url, "green"))
     printer.line(("The link works once, within a minute.", "dim"))
-
-
-def page_link(session: str | None = None) -> str:
-    """Return a link to the page, or to one session on it; the daemon then serves it."""
-    return str(ask("page.open", {"session_id": session} if session else {})["url"])
 
 
 def can_browse() -> bool:

@@ -69,24 +69,18 @@ class Client:
                 return answer.get("result")
 
     def stream(
-        self,
-        method: str,
-        params: dict[str, object] | None = None,
-        *,
-        timeout_s: float | None = None,
-        output: int | None = None,
+        self, method: str, params: dict[str, object] | None = None, *, output: int | None = None
     ) -> Generator[Any]:
         """Send one request and yield its items as they come; closing the generator ends the stream.
 
-        `timeout_s` bounds the wait for each item. With `output`, the stream also ends with BrokenPipeError once the
-        reader of that descriptor has gone.
+        With `output`, the stream also ends with BrokenPipeError once the reader of that descriptor has gone.
         """
         number = self._ask(method, params)
         ended = False
         self._output = output
         try:
             while True:
-                answer = self._answer(number, timeout_s)
+                answer = self._answer(number, None)
                 if "item" not in answer:
                     ended = True
                     return
@@ -136,9 +130,7 @@ class Client:
             return answer
 
 
-def connect(
-    home: str | None = None, *, start: bool = True, face: str = "cli", timeout_s: float = 30.0, purpose: str = ""
-) -> Client:
+def connect(home: str | None = None, *, start: bool = True, timeout_s: float = 30.0, purpose: str = "") -> Client:
     """Connect to the daemon of a state directory, starting it if needed; raise DaemonUnreachable.
 
     With `start=False` no daemon is started or replaced, and any version is accepted. A new daemon prepares for its
@@ -146,7 +138,7 @@ def connect(
     """
     try:
         opened = wire.open_home(home)
-        hello = wire.hello_line(role="control", face=face, client_id=os.urandom(16).hex())
+        hello = wire.hello_line(role="control", face="cli", client_id=os.urandom(16).hex())
         connection = wire.open_connection(opened, hello, start=start, timeout_s=timeout_s, purpose=purpose)
     except wire.WireError as error:
         raise _unreachable(error) from error

@@ -36,8 +36,7 @@ class Answers(Protocol):
 class CallSender:
     """Sends the calls of one REPL."""
 
-    def __init__(self, *, workspace: str, agent: str | None, timeout_s: float, home: str | None = None) -> None:
-        self._home = home
+    def __init__(self, *, workspace: str, agent: str | None, timeout_s: float) -> None:
         self._timeout_s = timeout_s
         self._about: dict[str, object] = {
             "workspace": workspace,
@@ -84,7 +83,7 @@ class CallSender:
 
     def _reach(self) -> Answers:
         try:
-            home = wire.open_home(self._home)
+            home = wire.open_home()
         except wire.WireError as error:
             raise _problem(error) from error
         try:
@@ -129,7 +128,7 @@ class CallSender:
 
     def _permissions(self) -> str | None:
         try:
-            return oct(os.stat(self._home or wire.home_path()).st_mode & 0o7777)  # noqa: PTH116 - no pathlib here
+            return oct(os.stat(wire.home_path()).st_mode & 0o7777)  # noqa: PTH116 - no pathlib here
         except OSError:
             return None
 

@@ -53,9 +53,7 @@ def with_json_entry(text: str, path: tuple[str, str], merge: Merge, *, comments:
         return f"{text.rstrip()}\n{fresh}" if text.strip() else fresh
     if comments:
         plain = _blanked(_TRAILING_COMMAS, plain)
-    before = _parsed_json(plain)
-    if not isinstance(before, dict):
-        raise CannotEdit("the document is not an object")
+    expected = _document(plain)
     style = _Style(text, plain)
     servers = style.root.find(path[0])
     if servers is None:
@@ -71,11 +69,8 @@ def with_json_entry(text: str, path: tuple[str, str], merge: Merge, *, comments:
         if own is not None and present == wanted:
             return text
         changed = style.inserted(inner, path[1], wanted) if own is None else style.replaced(own, wanted)
-    expected = cast("Entry", before)
     expected.setdefault(path[0], {})[path[1]] = _parsed_json(json.dumps(wanted))
-    if _parsed_json(_readable(changed) if comments else changed) != expected:
-        raise CannotEdit("its layout is too unusual to edit safely")
-    return changed
+    return _verified(changed, expected, comments=comments)
 
 
 def without_json_entry(text: str, path: tuple[str, str], *, comments: bool = False, section_too: bool = False) -> str:
@@ -83,28 +78,23 @@ def without_json_entry(text: str, path: tuple[str, str], *, comments: bool = Fal
     plain = _readable(text) if comments else text
     if not plain.strip():
         return text
-    before = _parsed_json(plain)
-    if not isinstance(before, dict):
-        raise CannotEdit("the document is not an object")
+    expected = _document(plain)
     section = _Style(text, plain).root.find(path[0])
     if section is None or plain[section.start] != "{":
         return text
     inner = _object(plain, section.start)
     if inner.find(path[1]) is None:
         return text
-    changed = _without_member(text, plain, inner, path[1])
-    expected = cast("dict[str, Entry]", before)
+    changed = _without_member(text, inner, path[1])
     del expected[path[0]][path[1]]
     if section_too and not expected[path[0]]:
         readable = _readable(changed) if comments else changed
-        changed = _without_member(changed, readable, _object(readable, _after_space(readable, 0)), path[0])
+        changed = _without_member(changed, _object(readable, _after_space(readable, 0)), path[0])
         del expected[path[0]]
-    if _parsed_json(_readable(changed) if comments else changed) != expected:
-        raise CannotEdit("its layout is too unusual to edit safely")
-    return changed
+    return _verified(changed, expected, comments=comments)
 
 
-def _without_member(text: str, plain: str, box: _Object, key: str) -> str:
+def _without_member(text: str, box: _Object, key: str) -> str:
     """Remove a member with its comma and white space."""
     index = next(at for at in reversed(range(len(box.members))) if box.members[at].key == key)
     member = box.members[index]
@@ -118,35 +108,29 @@ def _without_member(text: str, plain: str, box: _Object, key: str) -> str:
 
 def with_json_item(text: str, path: tuple[str, str], item: Entry) -> str:
     """Return the text with an item at the end of the list at `path`, unless an equal one is in it."""
-    plain = text
-    if not plain.strip():
+    if not text.strip():
         return json.dumps({path[0]: {path[1]: [item]}}, indent=2, ensure_ascii=False) + "\n"
-    before = _parsed_json(plain)
-    if not isinstance(before, dict):
-        raise CannotEdit("the document is not an object")
-    style = _Style(text, plain)
+    expected = _document(text)
+    style = _Style(text, text)
     section = style.root.find(path[0])
     if section is None:
         changed = style.inserted(style.root, path[0], {path[1]: [item]})
     else:
-        if plain[section.start] != "{":
+        if text[section.start] != "{":
             raise CannotEdit(f"'{path[0]}' is not an object")
-        inner = _object(plain, section.start)
+        inner = _object(text, section.start)
         own = inner.find(path[1])
         if own is None:
             changed = style.inserted(inner, path[1], cast("Entry", [item]))
         else:
-            present: Any = _parsed_entry(plain[own.start : own.end])
+            present: Any = _parsed_entry(text[own.start : own.end])
             if not isinstance(present, list):
                 raise CannotEdit(f"'{path[1]}' is not a list")
             if item in present:
                 return text
             changed = style.appended(own, item, is_first=not present)
-    expected = cast("dict[str, dict[str, list[object]]]", before)
     expected.setdefault(path[0], {}).setdefault(path[1], []).append(_parsed_json(json.dumps(item)))
-    if _parsed_json(changed) != expected:
-        raise CannotEdit("its layout is too unusual to edit safely")
-    return changed
+    return _verified(changed, expected)
 
 
 def without_json_items(text: str, section: str, is_ours: Callable[[Any], bool]) -> str:
@@ -187,6 +171,20 @@ def _blanked(pattern: re.Pattern[str], text: str) -> str:
 
 def _readable(text: str) -> str:
     return _blanked(_TRAILING_COMMAS, _blanked(_COMMENTS, text))
+
+
+def _document(text: str) -> dict[str, Any]:
+    document = _parsed_json(text)
+    if not isinstance(document, dict):
+        raise CannotEdit("the document is not an object")
+    return cast("dict[str, Any]", document)
+
+
+def _verified(changed: str, expected: Entry, *, comments: bool = False) -> str:
+    """Return the changed text if it means what is expected; raise CannotEdit."""
+    if _parsed_json(_readable(changed) if comments else changed) != expected:
+        raise CannotEdit("its layout is too unusual to edit safely")
+    return changed
 
 
 def _parsed_json(text: str) -> object:

@@ -182,18 +182,7 @@ def watch(shell: str | None, last: int, as_json: bool) -> None:
 @click.option("-i", "--stdin", "feed", is_flag=True, help="Pass standard input to it, up to 1 MiB.")
 @json_option
 def exec_(
-    command: tuple[str, ...],
-    shell: str | None,
-    cwd: str | None,
-    workspace: str | None,
-    sandbox: str | None,
-    allow: tuple[str, ...],
-    deny: tuple[str, ...],
-    env: tuple[str, ...],
-    session: str | None,
-    timeout: int | None,
-    feed: bool,
-    as_json: bool,
+    command: tuple[str, ...], shell: str | None, timeout: int | None, feed: bool, as_json: bool, **opening: Any
 ) -> int:
     """Run COMMAND as an agent would: judged by the policy, in a guarded shell, recorded in the journal.
 
@@ -218,33 +207,16 @@ def exec_(
         run["input"] = _standard_input()
     if timeout is not None:
         run["timeout_s"] = timeout
-    opening: Item = {
-        "cwd": cwd,
-        "workspace": workspace,
-        "sandbox": sandbox,
-        "allow": list(allow) or None,
-        "deny": list(deny) or None,
-        "env": _variables(env) or None,
-        "session_id": session,
-    }
-    given = {name: value for name, value in opening.items() if value is not None}
     params: Item = {"run": run}
     with open_client() as client:
-        if shell is not None:
-            if given:
-                option = next(iter(given)).replace("session_id", "session")
+        if shell is None:
+            params["open"] = _opening(client, **opening)
+        else:
+            option = next((name for name, value in opening.items() if value), None)
+            if option is not None:
                 raise click.UsageError(f"--{option} cannot be used with --shell: that shell has its own.")
             params["shell_id"] = shell
             run["wait_idle_s"] = 0
-        else:
-            for name in ("cwd", "workspace"):
-                if name in given:
-                    given[name] = str(Path(given[name]).resolve())
-            if "cwd" not in given:
-                given["cwd"] = given.get("workspace") or str(Path.cwd())
-            if session:
-                given["session_id"] = resolve_session(client, session)
-            params["open"] = given
         try:
             result = _follow(client, params, as_json)
         except ShiftlogError as error:
@@ -258,6 +230,31 @@ def exec_(
         click.echo(terminal_line(_said(result)), err=True)
     code = result["exit_code"]
     return 1 if code is None else int(code)
+
+
+def _opening(
+    client: "Client",
+    *,
+    cwd: str | None,
+    workspace: str | None,
+    session: str | None,
+    env: tuple[str, ...],
+    allow: tuple[str, ...],
+    deny: tuple[str, ...],
+    sandbox: str | None,
+) -> Item:
+    """Return the parameters that open a shell."""
+    root = str(Path(workspace).resolve()) if workspace else None
+    opening: Item = {
+        "cwd": str(Path(cwd).resolve()) if cwd else root or str(Path.cwd()),
+        "workspace": root,
+        "sandbox": sandbox,
+        "allow": list(allow),
+        "deny": list(deny),
+        "env": _variables(env),
+        "session_id": resolve_session(client, session) if session else None,
+    }
+    return {name: value for name, value in opening.items() if value}
 
 
 def _follow(client: "Client", params: Item, as_json: bool) -> Item:
