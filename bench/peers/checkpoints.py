@@ -100,7 +100,7 @@ async def _measure(root: Path, files: int) -> None:
         await plain("first")
         service, workspace = await own.open_workspace(work, root / "state")
         await service.save(workspace, kind="open")
-        await service.settle(workspace)
+        await service.copy_borrowed(workspace)
         for _ in range(ROUNDS):
             await status("unchanged")
             await figures.timed("unchanged", "ours", lambda: service.save(workspace, kind="auto"))

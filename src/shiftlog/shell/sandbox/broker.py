@@ -1,7 +1,7 @@
-"""The exec broker: judges every program start of one shell's process tree while the kernel holds the caller.
+"""The exec broker: judges every program start in one shell's process tree while the kernel holds the caller.
 
-It works on a listener that somebody else waits for. Whatever cannot be read, resolved or judged is refused; a record
-of each start is given away before the answer, so that whoever sees a command end has its starts already.
+The supervisor waits on the listener. A start that cannot be read, resolved or judged is refused. Each start is recorded
+before it is answered, so that the records are complete when a command ends.
 """
 
 import errno
@@ -10,20 +10,27 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from shiftlog.shell.sandbox import kernel
-from shiftlog.shell.sandbox.identity import RUNS_OTHERS, FileFacts, Identifier, applet, program_given_to_loader
+from shiftlog.shell.sandbox.identity import (
+    RUNS_OTHERS,
+    FileFacts,
+    Identifier,
+    applet,
+    inode_of,
+    program_given_to_loader,
+)
 from shiftlog.shell.sandbox.metadata import MetadataCalls
 from shiftlog.shell.sandbox.notify import Listener, Notification
-from shiftlog.shell.sandbox.processes import AT_FDCWD, Memory, Unresolved, open_file, parents
-from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart, StartedFile, StartJudge
+from shiftlog.shell.sandbox.processes import AT_FDCWD, ProcessMemory, Unresolved, open_file, parents, signed
+from shiftlog.shell.sandbox.starts import BrokerRules, ProgramJudge, ProgramStart, StartedFile
 
-_NESTED_MAX = 5  # the kernel follows as many interpreters
+_NESTED_MAX = 5  # the kernel's own limit
 _LENT_MAX = 256
 _ARGUMENTS_RECORDED, _CHARACTERS_RECORDED = 64, 8192
 
 
 @dataclass(frozen=True, slots=True)
-class _Request:
-    """A file that would start: as it was written, what it is, and the arguments it would get."""
+class _StartRequest:
+    """A file that would start: its path as written, its identity, and its arguments."""
 
     pid: int
     path: str
@@ -34,7 +41,7 @@ class _Request:
 
 
 @dataclass(frozen=True, slots=True)
-class _Answer:
+class _Decision:
     allowed: bool
     verdict: str
     program: str
@@ -45,7 +52,7 @@ class Broker:
     """Answers the notifications of one shell."""
 
     def __init__(
-        self, listener: Listener, judge: StartJudge, rules: BrokerRules, record: Callable[[ProgramStart], None]
+        self, listener: Listener, judge: ProgramJudge, rules: BrokerRules, record: Callable[[ProgramStart], None]
     ) -> None:
         self.listener = listener
         self.shell_pid: int | None = None
@@ -53,9 +60,9 @@ class Broker:
         self._rules = rules
         self._record = record
         self._identifier = Identifier(rules.named)
-        self._denied = frozenset(map(_inode_of, rules.denied))
-        self._interpreters = frozenset(map(_inode_of, rules.interpreters))
-        self._system_shell = _inode_of("/bin/sh")
+        self._denied = frozenset(map(inode_of, rules.denied))
+        self._interpreters = frozenset(map(inode_of, rules.interpreters))
+        self._system_shell = inode_of("/bin/sh")
         self._helpers: set[int] = set()
         self._lent: dict[int, str] = {}
         self._permitted: Sequence[str] = ()
@@ -78,15 +85,15 @@ class Broker:
         except Unresolved as problem:
             self.listener.answer(call, problem.errno or errno.EACCES)
         except Exception:  # noqa: BLE001 — the edge towards the kernel: a caller must never wait for ever, nor pass unjudged
-            # Its memory or links could not be read (it died, or shut itself off), or the judge failed: refused.
+            # Its memory or links could not be read, or the judge failed: refused.
             self.listener.answer(call, errno.EACCES)
 
     def _answer_start(self, call: Notification) -> None:
         if call.number == self._execve:
             dirfd, path_at, argv_at, flags = AT_FDCWD, call.args[0], call.args[1], 0
         else:
-            dirfd, path_at, argv_at, flags = _signed(call.args[0]), call.args[1], call.args[2], call.args[4]
-        memory = Memory(call.pid)
+            dirfd, path_at, argv_at, flags = signed(call.args[0]), call.args[1], call.args[2], call.args[4]
+        memory = ProcessMemory(call.pid)
         try:
             raw_path = memory.path(path_at)
             argv = [os.fsdecode(argument) for argument in memory.strings(argv_at)]
@@ -116,7 +123,7 @@ class Broker:
             self.listener.answer(call, errno.EACCES)
 
     def permit(self, entries: Sequence[str], below: int | None = None) -> None:
-        """Take what a person approved: for the process `below` and what descends from it alone, or for all others."""
+        """Set what a person approved: for the process `below` and its descendants only, or for all others."""
         if below is None:
             self._permitted = entries
         elif entries:
@@ -126,13 +133,13 @@ class Broker:
         self._judge.permit(self._permitted)
 
     def _permit_for(self, pid: int) -> None:
-        """Give the judge what was approved for this process."""
+        """Give the judge the approvals for this process."""
         above = (one for one in (pid, *parents(pid, self.shell_pid or 0)) if one in self._permitted_below)
         root = next(above, None)
         self._judge.permit(self._permitted if root is None else self._permitted_below[root])
 
-    def _is_helper(self, request: _Request) -> bool:
-        """Know the engine's own terminal helper, and the shell that it, or its child, becomes."""
+    def _is_helper(self, request: _StartRequest) -> bool:
+        """Return True for the engine's own terminal helper, and for the shell that it or its child becomes."""
         head = self._rules.helper
         if head and request.real == head[0] and tuple(request.argv[1 : len(head)]) == head[1:]:
             if len(self._helpers) >= _LENT_MAX:
@@ -143,49 +150,49 @@ class Broker:
             return False
         for pid in (request.pid, *parents(request.pid, 0, 1)):
             if pid in self._helpers:
-                self._helpers.discard(pid)  # once: what that shell starts is judged like everything else
+                self._helpers.discard(pid)  # once: programs that this shell starts are judged
                 return True
         return False
 
-    def _look(self, pid: int, fd: int, text: bytes, argv: Sequence[str], cwd: str) -> _Request:
+    def _look(self, pid: int, fd: int, text: bytes, argv: Sequence[str], cwd: str) -> _StartRequest:
         real = os.readlink(f"/proc/self/fd/{fd}")
         path = os.fsdecode(text)
         if "/./" in path or "/../" in path or "//" in path:
             path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
-        return _Request(pid, path, real, self._identifier.facts(fd), argv, cwd)
+        return _StartRequest(pid, path, real, self._identifier.facts(fd), argv, cwd)
 
-    def _look_up(self, asking: _Request, path: str, argv: Sequence[str]) -> _Request:
+    def _identify_path(self, asking: _StartRequest, path: str, argv: Sequence[str]) -> _StartRequest:
         fd, text = open_file(asking.pid, AT_FDCWD, os.fsencode(path))
         try:
             return self._look(asking.pid, fd, text, argv, asking.cwd)
         finally:
             os.close(fd)
 
-    def _decide(self, request: _Request, *, lent: bool = False, depth: int = 0) -> _Answer:
-        """Judge a file under every name that is its own; the first refusal counts."""
+    def _decide(self, request: _StartRequest, *, lent: bool = False, depth: int = 0) -> _Decision:
+        """Judge a file under every name it has; the first refusal counts."""
         if depth > _NESTED_MAX:
-            return _Answer(False, "denied", os.path.basename(request.path), "interpreters nested too deep")
+            return _Decision(False, "denied", os.path.basename(request.path), "interpreters nested too deep")
         facts, argv = request.facts, request.argv
         if facts.loader:
             place = program_given_to_loader(argv)
             if place is not None:
-                program = self._look_up(request, argv[place], argv[place:])
+                program = self._identify_path(request, argv[place], argv[place:])
                 return self._decide(program, depth=depth + 1)
-        answer = self._judge_file(request, lent=lent or self._was_lent(request))
+        answer = self._judge_file(request, lent=lent or self._is_expected(request))
         if answer.allowed and facts.interpreter:
             interpreter = self._judge_interpreter(request, depth)
             if not interpreter.allowed:
                 return interpreter
         return answer
 
-    def _judge_file(self, request: _Request, *, lent: bool) -> _Answer:
+    def _judge_file(self, request: _StartRequest, *, lent: bool) -> _Decision:
         if request.facts.inode in self._denied:
             name = os.path.basename(request.path)
             original = request.facts.copy_of or request.real
             answer = self._ask(original, request)
-            return answer if not answer.allowed else _Answer(False, "denied", name, "this file is denied")
+            return answer if not answer.allowed else _Decision(False, "denied", name, "this file is denied")
         if lent and request.facts.inode in self._interpreters:
-            return _Answer(True, "allowed", os.path.basename(request.path), None)
+            return _Decision(True, "allowed", os.path.basename(request.path), None)
         original = request.facts.copy_of
         called = applet(os.path.basename(original or request.real), request.argv)
         if called is not None:
@@ -196,46 +203,46 @@ class Broker:
                 answer = self._ask_denied_only(other, request) or answer
         return answer
 
-    def _judge_applet(self, request: _Request, name: str, wrapped: bool) -> _Answer:
+    def _judge_applet(self, request: _StartRequest, name: str, wrapped: bool) -> _Decision:
         if wrapped:
             answer = self._ask(request.path, request)
             if not answer.allowed:
                 return answer
         if self._rules.lists and name in RUNS_OTHERS and request.facts.inode != self._system_shell:
-            # The machine's own /bin/sh starts programs by path; another box may carry the denied ones within.
+            # The machine's own /bin/sh starts programs by path; another box may contain the denied ones.
             box = os.path.basename(request.facts.copy_of or request.real)
-            return _Answer(False, "denied", name, f"{box} can run programs inside itself")
+            return _Decision(False, "denied", name, f"{box} can run programs inside itself")
         beside = os.path.join(os.path.dirname(request.path), name)
         argv = request.argv[1:] if wrapped else request.argv
         return self._ask(beside if os.path.exists(beside) else name, request, argv)
 
-    def _ask_denied_only(self, path: str, request: _Request) -> _Answer | None:
-        """Ask under a second name; only a refusal matters, and none for a memory file, which has no name."""
+    def _ask_denied_only(self, path: str, request: _StartRequest) -> _Decision | None:
+        """Judge a second name; return only a refusal. A memory file has no name to judge."""
         if path.startswith("/memfd:") or path.endswith(" (deleted)"):
             return None
         answer = self._ask(path, request)
         return None if answer.allowed else answer
 
-    def _judge_interpreter(self, script: _Request, depth: int) -> _Answer:
+    def _judge_interpreter(self, script: _StartRequest, depth: int) -> _Decision:
         name, *argument = script.facts.interpreter
-        request = self._look_up(script, name, [name, *argument, script.path, *script.argv[1:]])
+        request = self._identify_path(script, name, [name, *argument, script.path, *script.argv[1:]])
         answer = self._decide(request, lent=True, depth=depth + 1)
         if answer.allowed and os.path.basename(request.real) == "env":
-            # env becomes the interpreter in the same process; that one start is the script's too.
+            # env becomes the interpreter in the same process; that one start belongs to the script too.
             if len(self._lent) >= _LENT_MAX:
                 self._lent.clear()
             self._lent[script.pid] = script.path
         return answer
 
-    def _was_lent(self, request: _Request) -> bool:
+    def _is_expected(self, request: _StartRequest) -> bool:
         return self._lent.pop(request.pid, None) is not None
 
-    def _ask(self, path: str, request: _Request, argv: Sequence[str] | None = None) -> _Answer:
+    def _ask(self, path: str, request: _StartRequest, argv: Sequence[str] | None = None) -> _Decision:
         facts = request.facts
         file = StartedFile(request.path, request.real, facts.inode, facts.interpreter, facts.copy_of)
-        return _Answer(*self._judge.judge_start(path, request.argv if argv is None else argv, request.cwd, file))
+        return _Decision(*self._judge.judge_start(path, request.argv if argv is None else argv, request.cwd, file))
 
-    def _keep_record(self, request: _Request, answer: _Answer) -> None:
+    def _keep_record(self, request: _StartRequest, answer: _Decision) -> None:
         argv, left = list[str](), _CHARACTERS_RECORDED
         for argument in request.argv[:_ARGUMENTS_RECORDED]:
             argv.append(argument[:left])
@@ -257,16 +264,3 @@ class Broker:
 
 def _cwd_of(pid: int) -> str:
     return os.readlink(f"/proc/{pid}/cwd")
-
-
-def _signed(argument: int) -> int:
-    low = argument & 0xFFFFFFFF
-    return low - (1 << 32) if low >> 31 else low
-
-
-def _inode_of(path: str) -> tuple[int, int]:
-    try:
-        stat = os.stat(path)
-    except OSError:
-        return (-1, -1)
-    return stat.st_dev, stat.st_ino

@@ -1,7 +1,7 @@
-"""What this machine's kernel really offers, found by installing each mechanism in a child and using it.
+"""Detects what this machine's kernel offers, by installing each mechanism in a child process and using it.
 
-Asking is not enough: a kernel may announce what a container's filter or a security module then refuses. The trials run
-in a process of their own, because they fork and a daemon with threads must not.
+Asking is not enough: a container's filter or a security module may refuse an announced feature. The trials fork, so
+they run in a process of their own, not in a daemon with threads.
 """
 
 import array
@@ -21,14 +21,14 @@ from pathlib import Path
 
 from shiftlog.shell.sandbox import kernel, landlock, seccomp
 from shiftlog.shell.sandbox.notify import Listener
-from shiftlog.shell.sandbox.processes import Memory
+from shiftlog.shell.sandbox.processes import ProcessMemory
 
 _PROBE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What can be enforced here; `why` says for each missing thing what stood in its way."""
+    """What can be enforced here; `why` gives the reason for each missing mechanism."""
 
     landlock_abi: int
     seccomp: bool
@@ -40,13 +40,13 @@ class Capabilities:
 
     @property
     def any_kernel(self) -> bool:
-        """Return True if at least one of the two mechanisms holds."""
+        """Whether at least one of the two mechanisms works."""
         return self.exec_broker or self.landlock_abi > 0
 
 
 @functools.cache
 def detect() -> Capabilities:
-    """Try everything once and remember the answer."""
+    """Try every mechanism once and cache the result."""
     if not kernel.NUMBERS:
         return _nothing(f"{sys.platform} on {kernel.MACHINE or 'this machine'} has no kernel rules of ours")
     command = [sys.executable, "-I", "-m", "shiftlog.shell.sandbox.detect"]
@@ -65,7 +65,7 @@ def _nothing(reason: str) -> Capabilities:
 
 
 def main() -> None:
-    """Try every mechanism and print what holds as JSON."""
+    """Try every mechanism and print the result as JSON."""
     why: dict[str, str] = {}
     flags = _try_broker(why)
     found = Capabilities(
@@ -73,7 +73,7 @@ def main() -> None:
         seccomp=_try_filter(why),
         exec_broker=flags is not None,
         filter_flags=flags or 0,
-        supervisor_process=_may_look_into_strangers(),
+        supervisor_process=_may_read_any_process(),
         bwrap=_try_bwrap(why),
         why=why,
     )
@@ -81,7 +81,7 @@ def main() -> None:
 
 
 def _in_child(work: Callable[[], int | None]) -> int:
-    """Run work in a forked child and return its exit status; nothing of it stays in this process."""
+    """Run work in a forked child and return its exit status."""
     child = os.fork()
     if child == 0:
         status = 255
@@ -112,7 +112,7 @@ def _try_landlock(why: dict[str, str]) -> int:
             os.close(os.open("/dev/full", os.O_WRONLY))
         except OSError as problem:
             return 0 if problem.errno == errno.EACCES else 253
-        return 252  # the rule was accepted and does not hold
+        return 252  # the rule was accepted but has no effect
 
     status = _in_child(confine)
     if status:
@@ -138,7 +138,7 @@ def _try_filter(why: dict[str, str]) -> bool:
 
 
 def _try_broker(why: dict[str, str]) -> int | None:
-    """Return the filter flags that work, from the best downwards; None when notifications cannot be had."""
+    """Return the best filter flags that work; None if notifications are not available."""
     reason = ""
     for extra in (kernel.FILTER_FLAG_WAIT_KILLABLE_RECV, 0):
         flags = kernel.FILTER_FLAG_NEW_LISTENER | extra
@@ -150,7 +150,7 @@ def _try_broker(why: dict[str, str]) -> int | None:
 
 
 def _try_notification(flags: int) -> str:
-    """Install a filter in a child, answer one start of it, and say what failed; empty when all of it worked."""
+    """Install a filter in a child and answer one start of it; return the failure, empty on success."""
     ours, theirs = socket.socketpair()
     child = os.fork()
     if child == 0:
@@ -202,7 +202,7 @@ def _answer_probe(fd: int, child: int) -> str:
     call = listener.receive()
     if call is None or call.pid != child:
         return "a notification was lost"
-    memory = Memory(call.pid)
+    memory = ProcessMemory(call.pid)
     try:
         path = memory.path(call.args[0])
     finally:
@@ -213,25 +213,25 @@ def _answer_probe(fd: int, child: int) -> str:
     return ""
 
 
-def _may_look_into_strangers() -> bool:
+def _may_read_any_process() -> bool:
     """Return True if a process may read any process of its user; some machines permit only ancestors."""
     reader, writer = os.pipe()
-    stranger = os.fork()
-    if stranger == 0:
+    other = os.fork()
+    if other == 0:
         os.close(writer)
         os.read(reader, 1)
         os._exit(0)
     os.close(reader)
 
     def look() -> int:
-        Memory(stranger).close()
+        ProcessMemory(other).close()
         return 0
 
     try:
         return _in_child(look) == 0
     finally:
         os.close(writer)
-        os.waitpid(stranger, 0)
+        os.waitpid(other, 0)
 
 
 def _try_bwrap(why: dict[str, str]) -> str | None:

@@ -1,6 +1,6 @@
-"""Which program a file is: by inode, by content, by its first bytes, by the applet it is called as.
+"""Identifies the program in a file: by inode, content, first bytes, or the applet it is called as.
 
-Pure questions about files, cached by inode and change time. Whether a program may start is the judge's to say.
+Answers are cached by inode and change time. The judge decides whether a program may start.
 """
 
 import hashlib
@@ -9,13 +9,13 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-# One file, many programs: the name it is called by says which. Denying one of them must not deny the others.
+# One file with many programs, selected by its name. Denying one of them must not deny the others.
 MULTI_CALL = frozenset(
     "busybox toybox coreutils uutils sbase-box ubase-box toolbox dropbearmulti systemctl kmod lvm rustup snap "
     "xtables-nft-multi xtables-legacy-multi volta-shim".split()
 )
 _BOX = frozenset({"busybox", "toybox", "coreutils", "uutils", "sbase-box", "ubase-box", "toolbox"})
-# Applets that start others; a box may run those inside itself, where no kernel sees a start.
+# Applets that start others; a box may run them inside itself, where the kernel sees no start.
 RUNS_OTHERS = frozenset(
     "sh ash hush lash msh bash cttyhack xargs find time timeout nice nohup setsid env chroot watch run-parts "
     "start-stop-daemon chpst softlimit setuidgid envdir envuidgid ionice taskset chrt flock script inotifyd runsv "
@@ -34,7 +34,7 @@ _HASHED_MAX = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """What a file is: its inode, the interpreter its first line names, and the named program whose copy it is."""
+    """The identity of a file: its inode, the interpreter in its first line, and the named program it copies."""
 
     inode: tuple[int, int]
     interpreter: tuple[str, ...]
@@ -43,17 +43,17 @@ class FileFacts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Known:
+class _NamedFile:
     path: str
     loader: bool
 
 
 class Identifier:
-    """Recognises files: the programs that rules name, their links and copies, loaders and scripts."""
+    """Recognises programs named in rules, their links and copies, loaders and scripts."""
 
     def __init__(self, named: Iterable[str]) -> None:
-        self._by_inode: dict[tuple[int, int], _Known] = {}
-        self._by_size: dict[int, list[_Known]] = {}
+        self._by_inode: dict[tuple[int, int], _NamedFile] = {}
+        self._by_size: dict[int, list[_NamedFile]] = {}
         self._digests: dict[str, str] = {}
         self._cache: dict[tuple[int, int, int, int], FileFacts] = {}
         for path in named:
@@ -66,12 +66,12 @@ class Identifier:
             stat = os.stat(path)
         except OSError:
             return
-        known = _Known(path, loader)
+        known = _NamedFile(path, loader)
         self._by_inode[stat.st_dev, stat.st_ino] = known
         self._by_size.setdefault(stat.st_size, []).append(known)
 
     def facts(self, fd: int) -> FileFacts:
-        """Say what the file behind a path-only descriptor is."""
+        """Return the identity of the file behind a path-only descriptor."""
         stat = os.fstat(fd)
         key = (stat.st_dev, stat.st_ino, stat.st_ctime_ns, stat.st_size)
         found = self._cache.get(key)
@@ -86,23 +86,19 @@ class Identifier:
         if (stat.st_mode & 0o170000) != 0o100000:
             return FileFacts(inode, (), False, None)
         known = self._by_inode.get(inode)
-        head = b""
         try:
             reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        except OSError:  # a program that may be run but not read is known by its inode alone
-            return FileFacts(
-                inode, (), bool(known and known.loader), known.path if known and not known.loader else None
-            )
+        except OSError:  # a program that cannot be read is identified by its inode only
+            return _facts(inode, (), known)
         try:
             head = os.pread(reader, _SHEBANG_MAX, 0)
             if known is None and stat.st_size in self._by_size and stat.st_size <= _HASHED_MAX:
                 known = self._same_content(reader, stat.st_size)
         finally:
             os.close(reader)
-        loader = bool(known and known.loader)
-        return FileFacts(inode, interpreter_of(head), loader, known.path if known and not loader else None)
+        return _facts(inode, interpreter_of(head), known)
 
-    def _same_content(self, reader: int, size: int) -> _Known | None:
+    def _same_content(self, reader: int, size: int) -> _NamedFile | None:
         digest = _digest(reader)
         for known in self._by_size[size]:
             if known.path not in self._digests:
@@ -119,6 +115,20 @@ class Identifier:
         return None
 
 
+def _facts(inode: tuple[int, int], interpreter: tuple[str, ...], known: _NamedFile | None) -> FileFacts:
+    loader = known is not None and known.loader
+    return FileFacts(inode, interpreter, loader, None if known is None or loader else known.path)
+
+
+def inode_of(path: str) -> tuple[int, int] | None:
+    """Return the device and inode of a path; None if it cannot be read."""
+    try:
+        stat = os.stat(path)
+    except (OSError, ValueError):
+        return None
+    return stat.st_dev, stat.st_ino
+
+
 def _digest(fd: int) -> str:
     digest, offset = hashlib.blake2b(digest_size=32), 0
     while chunk := os.pread(fd, 1 << 20, offset):
@@ -128,7 +138,7 @@ def _digest(fd: int) -> str:
 
 
 def interpreter_of(head: bytes) -> tuple[str, ...]:
-    """Return the interpreter that a file's first line names and its one argument; empty for other files."""
+    """Return the interpreter in a file's first line and its one argument; empty for other files."""
     if not head.startswith(b"#!"):
         return ()
     line = head[2:].split(b"\n", 1)[0].strip(b" \t\r\0")
@@ -136,7 +146,7 @@ def interpreter_of(head: bytes) -> tuple[str, ...]:
 
 
 def find_loaders() -> list[str]:
-    """List the dynamic loaders of this machine: files that run another program given as an argument."""
+    """List the dynamic loaders of this machine, which run a program given as an argument."""
     found: set[str] = set()
     for place in _LOADER_PLACES:
         for directory in (place, *_subdirectories(place)):
@@ -161,7 +171,7 @@ def _is_loader_name(name: str) -> bool:
 
 
 def program_given_to_loader(argv: Sequence[str]) -> int | None:
-    """Return where in a loader's arguments the program stands; None when it is given none."""
+    """Return the index of the program in a loader's arguments; None if there is none."""
     index = 1
     while index < len(argv):
         argument = argv[index]
@@ -175,7 +185,7 @@ def program_given_to_loader(argv: Sequence[str]) -> int | None:
 
 
 def applet(real_name: str, argv: Sequence[str]) -> tuple[str, bool] | None:
-    """Return the applet that a multi-call binary would be, and whether its own name stood before it as a wrapper."""
+    """Return the applet that a multi-call binary would run, and True if its own name came first as a wrapper."""
     box = re.split(r"[-.]", real_name)[0] in _BOX or real_name in _BOX
     if not box and real_name not in MULTI_CALL:
         return None

@@ -1,6 +1,6 @@
-"""The policy's judge inside the supervisor: a shell's rules as JSON on the way there, its verdicts as the broker's.
+"""The policy's judge inside the supervisor: passes a shell's rules as JSON, and translates its verdicts.
 
-Which rules hold for a shell is decided by whoever opens it; what they mean is the guard's.
+The caller decides which rules apply to a shell; the guard package decides what they mean.
 """
 
 from __future__ import annotations
@@ -13,12 +13,13 @@ from typing import Any, TypeVar
 from shiftlog.guard.policy.files import LocalFiles
 from shiftlog.guard.policy.judge import Judge
 from shiftlog.guard.policy.lists import ListEntry, ShellRules
+from shiftlog.shell.sandbox.identity import inode_of
 from shiftlog.shell.sandbox.programs import ExecRules
 from shiftlog.shell.sandbox.starts import JudgeSpec, StartedFile
 
 
 def judge_spec(rules: ShellRules) -> JudgeSpec:
-    """Say how the supervisor makes the judge of these rules."""
+    """Return how the supervisor makes the judge of these rules."""
     options: dict[str, Any] = {
         "deny": _as_json(rules.deny),
         "allow": [_as_json(listed) for listed in rules.allow],
@@ -31,9 +32,9 @@ def judge_spec(rules: ShellRules) -> JudgeSpec:
 
 
 def exec_rules(rules: ShellRules) -> ExecRules | None:
-    """Return what the sandbox must know of the lists; None when there are none.
+    """Return the lists for the sandbox; None if there are none.
 
-    Several allow lists permit what is in all of them, so only the shortest is needed to bound the files.
+    Several allow lists permit their intersection, so the shortest is enough to limit the files.
     """
     if not rules.has_lists:
         return None
@@ -52,7 +53,7 @@ _CACHE_MAX = 4096
 
 
 class _FilesOfAStart:
-    """This machine's files, with exact answers about the one that would start and kept ones about those rules name."""
+    """This machine's files: exact facts about the file that would start, cached ones about files in rules."""
 
     reachable = True
 
@@ -62,15 +63,15 @@ class _FilesOfAStart:
         self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
 
     def look_at(self, file: StartedFile) -> None:
-        """Take the facts of the next start from its open descriptor."""
+        """Use the facts of the next start, taken from its open descriptor."""
         self._subject = file
 
     def find(self, name: str) -> str | None:
-        """Find a bare name on the opening PATH."""
+        """Find a name without a slash on the initial PATH."""
         return self._files.find(name)
 
     def real_path(self, path: str) -> str | None:
-        """Follow every link."""
+        """Resolve every link."""
         if self._subject is not None and path in (self._subject.path, self._subject.real):
             return self._subject.real
         return self._keep("real", path, self._files.real_path)
@@ -81,7 +82,7 @@ class _FilesOfAStart:
         return left is not None and left == self._inode(other)
 
     def same_content(self, one: str, other: str) -> bool:
-        """Compare contents; of the file that would start they have been already."""
+        """Compare contents; those of the file that would start were compared already."""
         if self._subject is not None and one in (self._subject.path, self._subject.real):
             return self._subject.copy_of is not None and self._subject.copy_of == self.real_path(other)
         return self._files.same_content(one, other)
@@ -95,7 +96,7 @@ class _FilesOfAStart:
     def _inode(self, path: str) -> tuple[int, int] | None:
         if self._subject is not None and path in (self._subject.path, self._subject.real):
             return self._subject.inode
-        return self._keep("inode", path, _inode_of)
+        return self._keep("inode", path, inode_of)
 
     def _keep(self, kind: str, path: str, ask: Callable[[str], _T]) -> _T:
         now = time.monotonic()
@@ -109,16 +110,8 @@ class _FilesOfAStart:
         return answer
 
 
-def _inode_of(path: str) -> tuple[int, int] | None:
-    try:
-        stat = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return stat.st_dev, stat.st_ino
-
-
 class PolicyJudge:
-    """Judges starts by a shell's lists; what needs approval is refused until it is permitted."""
+    """Judges starts by a shell's lists; a program that needs approval is refused until it is permitted."""
 
     def __init__(
         self,
@@ -143,7 +136,7 @@ class PolicyJudge:
         self._permitted: frozenset[str] = frozenset()
 
     def permit(self, entries: Sequence[str]) -> None:
-        """Let starts pass that these `ask` entries match, and no others."""
+        """Let programs start that match these `ask` entries, and no others."""
         self._permitted = frozenset(entries)
 
     def judge_start(

@@ -1,7 +1,7 @@
-"""The kernel's own words: syscall numbers, flags and the one function that makes a raw syscall.
+"""The kernel's interface: syscall numbers, flags, and raw syscalls.
 
-Standard library only and few imports, because the launcher loads it before every shell. Numbers come from the kernel's
-headers; a machine that is not listed has no numbers, and `detect` then says that nothing can be enforced.
+Standard library only and few imports, because the launcher loads it before every shell. A machine that is not listed
+has no numbers; `detect` then reports that nothing can be enforced.
 """
 
 import ctypes
@@ -97,7 +97,7 @@ def prctl(option: int, value: int) -> None:
 
 
 def landlock_abi() -> int:
-    """Return the version of Landlock that the kernel speaks; 0 when it has none."""
+    """Return the kernel's Landlock version; 0 if it has none."""
     try:
         return syscall("landlock_create_ruleset", None, 0, LANDLOCK_VERSION)
     except OSError:
@@ -108,10 +108,10 @@ def install_filter(program: bytes, *, flags: int = 0) -> int:
     """Install a seccomp program on this process; return the listener's descriptor, or 0 without one."""
     instructions = ctypes.create_string_buffer(program, len(program))
 
-    class _Program(ctypes.Structure):
+    class _FilterProgram(ctypes.Structure):
         _fields_ = [("length", ctypes.c_ushort), ("instructions", ctypes.c_void_p)]
 
-    header = _Program(len(program) // 8, ctypes.addressof(instructions))
+    header = _FilterProgram(len(program) // 8, ctypes.addressof(instructions))
     return syscall("seccomp", SECCOMP_SET_MODE_FILTER, flags, ctypes.byref(header))
 
 
@@ -133,7 +133,7 @@ class Ruleset:
         self._fd = syscall("landlock_create_ruleset", ctypes.byref(attributes), size, 0)
 
     def grant(self, path: str | bytes, access: int) -> bool:
-        """Grant rights on a file or everything below a directory; say whether the path was there."""
+        """Grant rights on a file or everything below a directory; return False if the path does not exist."""
         try:
             place = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
         except OSError:

@@ -1,7 +1,7 @@
-"""Landlock plans: which rights a shell gets on which files, worked out before it starts.
+"""Landlock plans: the rights of a shell on files, worked out before it starts.
 
-Landlock only grants and every grant reaches all that is below, so hiding one file means granting its siblings on every
-level above it. Applying a plan is the launcher's work; this reads directories and writes nothing.
+Landlock only grants, and a grant covers everything below, so hiding one file means granting its siblings on every level
+above it. The launcher applies a plan; this module only reads directories.
 """
 
 import os
@@ -14,10 +14,12 @@ _MAKE_AND_REMOVE = sum(1 << bit for bit in range(4, 13))
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _BIND_TCP, _CONNECT_TCP = 1, 2
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
-_MAKE_DEVICES = 1 << 6 | 1 << 11  # granted nowhere: a disk's node inside the workspace would be the whole disk
+_MAKE_DEVICES = (
+    1 << 6 | 1 << 11
+)  # never granted: a device node inside the workspace would give access to the whole disk
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
-# Terminals are here because a command that asks for one opens it by name.
+# Terminals are included because a command with a terminal opens it by name.
 NULL_DEVICES = (
     "/dev/null",
     "/dev/zero",
@@ -32,7 +34,7 @@ NULL_DEVICES = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRules:
-    """What Landlock is to hold; all paths are real paths. `executable` None means every file that is not hidden."""
+    """What Landlock enforces; all paths are real paths. `executable` None means every file that is not hidden."""
 
     abi: int
     confined: bool
@@ -44,14 +46,14 @@ class FileRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandlockPlan:
-    """A ruleset (rights on files, on the network, scope, version) and the grants in it."""
+    """A ruleset (rights on files and network, scope, version) and its grants."""
 
     ruleset: tuple[int, int, int, int]
     rules: tuple[tuple[int, bytes], ...]
 
 
 def write_rights(abi: int) -> int:
-    """Return every right that changes files, as far as this version knows them."""
+    """Return every right that changes files, as far as this version has them."""
     rights = WRITE_FILE | _MAKE_AND_REMOVE
     if abi >= 2:
         rights |= REFER
@@ -93,7 +95,7 @@ def make_plan(wanted: FileRules) -> LandlockPlan:
 
 
 def _all_but(hidden: Collection[str]) -> Iterator[str]:
-    """List the fewest places that together hold everything but the hidden ones."""
+    """List the fewest paths that together hold everything except the hidden ones."""
     if not hidden:
         yield "/"
         return
@@ -109,7 +111,7 @@ def _siblings(directory: str, hidden: Collection[str], above: set[str], inodes: 
         return
     for entry in entries:
         if entry.path in hidden or entry.is_symlink():
-            continue  # a link's target gets its right where it lives
+            continue  # the target of a link gets its right at its own path
         if entry.path in above:
             yield from _siblings(entry.path, hidden, above, inodes)
         elif (

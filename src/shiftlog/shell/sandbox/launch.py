@@ -1,6 +1,6 @@
-"""One shell's way into its sandbox: from a spec and a machine to the command line that the engine starts.
+"""The launch of one sandboxed shell: from a specification and a machine to the command line that the engine starts.
 
-Everything is worked out here, outside; the launcher that runs inside only applies it.
+Everything is worked out here, outside the sandbox; the launcher inside only applies it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart
 from shiftlog.shell.sandbox.supervision import Supervision
 
 _BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from shiftlog.shell.sandbox.launcher import main; main()"
-# chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service: what builds run as root need.
+# chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service: builds that run as root need them.
 _KEPT_CONFINED = sum(1 << number for number in (0, 1, 3, 4, 5, 6, 7, 10))
 # sys_module, sys_rawio, sys_ptrace, mac_override, mac_admin, perfmon, bpf: each is a way around the rules.
 _DROPPED_ALWAYS = sum(1 << number for number in (16, 17, 19, 32, 33, 38, 39))
@@ -43,8 +43,8 @@ class WrappedStart:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
-    """What a launch stands on: the machine, whether mounts are used, where pipes go, who supervises, what holds."""
+class LaunchContext:
+    """What a launch depends on: the machine, mounts, the directory for pipes, the supervisor, and the enforcement."""
 
     machine: Capabilities
     bwrap: bool
@@ -55,14 +55,14 @@ class Ground:
 
 
 class Launch:
-    """One shell's way into its sandbox. `close` it when the shell is over; it then removes the private temp."""
+    """The launch of one shell. `close` it when the shell has ended; that removes the private temp directory."""
 
-    def __init__(self, spec: SandboxSpec, ground: Ground, on_start: Callable[[ProgramStart], None]) -> None:
+    def __init__(self, spec: SandboxSpec, context: LaunchContext, on_start: Callable[[ProgramStart], None]) -> None:
         self._spec = spec
-        self._ground = ground
+        self._context = context
         self._on_start = on_start
-        self._machine = ground.machine
-        self._bwrap = ground.bwrap
+        self._machine = context.machine
+        self._bwrap = context.bwrap
         self._supervision: Supervision | None = None
         self._number: int | None = None
         self._fds: list[int] = []
@@ -70,26 +70,26 @@ class Launch:
         self._runtime: str | None = None
         if spec.confined:
             self._temp = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-shell-"))
-            self._runtime = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-run-", dir=ground.runtime_base))
-        self.enforcement = ground.enforcement
-        self.note = ground.note
-        self.defers = ground.machine.exec_broker
+            self._runtime = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-run-", dir=context.runtime_base))
+        self.enforcement = context.enforcement
+        self.note = context.note
+        self.defers = context.machine.exec_broker
 
     @property
     def runtime_dir(self) -> Path | None:
-        """Where the engine must keep its pipes so that the shell can reach them; None where it may choose."""
+        """Where the engine must keep its pipes so that the shell can reach them; None if it may choose."""
         return None if self._runtime is None else Path(self._runtime)
 
     @property
     def shell_pid(self) -> int | None:
-        """The pid of the shell itself, once it runs; bubblewrap's is another."""
+        """The pid of the shell itself once it runs; bubblewrap has another one."""
         if self._supervision is None or self._number is None:
             return None
         self._supervision.drain()
         return self._supervision.shell_pid(self._number)
 
     def wrap(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> WrappedStart:
-        """Return what to start instead of `argv`; the environment reaches the shell only after the rules do."""
+        """Return the command to start instead of `argv`; the environment reaches the shell only after the rules."""
         shell = shutil.which(argv[0], path=env.get("PATH"))
         if shell is None:
             raise unavailable(self._spec.mode, f"{argv[0]} was not found")
@@ -110,42 +110,42 @@ class Launch:
         return WrappedStart(argv=command, env=own, pass_fds=tuple(self._fds))
 
     def started(self) -> None:
-        """Let go of the descriptors that the started process now has itself."""
+        """Close the descriptors that the started process now has."""
         for fd in self._fds:
             os.close(fd)
         self._fds.clear()
 
     def drain(self) -> None:
-        """Bring in every start recorded so far; after a command's end these are all of its own."""
+        """Receive every start recorded so far; after a command's end these include all of its own."""
         if self._supervision is not None:
             self._supervision.drain()
 
     @property
     def alive(self) -> bool:
-        """Whether starts are still answered; once not, every one of them is refused and the shell is best reopened."""
+        """Whether starts are still answered; otherwise all are refused and the shell should be reopened."""
         if self._supervision is None:
             return not self._machine.exec_broker
         self._supervision.drain()
         return self._supervision.alive
 
     def permit(self, entries: Sequence[str], below: int | None = None) -> None:
-        """Let what these `ask` entries match start from now on; an approved command needs it while it runs.
+        """Let programs that match these `ask` entries start from now on; an approved command needs it while it runs.
 
-        One that runs in a copy of the shell has it `below` the process of that copy, whatever begins beside it.
+        A command in a copy of the shell has it `below` the process of that copy only.
         """
         if self._supervision is not None and self._number is not None:
             self._supervision.permit(self._number, entries, below)
 
     @property
     def problem(self) -> str | None:
-        """Why the supervisor could not take the shell, when it could not."""
+        """Why the supervisor could not take the shell, if it could not."""
         if self._supervision is None or self._number is None:
             return None
         self._supervision.drain()
         return self._supervision.problem(self._number)
 
     def close(self) -> None:
-        """Stop supervising and remove the private temp directory; call it when no process of the shell is left."""
+        """Stop supervising and remove the private temp directory, once no process of the shell is left."""
         self.started()
         if self._supervision is not None and self._number is not None:
             self._supervision.close_shell(self._number)
@@ -182,20 +182,20 @@ class Launch:
             interpreters=files.interpreters,
             writable=self._writable() if self._filter().metadata == "broker" else None,
         )
-        supervision = self._ground.supervision()
+        supervision = self._context.supervision()
         self._number = supervision.open(ours, self._spec.judge, rules, self._on_start)
         self._supervision = supervision
         try:
             supervision.attach(asyncio.get_running_loop())
         except RuntimeError:
-            pass  # whoever has no event loop drains by hand
+            pass  # a caller without an event loop drains by hand
         descriptor = theirs.detach()
         self._fds.append(descriptor)
         return descriptor
 
     def _filter(self) -> seccomp.FilterOptions:
         abi, broker = self._machine.landlock_abi, self._machine.exec_broker
-        watched = self._spec.confined and not self._bwrap  # read-only mounts refuse these by themselves
+        watched = self._spec.confined and not self._bwrap  # read-only mounts refuse these calls anyway
         return seccomp.FilterOptions(
             broker=broker,
             confined=self._spec.confined,
@@ -208,7 +208,7 @@ class Launch:
         abi = self._machine.landlock_abi
         if not abi or (not self._spec.confined and abi < 2 and self._machine.exec_broker):
             return (
-                None  # version 1 would refuse every move between directories, for a list that the broker holds anyway
+                None  # version 1 would refuse every move between directories, and the broker enforces the lists anyway
             )
         state = () if self._bwrap or not self._spec.confined else (os.path.realpath(self._spec.state_dir),)
         shared = ("/dev/shm",) if self._bwrap and self._spec.mode == "workspace-write" else ()
@@ -224,7 +224,7 @@ class Launch:
         )
 
     def _helper(self) -> tuple[str, ...]:
-        """How the engine's terminal helper begins its command line."""
+        """Return the beginning of the command line of the engine's terminal helper."""
         return (
             os.path.realpath(sys.executable),
             "-I",
@@ -235,14 +235,16 @@ class Launch:
     def _executable(self, files: RuleFiles) -> tuple[str, ...] | None:
         if files.executable is None or not self._machine.exec_broker:
             return files.executable
-        return (*files.executable, self._helper()[0])  # as the helper alone: the broker sees to that
+        return (*files.executable, self._helper()[0])  # only as the helper, which the broker ensures
 
     def _hidden_programs(self, files: RuleFiles) -> list[str]:
-        """List the denied files to hide. Beside a hidden file nothing new can be read, so where the shell works and
-        makes new files the broker alone must do."""
+        """List the denied files to hide.
+
+        New files beside a hidden file cannot be read, so where the shell works only the broker enforces.
+        """
         if not self._machine.exec_broker:
             return list(files.denied)
-        python = self._helper()[0]  # the engine's own helper, like the shell, must be able to start
+        python = self._helper()[0]  # the engine's own helper must be able to start, like the shell
         busy = [
             *self._writable(),
             *(os.path.realpath(place) for place in (self._spec.workspace, self._spec.cwd) if place),
@@ -255,18 +257,18 @@ class Launch:
 
     def _writable(self) -> tuple[str, ...]:
         own = tuple(place for place in (self._temp, self._runtime) if place is not None)
-        return (*own, *(place for place in self._spec.writable_places() if os.path.isdir(place)))
+        return (*own, *(place for place in self._spec.writable_paths() if os.path.isdir(place)))
 
-    def _view(self, python: str, package: str) -> mounts.View:
+    def _view(self, python: str, package: str) -> mounts.MountView:
         cwd = self._spec.cwd if self._spec.shows_cwd else None
         places = [os.path.realpath(place) for place in (self._spec.workspace, cwd) if place is not None]
-        return mounts.View(
+        return mounts.MountView(
             temp=self._temp or "",
             writable=self._writable(),
             hidden=(os.path.realpath(self._spec.state_dir),),
             visible=(*places, python, sys.base_prefix, package, *_program_dirs()),
             shared_memory=self._spec.mode == "workspace-write",
-            own_devices=not self._machine.landlock_abi,  # else Landlock says which devices may be written
+            own_devices=not self._machine.landlock_abi,  # otherwise Landlock decides which devices may be written
         )
 
     def _kept_capabilities(self) -> int | None:

@@ -1,7 +1,7 @@
-"""The program that runs before a sandboxed shell: it applies a launch plan to itself and becomes the shell.
+"""The program that runs before a sandboxed shell: applies a launch plan to itself and becomes the shell.
 
-Started by `sandbox` with a clean environment, so that nothing an agent chose (LD_PRELOAD, PYTHONPATH) acts before the
-rules do. Any failure ends it with status 125 and one line on standard error: a shell never starts half-guarded.
+It starts with a clean environment, so that nothing an agent chose (LD_PRELOAD, PYTHONPATH) acts before the rules. Any
+failure ends it with status 125 and one line on standard error: a shell never starts half-guarded.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ _RLIMIT_CORE = 4
 
 
 def main() -> None:
-    """Apply the plan in the descriptor named by the first argument and start the program it names."""
+    """Apply the plan in the descriptor of the first argument and start its program."""
     try:
         plan = _read_plan(int(sys.argv[1]))
         _restore_signals()
@@ -44,13 +44,13 @@ def _read_plan(descriptor: int) -> LaunchPlan:
 
 
 def _restore_signals() -> None:
-    # The interpreter ignores these for itself, and an ignored signal stays ignored in the shell and all it starts.
+    # Python ignores these signals, and the shell and its children would inherit that.
     kernel.libc.signal(_SIGPIPE, None)
     kernel.libc.signal(_SIGXFSZ, None)
 
 
 def _limit() -> None:
-    # A core dump would leave what a program held in memory, secrets included, where the rules allow writing.
+    # A core dump would write a program's memory, including secrets, to a writable path.
     zero = (ctypes.c_ulong * 2)(0, 0)
     if kernel.libc.setrlimit(_RLIMIT_CORE, ctypes.byref(zero)) != 0:
         raise OSError(ctypes.get_errno(), "setrlimit")
@@ -62,7 +62,7 @@ def _drop_capabilities(keep: int) -> None:
             try:
                 kernel.prctl(kernel.PR_CAPBSET_DROP, number)
             except OSError as problem:
-                if problem.errno == 22:  # past the last one this kernel knows
+                if problem.errno == 22:  # beyond the last one of this kernel
                     break
                 raise
     header = (ctypes.c_uint32 * 2)(0x20080522, 0)
@@ -88,7 +88,7 @@ def _restrict_files(plan: LaunchPlan) -> None:
     files, network, scoped, abi = plan.ruleset
     ruleset = kernel.Ruleset(files=files, network=network, scoped=scoped, abi=abi)
     for access, path in plan.rules:
-        ruleset.grant(path, access)  # what has gone since the plan was made needs no right
+        ruleset.grant(path, access)  # a path that is gone by now needs no right
     ruleset.apply()
 
 

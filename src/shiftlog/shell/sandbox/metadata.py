@@ -1,7 +1,7 @@
-"""Modes, owners, times and attributes: the broker makes these changes itself where Landlock does not watch them.
+"""Changes modes, owners, times and attributes on behalf of a shell, because Landlock does not control them.
 
-The file is opened first, as the caller sees it, then checked against the writable places, then changed through that
-very descriptor, so that nothing can be swapped in between. Callers and broker run as the same user.
+The file is opened as the caller sees it, checked against the writable paths, and changed through that descriptor, so
+that nothing can be swapped in between. Callers and broker run as the same user.
 """
 
 import ctypes
@@ -12,7 +12,15 @@ from collections.abc import Callable
 
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.notify import Listener, Notification
-from shiftlog.shell.sandbox.processes import AT_EMPTY_PATH, AT_FDCWD, AT_SYMLINK_NOFOLLOW, Memory, Unresolved, open_file
+from shiftlog.shell.sandbox.processes import (
+    AT_EMPTY_PATH,
+    AT_FDCWD,
+    AT_SYMLINK_NOFOLLOW,
+    ProcessMemory,
+    Unresolved,
+    open_file,
+    signed,
+)
 
 _NULL_DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/tty"})
 _XATTR_SIZE_MAX = 65536
@@ -20,18 +28,18 @@ _Change = Callable[[bytes], None]
 
 
 class MetadataCalls:
-    """Carries out chmod and its like within the writable places and refuses them elsewhere."""
+    """Carries out chmod and similar calls within the writable paths, and refuses them elsewhere."""
 
     def __init__(self, writable: tuple[str, ...]) -> None:
         self._writable = tuple(place.rstrip("/") for place in writable)
         self._names = {number: name for name, number in kernel.NUMBERS.items()}
 
     def answer(self, listener: Listener, call: Notification) -> None:
-        """Do what the call asks, or refuse it; the caller gets the kernel's own error."""
+        """Carry out the call or refuse it; the caller gets the kernel's own error."""
         name = self._names.get(call.number, "")
         if os.stat(f"/proc/{call.pid}").st_uid != os.geteuid():
-            raise Unresolved(errno.EPERM, "another user")  # our rights would be lent to somebody who has fewer
-        memory = Memory(call.pid)
+            raise Unresolved(errno.EPERM, "another user")  # must not use our rights
+        memory = ProcessMemory(call.pid)
         try:
             dirfd, path, flags = _target(name, call.args, memory)
             change = _change(name, call.args, memory)
@@ -54,38 +62,38 @@ class MetadataCalls:
 
     def _may_change(self, real: str) -> bool:
         if not real.startswith("/") or real.startswith("/memfd:") or real in _NULL_DEVICES:
-            return True  # pipes, sockets and memory have no place
+            return True  # pipes, sockets and memory have no path
         return any(real == place or real.startswith(place + "/") for place in self._writable)
 
 
-def _target(name: str, args: tuple[int, ...], memory: Memory) -> tuple[int, bytes, int]:
+def _target(name: str, args: tuple[int, ...], memory: ProcessMemory) -> tuple[int, bytes, int]:
     """Return directory, path and flags of the file that a call means."""
     if name in ("fchmod", "fchown", "fsetxattr", "fremovexattr"):
-        return _signed(args[0]), b"", AT_EMPTY_PATH
+        return signed(args[0]), b"", AT_EMPTY_PATH
     if name in ("fchmodat", "fchmodat2", "fchownat", "utimensat", "futimesat"):
         if not args[1]:  # futimens: the descriptor itself
-            return _signed(args[0]), b"", AT_EMPTY_PATH
+            return signed(args[0]), b"", AT_EMPTY_PATH
         flags = {"fchmodat2": args[3], "fchownat": args[4], "utimensat": args[3]}.get(name, 0) & 0xFFFFFFFF
-        return _signed(args[0]), memory.path(args[1]), flags & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)
+        return signed(args[0]), memory.path(args[1]), flags & (AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW)
     nofollow = name in ("lchown", "lsetxattr", "lremovexattr")
     return AT_FDCWD, memory.path(args[0]), AT_SYMLINK_NOFOLLOW if nofollow else 0
 
 
-def _change(name: str, args: tuple[int, ...], memory: Memory) -> _Change:
-    """Return what is to be done to the opened file."""
+def _change(name: str, args: tuple[int, ...], memory: ProcessMemory) -> _Change:
+    """Return the change to apply to the opened file."""
     if "chmod" in name:
         mode = args[1] if name in ("chmod", "fchmod") else args[2]
         return lambda path: os.chmod(path, mode & 0o7777)
     if "chown" in name:
         user, group = (args[2], args[3]) if name == "fchownat" else (args[1], args[2])
-        return lambda path: os.chown(path, _signed(user), _signed(group))
+        return lambda path: os.chown(path, signed(user), signed(group))
     if "xattr" in name:
         return _attribute_change(name, args, memory)
     times = _times(name, args, memory)
     return lambda path: _set_times(path, times)
 
 
-def _attribute_change(name: str, args: tuple[int, ...], memory: Memory) -> _Change:
+def _attribute_change(name: str, args: tuple[int, ...], memory: ProcessMemory) -> _Change:
     attribute = memory.string(args[1], 255)
     if name.endswith("removexattr"):
         return lambda path: os.removexattr(path, attribute)
@@ -93,11 +101,11 @@ def _attribute_change(name: str, args: tuple[int, ...], memory: Memory) -> _Chan
     if size > _XATTR_SIZE_MAX:
         raise Unresolved(errno.E2BIG, "attribute too long")
     value = memory.read(args[2], size) if size else b""
-    return lambda path: os.setxattr(path, attribute, value, _signed(args[4]))
+    return lambda path: os.setxattr(path, attribute, value, signed(args[4]))
 
 
-def _times(name: str, args: tuple[int, ...], memory: Memory) -> bytes | None:
-    """Return the two times as the kernel takes them; None means now."""
+def _times(name: str, args: tuple[int, ...], memory: ProcessMemory) -> bytes | None:
+    """Return the two times in the kernel's format; None means now."""
     at = args[2] if name in ("utimensat", "futimesat") else args[1]
     if not at:
         return None
@@ -114,8 +122,3 @@ def _times(name: str, args: tuple[int, ...], memory: Memory) -> bytes | None:
 def _set_times(path: bytes, times: bytes | None) -> None:
     buffer = None if times is None else ctypes.create_string_buffer(times, 32)
     kernel.syscall("utimensat", AT_FDCWD, ctypes.c_char_p(path), buffer, 0)
-
-
-def _signed(argument: int) -> int:
-    low = argument & 0xFFFFFFFF
-    return low - (1 << 32) if low >> 31 else low

@@ -1,7 +1,7 @@
-"""The seccomp notification descriptor: take the next call that waits, ask whether it still waits, answer it.
+"""The seccomp notification descriptor: receives the next waiting call, checks that it still waits, answers it.
 
 One listener serves a whole process tree. A caller may die or be interrupted between any two steps; then the kernel
-answers ENOENT and the notification is simply over.
+answers ENOENT and the notification is over.
 """
 
 import errno
@@ -33,13 +33,13 @@ class Listener:
 
     def __init__(self, fd: int) -> None:
         self.fd = fd
-        try:  # 6.6 and later: hand the processor straight over, which halves the wait
+        try:  # Linux 6.6 and later: switch directly to the waiting process, which halves the wait
             fcntl.ioctl(fd, _SET_FLAGS, _SYNC_WAKE_UP)
         except OSError:
             pass
 
     def receive(self) -> Notification | None:
-        """Take the next notification; None when its process died before it could be read."""
+        """Take the next notification; None if its process died meanwhile."""
         buffer = bytearray(_CALL.size)
         try:
             fcntl.ioctl(self.fd, _RECEIVE, buffer)
@@ -51,7 +51,7 @@ class Listener:
         return Notification(ident, pid, number, tuple(args))
 
     def still_valid(self, call: Notification) -> bool:
-        """Return True if the process still waits, so that what was read under its pid was its own."""
+        """Return True if the process still waits, so that data read under its pid was its own."""
         try:
             fcntl.ioctl(self.fd, _STILL_VALID, struct.pack("=Q", call.id))
         except OSError:
@@ -59,11 +59,11 @@ class Listener:
         return True
 
     def let_pass(self, call: Notification) -> None:
-        """Let the kernel carry the call out."""
+        """Let the kernel carry out the call."""
         self._answer(call, 0, _CONTINUE)
 
     def answer(self, call: Notification, code: int) -> None:
-        """End the call in its caller with an error, or with success when the code is 0."""
+        """End the call in its caller with an error, or with success if the code is 0."""
         self._answer(call, -code, 0)
 
     def _answer(self, call: Notification, error: int, flags: int) -> None:

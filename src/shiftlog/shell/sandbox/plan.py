@@ -1,6 +1,6 @@
-"""The launch plan: everything the launcher must do, worked out beforehand, and its form on the wire.
+"""The launch plan: everything the launcher must do, prepared in advance, and its wire format.
 
-The form is NUL-separated records with a one-letter tag, so that the launcher needs no parser to be imported.
+The format is NUL-separated records with a one-letter tag, so that the launcher needs no parser module.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -53,7 +53,7 @@ def encode(plan: LaunchPlan) -> bytes:
 
 
 def decode(data: bytes) -> LaunchPlan:
-    """Read a plan; raises `ValueError` when it is cut short or says something unknown."""
+    """Read a plan; raise `ValueError` if it is incomplete or has an unknown record."""
     plan = LaunchPlan()
     records = data.split(b"\0")
     if records.pop() != b".":

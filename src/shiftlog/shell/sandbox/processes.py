@@ -1,7 +1,7 @@
-"""Looking into a process that waits for an answer: its strings, and the file that a path means to it.
+"""Reads a process that waits for an answer: its strings, and the file that a path means to it.
 
-Paths are resolved as the process would: from its own root and working directory, symbolic links included, and with
-`/proc/self` meaning that process. Whoever calls checks afterwards that the process still waits.
+Paths are resolved as the process would: from its own root and working directory, through links, with `/proc/self` as
+that process. The caller checks afterwards that the process still waits.
 """
 
 import ctypes
@@ -21,10 +21,10 @@ _PROC_MAGIC = 0x9FA0
 
 
 class Unresolved(OSError):
-    """The path leads nowhere, or nowhere that could be looked at; carries the error to answer."""
+    """The path cannot be resolved; carries the error to answer."""
 
 
-class Memory:
+class ProcessMemory:
     """The memory of another process, read through its descriptor in /proc."""
 
     __slots__ = ("_fd",)
@@ -33,15 +33,15 @@ class Memory:
         self._fd = os.open(f"/proc/{pid}/mem", os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Let the descriptor go."""
+        """Close the descriptor."""
         os.close(self._fd)
 
     def read(self, address: int, size: int) -> bytes:
-        """Read up to `size` bytes; fewer where the mapping ends."""
+        """Read up to `size` bytes; fewer if the mapping ends."""
         return os.pread(self._fd, size, address)
 
     def string(self, address: int, limit: int = _STRING_MAX) -> bytes:
-        """Read a NUL-terminated string; raises `Unresolved` when it has no end within the limit."""
+        """Read a NUL-terminated string; raise `Unresolved` if it has no end within the limit."""
         found, size = b"", 256
         while len(found) <= limit:
             try:
@@ -61,7 +61,7 @@ class Memory:
         return self.string(address, _PATH_MAX)
 
     def strings(self, address: int) -> list[bytes]:
-        """Read an array of strings that ends with a null pointer, whole or not at all."""
+        """Read a null-terminated array of strings, completely or not at all."""
         if not address:
             return []
         pointers: list[int] = []
@@ -79,7 +79,7 @@ class Memory:
         return self._strings_at(pointers)
 
     def _strings_at(self, pointers: list[int]) -> list[bytes]:
-        # Where the strings lie close together, as after xargs, one read takes them all.
+        # Strings that lie close together, as after xargs, are read at once.
         if len(pointers) > 1:
             low, high = min(pointers), max(pointers)
             if high - low <= 256 * len(pointers):
@@ -98,7 +98,7 @@ class Memory:
 
 
 def absolute(pid: int, dirfd: int, path: bytes) -> bytes:
-    """Return the path text from the process's root; `..` and links are left in it."""
+    """Return the path from the process's root, with `..` and links unresolved."""
     if path.startswith(b"/"):
         return path
     place = b"cwd" if dirfd == AT_FDCWD else b"fd/%d" % dirfd
@@ -113,9 +113,9 @@ def absolute(pid: int, dirfd: int, path: bytes) -> bytes:
 
 
 def open_file(pid: int, dirfd: int, path: bytes, *, flags: int = 0) -> tuple[int, bytes]:
-    """Return a path-only descriptor of the file that the process means, for the caller to close, and the absolute text.
+    """Open the file that the process means as a path-only descriptor; return it and the absolute path.
 
-    Raises `Unresolved` with the error that the process should see.
+    The caller closes it. Raises `Unresolved` with the error that the process should see.
     """
     if path:
         text = absolute(pid, dirfd, path)
@@ -149,7 +149,7 @@ def _open_below_root(pid: int, path: bytes, *, follow: bool) -> int:
     except OSError as problem:
         if problem.errno not in (errno.ELOOP, errno.EXDEV, errno.ENOSYS, errno.EAGAIN):
             raise Unresolved(problem.errno, "no such file") from problem
-        # Links of /proc point to files, not to names, and /proc/self would be us: such a path is walked by hand.
+        # Links in /proc point to files, not names, and /proc/self would be us: such a path is walked by hand.
         return _walk(pid, root, path, follow=follow)
     finally:
         os.close(root)
@@ -218,8 +218,14 @@ def _on_proc(fd: int) -> bool:
     return kernel.libc.fstatfs(fd, buffer) == 0 and struct.unpack_from("=q", buffer.raw)[0] == _PROC_MAGIC
 
 
+def signed(argument: int) -> int:
+    """Return the low half of a register as a signed number."""
+    low = argument & 0xFFFFFFFF
+    return low - (1 << 32) if low >> 31 else low
+
+
 def parents(pid: int, until: int, limit: int = 32) -> tuple[int, ...]:
-    """List a process's parents up to `until` or to the first that is gone."""
+    """List a process's parents up to `until` or the first that is gone."""
     found: list[int] = []
     while pid != until and len(found) < limit:
         try:

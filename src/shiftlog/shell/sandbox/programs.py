@@ -1,6 +1,6 @@
-"""From the names in rules to the files they mean: which are denied whole, which may run, which to recognise.
+"""Finds the files of the programs named in rules: those denied, those that may run, those to recognise.
 
-Reads directories on the search path; decides nothing about a start, which is the judge's.
+Reads the directories of the search path; the judge decides about each start.
 """
 
 import os
@@ -16,7 +16,7 @@ _BOXES = ("busybox", "toybox", "coreutils")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ExecRules:
-    """The lists in force for a shell, as entries; `allow` None means no list. `search_path` is its opening PATH.
+    """The lists of a shell, as entries; `allow` None means no list. `search_path` is its initial PATH.
 
     Entries of several words are argument rules: their program is recognised, its file stays usable.
     """
@@ -29,7 +29,7 @@ class ExecRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RuleFiles:
-    """The files that rules mean, as real paths."""
+    """The files that rules name, as real paths."""
 
     denied: tuple[str, ...]
     executable: tuple[str, ...] | None
@@ -38,7 +38,7 @@ class RuleFiles:
 
 
 def find_files(rules: ExecRules, shell: str) -> RuleFiles:
-    """Find the files of every program that the rules name; `shell` itself can always start."""
+    """Find the files of every program in the rules; `shell` itself can always start."""
     denied: set[str] = set()
     named: set[str] = set()
     for entry in (*rules.deny, *rules.ask):
@@ -69,11 +69,11 @@ def _sorted(paths: Iterable[str]) -> tuple[str, ...]:
 
 
 def _files(name: str, search_path: str) -> Iterator[str]:
-    """Give the real path of every file that a name or path means on the search path and in the usual places."""
+    """Yield the real path of every file that a name or path means on the search path and in usual directories."""
     if "/" in name:
         candidates = [os.path.expanduser(name)]
     else:
-        # The server's own PATH counts too: who opens a shell may choose another, and the program stays the same.
+        # The server's own PATH counts too, because the caller may choose another PATH for the shell.
         places = dict.fromkeys(":".join((search_path, os.environ.get("PATH", ""), _USUAL)).split(":"))
         candidates = [f"{place}/{name}" for place in places if place.startswith("/")]
     for candidate in candidates:
@@ -83,7 +83,7 @@ def _files(name: str, search_path: str) -> Iterator[str]:
 
 
 def _interpreters(script: str, search_path: str, depth: int = 4) -> Iterator[str]:
-    """Give the interpreters of a script, those that `env` would find included."""
+    """Yield the interpreters of a script, including those that `env` would find."""
     try:
         with Path(script).open("rb") as file:
             words = interpreter_of(file.read(256))

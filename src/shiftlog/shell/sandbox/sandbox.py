@@ -1,7 +1,7 @@
-"""The sandbox of local shells: what this machine can hold of what is asked, and the launchers that hold it.
+"""The sandbox of local shells: checks what this machine can enforce, and makes the launchers that enforce it.
 
-It fails closed: a mode that cannot be held here is `SandboxUnavailable`, never a weaker sandbox. The engine calls
-`Launch.wrap` for its command line, starts that, and calls `close` when the shell is over.
+It fails closed: a mode that cannot be enforced raises `SandboxUnavailable`. The engine starts the command line of
+`Launch.wrap`, and calls `close` when the shell has ended.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from pathlib import Path
 
 from shiftlog.shell.sandbox import mounts
 from shiftlog.shell.sandbox.detect import Capabilities, detect
-from shiftlog.shell.sandbox.launch import Ground, Launch
+from shiftlog.shell.sandbox.launch import Launch, LaunchContext
 from shiftlog.shell.sandbox.programs import ExecRules
 from shiftlog.shell.sandbox.spec import ALLOW_ALL, Enforcement, Mode, SandboxSpec, is_below, unavailable
 from shiftlog.shell.sandbox.starts import JudgeSpec, ProgramStart
@@ -23,7 +23,7 @@ __all__ = ["ALLOW_ALL", "Enforcement", "ExecRules", "JudgeSpec", "Launch", "Mode
 
 
 class Sandbox:
-    """Makes launchers for this machine; one supervisor serves all of them and starts with the first."""
+    """Makes launchers for this machine; one supervisor, started with the first, serves all of them."""
 
     def __init__(
         self, capabilities: Capabilities | None = None, *, use_bwrap: bool = True, runtime_dir: Path | None = None
@@ -35,7 +35,7 @@ class Sandbox:
 
     @property
     def supervision(self) -> Supervision:
-        """The running supervisor, started anew when the last one is gone."""
+        """The running supervisor; a new one if the last one is gone."""
         if self._supervision is not None:
             self._supervision.drain()
             if not self._supervision.alive:
@@ -46,14 +46,14 @@ class Sandbox:
         return self._supervision
 
     def prepare(self, spec: SandboxSpec, on_start: Callable[[ProgramStart], None] | None = None) -> Launch | None:
-        """Return the launcher for a shell, or None when no kernel rules are asked for or none exist here.
+        """Return the launcher for a shell; None if no kernel rules are requested, or none exist here.
 
-        Raises `SandboxUnavailable` when what is asked cannot be held.
+        Raises `SandboxUnavailable` if the request cannot be enforced.
         """
         if not spec.asks_for_kernel or not self._check(spec):
             return None
         enforcement, note = self.enforcement(spec)
-        ground = Ground(
+        context = LaunchContext(
             machine=self.capabilities,
             bwrap=self.uses_bwrap(spec),
             runtime_base=self._runtime_base,
@@ -61,10 +61,10 @@ class Sandbox:
             enforcement=enforcement,
             note=note,
         )
-        return Launch(spec, ground, on_start or _forget)
+        return Launch(spec, context, on_start or _forget)
 
     def enforcement(self, spec: SandboxSpec) -> tuple[Enforcement, str | None]:
-        """Say which layers hold for such a shell, and what of them does not."""
+        """Return the layers that hold for such a shell, and a note about those that do not."""
         syntax = spec.rules is not None
         if not spec.asks_for_kernel:
             return "none", None
@@ -84,7 +84,7 @@ class Sandbox:
             self._supervision = None
 
     def _check(self, spec: SandboxSpec) -> bool:
-        """Return True if the kernel holds anything of it; raises where something that must hold would not."""
+        """Return True if the kernel enforces any of it; raise if something required cannot be enforced."""
         machine = self.capabilities
         if spec.confined:
             self._check_mode(spec)
@@ -107,10 +107,10 @@ class Sandbox:
             cwd, workspace = os.path.realpath(spec.cwd), os.path.realpath(spec.workspace or "/nonexistent")
             shown = is_below(cwd, workspace) or (spec.shows_cwd and not mounts.is_replaced(cwd))
             if mounts.is_private(cwd) and not shown:
-                # Showing it would show the sockets in it, and who opens the shell chooses it.
+                # Showing it would show its sockets, and the caller chooses it.
                 raise unavailable(spec.mode, f"{cwd} is in a directory that the sandbox replaces; name a workspace")
         state = os.path.realpath(spec.state_dir)
-        for place in spec.writable_places():
+        for place in spec.writable_paths():
             if is_below(place, state):
                 raise unavailable(spec.mode, f"{place} is inside shiftlog's data")
             if is_below(state, place) and not bwrap:

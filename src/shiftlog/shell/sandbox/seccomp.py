@@ -1,7 +1,7 @@
-"""Seccomp programs, assembled by hand: which calls are told to the broker, which are refused, all others go.
+"""Assembles seccomp programs: which calls go to the broker, which are refused; all others pass.
 
-Pure: options in, bytes out. Installing is `kernel.install_filter`. A filter sees numbers and registers, never memory,
-so whatever depends on a path is told to the broker instead.
+Pure: options in, bytes out. A filter sees numbers and registers, never memory, so a call whose verdict depends on a
+path goes to the broker.
 """
 
 import errno
@@ -17,20 +17,20 @@ _AF_UNIX, _AF_NETLINK, _NETLINK_ROUTE = 1, 16, 0
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _O_WRITES, _O_TRUNC = 0o3, 0o1000
 
-# What changes a file without opening it for writing, and so passes Landlock by.
+# Calls that change a file without opening it for writing, so that Landlock does not see them.
 METADATA_BY_PATH = ("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat",
                     "utimensat", "setxattr", "lsetxattr", "removexattr", "lremovexattr")  # fmt: skip
 METADATA_BY_FD = ("fchmod", "fchown", "fsetxattr", "fremovexattr")
-# Newer twins that the C library falls back from.
+# Newer variants; the C library falls back to the older calls.
 METADATA_TWINS = ("setxattrat", "removexattrat", "file_setattr")
-# Ways to reach into another process or around the filter; nothing that a build needs.
+# Calls that reach into another process or around the filter; builds do not need them.
 _REACH = ("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd")
 _CONFINED = ("open_by_handle_at", "io_uring_setup", "kexec_load", "kexec_file_load", "bpf", "userfaultfd")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOptions:
-    """What a filter does; `metadata` says who watches chmod and its like where mounts do not."""
+    """What a filter does; `metadata` says who controls chmod and similar calls without read-only mounts."""
 
     broker: bool
     confined: bool = False
@@ -48,7 +48,7 @@ def _refuse(code: int) -> bytes:
 
 
 def _call(name: str, body: bytes) -> bytes:
-    """Run `body`, which must return, when the call has this name; the accumulator holds the number before and after."""
+    """Run `body`, which must return, for the call of this name; the accumulator holds the number before and after."""
     number = kernel.NUMBERS.get(name)
     if number is None:
         return b""
@@ -56,7 +56,7 @@ def _call(name: str, body: bytes) -> bytes:
 
 
 def _argument(index: int) -> bytes:
-    """Load the low half of an argument; both architectures are little-endian and these arguments are 32 bits wide."""
+    """Load the low half of an argument; both architectures are little-endian, these arguments have 32 bits."""
     return _do(_LOAD, _ARGUMENTS_AT + 8 * index)
 
 
@@ -86,7 +86,7 @@ def build(options: FilterOptions) -> bytes:
     notify = _do(_RETURN, _NOTIFY)
     parts = [
         _do(_LOAD, _ARCH_AT),
-        # Numbers of another architecture mean other calls: such a program is ended, not misread.
+        # Numbers of another architecture mean other calls, so such a program is ended.
         _do(_EQUAL, kernel.AUDIT_ARCH, 1, 0),
         _do(_RETURN, _KILL),
         _do(_LOAD, _NUMBER_AT),

@@ -1,6 +1,6 @@
-"""What a sandboxed shell is held to, as whoever opens it says it, and what several parts ask about that.
+"""The sandbox specification of a shell, and small helpers about it.
 
-Whether a machine can hold it is `sandbox`'s question, how a shell is started under it `launch`'s.
+`sandbox` decides whether a machine can enforce it, `launch` starts a shell under it.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALLOW_ALL = JudgeSpec(factory="shiftlog.shell.sandbox.spec:AllowAll")
 
 
 class AllowAll:
-    """The judge of a shell without lists: its starts are recorded, none is refused."""
+    """The judge of a shell without lists: records starts and refuses none."""
 
     def judge_start(
         self, path: str, argv: Sequence[str], cwd: str, file: StartedFile
@@ -30,12 +30,12 @@ class AllowAll:
         return True, "allowed", os.path.basename(path), None
 
     def permit(self, entries: Sequence[str]) -> None:
-        """Nothing is asked."""
+        """Do nothing: no start needs approval."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """What a shell is to be held to; paths are absolute."""
+    """The rules for a shell; paths are absolute."""
 
     mode: Mode
     state_dir: str
@@ -48,20 +48,20 @@ class SandboxSpec:
     require_kernel: bool = False
     require_bwrap: bool = False
     shows_cwd: bool = False
-    """Whether `cwd` is shown where the sandbox has a directory of its own: who may have full access may see it."""
+    """Whether `cwd` stays visible in a directory that the sandbox replaces; only if full access is permitted."""
 
     @property
     def confined(self) -> bool:
-        """Whether the mode bounds what may be written."""
+        """Whether the mode limits writing."""
         return self.mode != "full-access"
 
     @property
     def asks_for_kernel(self) -> bool:
-        """Whether anything is set that the kernel is to hold."""
+        """Whether the kernel must enforce anything."""
         return self.confined or self.rules is not None or self.require_kernel
 
-    def writable_places(self) -> tuple[str, ...]:
-        """Return the real paths of the workspace and the operator's further places; none unless in workspace-write."""
+    def writable_paths(self) -> tuple[str, ...]:
+        """Return the real paths of the workspace and the operator's extra paths; only in workspace-write."""
         if self.mode != "workspace-write" or self.workspace is None:
             return ()
         places = (self.workspace, *(os.path.expanduser(place) for place in self.write_extra))
@@ -69,10 +69,10 @@ class SandboxSpec:
 
 
 def unavailable(mode: Mode, why: str) -> SandboxUnavailable:
-    """Make the error of a mode that cannot be held."""
+    """Return the error for a mode that cannot be enforced."""
     return SandboxUnavailable(f"sandbox '{mode}' cannot be enforced here: {why}", details={"mode": mode, "why": why})
 
 
 def is_below(path: str, place: str) -> bool:
-    """Return True if a path is a place or lies below it."""
+    """Return True if a path is the other one or lies below it."""
     return path == place or path.startswith(place.rstrip("/") + "/")

@@ -1,4 +1,4 @@
-"""What broker and service say to each other about program starts: the judge asked, the rules given, the record kept."""
+"""Types for program starts, shared by broker and service: the judge, its rules, and the record. Data only."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,9 +9,9 @@ PROGRAMS_KEPT = 1000
 
 @dataclass(frozen=True, slots=True)
 class StartedFile:
-    """The file behind a start, looked at through an open descriptor: nobody swapped it since its name was read.
+    """The file behind a start, read through an open descriptor, so that it cannot be swapped meanwhile.
 
-    `interpreter` are the words of its `#!` line; `copy_of` is the named program whose link or copy it is.
+    `interpreter` holds the words of its `#!` line; `copy_of` is the named program that it links to or copies.
     """
 
     path: str
@@ -21,26 +21,26 @@ class StartedFile:
     copy_of: str | None
 
 
-class StartJudge(Protocol):
+class ProgramJudge(Protocol):
     """Decides about one program start, after all expansion."""
 
     def judge_start(
         self, path: str, argv: Sequence[str], cwd: str, file: StartedFile
     ) -> tuple[bool, str, str, str | None]:
-        """Return whether the program may start, the verdict's word, the program's name and the reason.
+        """Return whether the program may start, the verdict, the program's name and the reason.
 
-        `path` is one of the file's names, or the name of the applet that it would be.
+        `path` is one of the file's names, or the name of the applet that it would run.
         """
         ...
 
     def permit(self, entries: Sequence[str]) -> None:
-        """Let starts that these `ask` entries match pass until told otherwise; a person approved them."""
+        """Let starts that match these `ask` entries pass until the next call; a person approved them."""
         ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSpec:
-    """How the supervisor makes its judge: `factory` (`module:callable`) is called with `options`, which are JSON."""
+    """How the supervisor makes its judge: it calls `factory` (`module:callable`) with `options`, which are JSON."""
 
     factory: str
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -50,10 +50,10 @@ class JudgeSpec:
 class BrokerRules:
     """What the broker needs besides the judge. All paths are real paths.
 
-    `named` are the files of programs that rules speak of, so that links and copies are known for what they are;
-    `denied` of them are denied whole. `interpreters` may start as the interpreter of a permitted script. `writable`
-    is where chmod and its like may act; None leaves those calls alone. `lists` says that some program is denied.
-    `helper` is how the engine's own terminal helper begins its command line; it may start, and become the shell.
+    `named` are the files of programs in rules, so that links and copies are recognised; `denied` ones are denied
+    completely. `interpreters` may start as the interpreter of a permitted script. `writable` is where chmod and similar
+    calls may act; None leaves those calls alone. `lists` says that some program is denied. `helper` is the beginning of
+    the command line of the engine's own terminal helper, which may start and become the shell.
     """
 
     shell: str
@@ -67,7 +67,7 @@ class BrokerRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProgramStart:
-    """One program that a shell's descendant asked to start, and the answer; `parents` lead up to the shell."""
+    """One program start requested in a shell's process tree, and the answer; `parents` lead up to the shell."""
 
     pid: int
     parents: tuple[int, ...]

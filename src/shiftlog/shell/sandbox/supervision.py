@@ -1,7 +1,7 @@
-"""The daemon's side of the supervisor: starts it, tells it of shells, and brings home what it records.
+"""The daemon's side of the supervisor: starts it, announces shells, and receives the recorded starts.
 
-`drain` reads what has come without waiting. The supervisor records a start before it answers it, so after a command
-has ended one `drain` holds all its starts. Give `fileno` to an event loop and call `drain` when it is readable.
+`drain` reads all messages without waiting. The supervisor records a start before answering it, so after a command has
+ended one `drain` returns all its starts.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ _EXIT_S = 5.0
 
 
 @dataclass(slots=True)
-class _Shell:
+class _SupervisedShell:
     on_start: Callable[[ProgramStart], None]
     pid: int | None = None
     problem: str | None = None
 
 
 class Supervision:
-    """A running supervisor, as a process or (where only an ancestor may look into a process) as a thread."""
+    """A running supervisor: a process, or a thread on machines where only an ancestor may read a process."""
 
     def __init__(self, *, in_process: bool = False) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -42,7 +42,7 @@ class Supervision:
             side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         ours.setblocking(False)
         self._socket = ours
-        self._shells: dict[int, _Shell] = {}
+        self._shells: dict[int, _SupervisedShell] = {}
         self._next = 1
         self._loop: asyncio.AbstractEventLoop | None = None
         self.alive = True
@@ -74,9 +74,9 @@ class Supervision:
     def open(
         self, channel: socket.socket, judge: JudgeSpec, rules: BrokerRules, on_start: Callable[[ProgramStart], None]
     ) -> int:
-        """Have a shell supervised whose launcher will speak on `channel`; return its number and close our end."""
+        """Supervise a shell whose launcher will use `channel`; return its number and close our end."""
         number, self._next = self._next, self._next + 1
-        self._shells[number] = _Shell(on_start)
+        self._shells[number] = _SupervisedShell(on_start)
         spec = os.memfd_create("shiftlog-spec", os.MFD_CLOEXEC)
         try:
             text = {"judge": {"factory": judge.factory, "options": dict(judge.options)}, "rules": asdict(rules)}
@@ -94,7 +94,7 @@ class Supervision:
         return number
 
     def close_shell(self, number: int) -> None:
-        """Stop answering for a shell; what still runs in it can start nothing more."""
+        """Stop answering for a shell; its remaining processes can start nothing more."""
         if self._shells.pop(number, None) is None or not self.alive:
             return
         try:
@@ -103,9 +103,9 @@ class Supervision:
             self.alive = False
 
     def permit(self, number: int, entries: Sequence[str], below: int | None = None) -> None:
-        """Let what these `ask` entries match start in a shell from now on, instead of what was permitted before.
+        """Let programs that match these `ask` entries start in a shell, instead of those permitted before.
 
-        With `below` a process id, that is about this process and its descendants, and about no others.
+        With `below`, only for this process and its descendants.
         """
         if number in self._shells:
             message = {"op": "permit", "shell": number, "entries": list(entries), "below": below}
@@ -122,7 +122,7 @@ class Supervision:
         return None if shell is None else shell.problem
 
     def drain(self) -> None:
-        """Take everything that has come, without waiting."""
+        """Take all waiting messages without blocking."""
         while self.alive:
             try:
                 data = self._socket.recv(MESSAGE_MAX)

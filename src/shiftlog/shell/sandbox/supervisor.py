@@ -1,7 +1,7 @@
-"""The supervisor: one loop that answers for every sandboxed shell, in a process of its own outside all sandboxes.
+"""The supervisor: one loop that answers for every sandboxed shell, in its own process outside all sandboxes.
 
-It is told of shells over a socket and tells of starts over the same one. When it ends, by whatever cause, the kernel
-refuses every further start in every shell it served. `supervision` is its other side in the daemon.
+The daemon announces shells and receives starts over one socket; `supervision` is the daemon's side. If the supervisor
+ends for any reason, the kernel refuses every further start in every shell it served.
 """
 
 import array
@@ -19,7 +19,7 @@ from typing import Any, cast
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.broker import Broker
 from shiftlog.shell.sandbox.notify import Listener
-from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart, StartJudge
+from shiftlog.shell.sandbox.starts import BrokerRules, ProgramJudge, ProgramStart
 
 MESSAGE_MAX = 196608
 _OUTBOX_MAX = 100_000
@@ -29,16 +29,16 @@ _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
 def main() -> None:
-    """Serve on the descriptor named by the first argument until it closes."""
-    # Not dumpable: a program of the same user in a sandbox cannot reach into our memory.
+    """Serve on the descriptor in the first argument until it closes."""
+    # Not dumpable, so that a sandboxed program of the same user cannot read our memory.
     kernel.prctl(_PR_SET_DUMPABLE, 0)
     gc.freeze()
-    gc.set_threshold(50_000)  # a start makes no cycles, and a collection in the middle of one is felt
+    gc.set_threshold(50_000)  # a start makes no cycles, and a collection would delay it
     serve(socket.socket(fileno=int(sys.argv[1])))
 
 
 def serve(control: socket.socket) -> None:
-    """Answer for shells until the other side of the control socket goes away."""
+    """Answer for shells until the other side of the control socket closes."""
     _Loop(control).run()
 
 
@@ -81,9 +81,9 @@ class _Loop:
                 self._drop(fd)
 
     def _answer_starts(self, fd: int) -> None:
-        """Answer while calls wait, in turns with other shells.
+        """Answer waiting calls, in turns with other shells.
 
-        All that the daemon said comes first: an approval was sent, or taken back, before the start that it is about.
+        Messages of the daemon come first: an approval is sent or revoked before the start that it concerns.
         """
         for _ in range(_STARTS_IN_A_ROW):
             self._take_messages()
@@ -130,7 +130,7 @@ class _Loop:
         self._epoll.register(channel.fileno(), select.EPOLLIN)
 
     def _take_listener(self, fd: int) -> None:
-        """Take the notification descriptor from a launcher, make its broker, then let the launcher go on."""
+        """Take the notification descriptor from a launcher, make its broker, then let the launcher continue."""
         shell, channel, spec = self._waiting[fd]
         listener: int | None = None
         try:
@@ -210,9 +210,9 @@ def _received_descriptor(channel: socket.socket) -> int | None:
     return None
 
 
-def _make_judge(spec: dict[str, Any]) -> StartJudge:
+def _make_judge(spec: dict[str, Any]) -> ProgramJudge:
     module, _, name = str(spec["factory"]).partition(":")
-    factory: Callable[..., StartJudge] = getattr(importlib.import_module(module), name)
+    factory: Callable[..., ProgramJudge] = getattr(importlib.import_module(module), name)
     return factory(**spec["options"])
 
 
