@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 import apsw
 
 from shiftlog.app.app import App, Connected, open_app
-from shiftlog.journal.chain import Finding
+from shiftlog.journal.chain import ChainCheck
 from shiftlog.journal.maintenance import Rebuilt
 from shiftlog.link import processes
 from shiftlog.link.wire import DATABASE
@@ -143,7 +143,7 @@ class Desk:
         """Open the file beside the app; with apsw, as two copies of SQLite in one process break each other's locks."""
         return closing(apsw.Connection(str(self.home / DATABASE)))
 
-    async def verify(self, *session_ids: str, receipts: list[Receipt] | None = None) -> list[Finding]:
+    async def verify(self, *session_ids: str, receipts: list[Receipt] | None = None) -> list[ChainCheck]:
         ids = list(session_ids) or await self.app.maintenance.session_ids()
         return [found async for found in self.app.maintenance.verify(ids, receipts)]
 

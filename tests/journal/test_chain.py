@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from shiftlog.journal.chain import Finding
+from shiftlog.journal.chain import ChainCheck
 from shiftlog.journal.signing.keys import Keys, receipt_from
 from shiftlog.model.nouns import Receipt
 from tests.journal.desk import SEQ_BITS, Desk, open_desk, row_id, tamper
@@ -79,7 +79,7 @@ async def test_equal_bodies_have_different_hashes(desk: Desk) -> None:
     assert one.body_hash != other.body_hash
 
 
-async def after(home: Path, session: str, *sql: str, receipts: list[Receipt] | None = None) -> Finding:
+async def after(home: Path, session: str, *sql: str, receipts: list[Receipt] | None = None) -> ChainCheck:
     """Return what verify finds after edits in which `{n}` is the row of the nth entry."""
     rows = {f"{n}": row_id(home, session, n) for n in range(1, 30)}
     for statement in sql:

@@ -25,7 +25,7 @@ from shiftlog.ingest.hooks.spool import HOOKS, HookSpool, SpoolLine
 from shiftlog.ingest.hooks.transcripts import Transcripts, transcripts_of
 from shiftlog.ingest.importing.composer import Composer
 from shiftlog.ingest.importing.ports import ImportOptions
-from shiftlog.journal.intake.hooks import Hooking, Stop
+from shiftlog.journal.intake.hooks import HookIntake, Stop
 from shiftlog.journal.intake.start_brief import start_brief
 from shiftlog.link import processes
 from shiftlog.model.errors import ShiftlogError
@@ -52,7 +52,7 @@ def build_hooks(app: "App") -> "Hooks":
     return Hooks(
         app=app,
         spool=spool,
-        hooking=Hooking(app.store, app.clock, app.config.runs.backend_of, socket.gethostname()),
+        intake=HookIntake(app.store, app.clock, app.config.runs.backend_of, socket.gethostname()),
         composer=composer_for(settings),
         calls=QueuedCalls(
             spool=spool,
@@ -71,7 +71,7 @@ class Hooks:
 
     app: "App"
     spool: HookSpool
-    hooking: Hooking
+    intake: HookIntake
     composer: Composer
     calls: QueuedCalls
     # One drain at a time: two would take the same lines, and only one of them could move the cursor.
@@ -105,7 +105,7 @@ class Hooks:
     async def _drain_once(self) -> int:
         sources: list[Source] = []
         for name in self.spool.names(HOOKS):
-            known = await self.hooking.cursor(self.spool.path(name))
+            known = await self.intake.cursor(self.spool.path(name))
             source = self.spool.at(name, known)
             if source is not None:
                 sources.append(source)
@@ -117,14 +117,14 @@ class Hooks:
             taken += 1
         for source in latest.values():
             if await anyio.to_thread.run_sync(self.spool.remove, source):
-                await self.hooking.forget(source.path)
+                await self.intake.forget(source.path)
         return taken
 
     async def _take(self, line: SpoolLine) -> None:
         spooled = read_spooled(line.data)
         if spooled is None:
             log.warning("spool: a line of %s is torn", Path(line.after.path).name)
-            await self.hooking.move(line.after)
+            await self.intake.move(line.after)
             return
         # The hook has no test clock, so either clock may be the later one.
         if parse(spooled.at) > max(self.app.clock.now(), datetime.now(UTC)) + TOO_EARLY:
@@ -132,7 +132,7 @@ class Hooks:
             return
         try:
             fact = await self._prepared(spooled)
-            await self.hooking.take(fact, line.after)
+            await self.intake.take(fact, line.after)
         except ShiftlogError as error:
             if error.retryable:
                 raise
@@ -182,18 +182,18 @@ class Hooks:
         item = {**about, "content": event}
         now = self.app.clock.now()
         await anyio.to_thread.run_sync(lambda: self.spool.set_aside(spooled.id, item, reason, now))
-        await self.hooking.move(cursor)
+        await self.intake.move(cursor)
 
     async def _settle_due(self) -> None:
         now = self.app.clock.now()
-        for session_id, stop in (await self.hooking.stops()).items():
+        for session_id, stop in (await self.intake.stops()).items():
             if stop.is_due(now):
                 await self._settle(session_id, stop)
 
     async def _settle(self, session_id: str, stop: Stop) -> None:
         if stop.transcript is not None:
             await self._grow([stop.transcript], stopped_at=parse(stop.at))
-        await self.hooking.settle(session_id, stop)
+        await self.intake.end_stopped(session_id, stop)
 
     # Answering
 
@@ -208,7 +208,7 @@ class Hooks:
         fact = HookFact(
             id="", at="", agent=texts["agent"] or "", name="SessionStart", vendor_id=texts["session_id"] or ""
         )
-        own = await self.hooking.session_of(fact)
+        own = await self.intake.session_of(fact)
         return await self.app.store.read(
             lambda reader: start_brief(
                 reader,
@@ -256,7 +256,7 @@ class Hooks:
 
     async def _is_due(self) -> bool:
         now = self.app.clock.now()
-        return any(stop.is_due(now) for stop in (await self.hooking.stops()).values())
+        return any(stop.is_due(now) for stop in (await self.intake.stops()).values())
 
 
 async def _ended_by(event: anyio.Event, scope: anyio.CancelScope) -> None:

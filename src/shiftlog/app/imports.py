@@ -18,7 +18,7 @@ from shiftlog.ingest.importing.ports import ImportJournal, IngestSettings
 from shiftlog.ingest.importing.run import SMALL_BYTES, Importer, MakeReaders
 from shiftlog.ingest.importing.service import Imports
 from shiftlog.ingest.importing.workers import FileReaders, InProcessReaders, Workers
-from shiftlog.journal.intake.service import Ingest, import_key
+from shiftlog.journal.intake.service import BatchIntake, import_key
 from shiftlog.link.import_workers import WORKER, default_jobs, take_prestarted
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import copy_database
@@ -66,10 +66,10 @@ def build_imports(app: "App") -> Imports:
             if isinstance(app.store, SqliteStore):
                 copy_database(app.store.path, copy)
             async with SqliteStore(copy, durability="process") as store:
-                yield Ingest(store, app.clock, settings.mac_key)
+                yield BatchIntake(store, app.clock, settings.mac_key)
 
     return Imports(
-        importer=Importer(journal=Ingest(app.store, app.clock, settings.mac_key)),
+        importer=Importer(journal=BatchIntake(app.store, app.clock, settings.mac_key)),
         readers=readers,
         scratch=scratch,
         settings=IngestSettings(

@@ -1,1 +1,1 @@
-"""What a session is: its entries, turns, history, continuity and runs, and the rules that they keep."""
+"""The journal: one way to write entries and what follows from them (history, runs, usage, continuity, intake)."""

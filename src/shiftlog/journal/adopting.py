@@ -1,7 +1,7 @@
-"""A turn that a hook began and its agent then begins too: both mean one prompt, so there is one turn.
+"""One turn for a prompt that both a hook and its agent begin.
 
-An agent that names no id goes on in the hook's turn. One that names its own gets that, and the hook's, of which nothing
-but its beginning is recorded, makes way; whoever asks for it later is led to the agent's.
+An agent that names no id continues the hook's turn. An agent that names its own id gets that turn, and the hook's is
+deleted if nothing but its beginning was recorded; later requests for it find the agent's.
 """
 
 from collections.abc import Mapping

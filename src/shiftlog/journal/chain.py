@@ -1,8 +1,8 @@
-"""Proving a journal: walks a session's chain and names the first entry that is not as it was written.
+"""Verify a journal: walk a session's chain and name the first entry that was changed after it was written.
 
 Kinds of damage: `edited` (body or facts changed), `missing` (an entry is gone), `reordered` (entries changed
-places), `truncated` (the tail is gone, seen against the stored head or a receipt), `signature` (a receipt that no
-known key signed).
+places), `truncated` (the tail is gone, compared with the stored head or a receipt), `signature` (no known key signed
+a receipt).
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,7 +15,7 @@ from shiftlog.model.nouns import Receipt
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Finding:
+class ChainCheck:
     """The state of one session's chain; `kind` is None where it is intact."""
 
     session_id: str
@@ -27,7 +27,7 @@ class Finding:
 
     @property
     def ok(self) -> bool:
-        """Tell whether nothing is wrong."""
+        """Return True if nothing is wrong."""
         return self.kind is None
 
 
@@ -37,7 +37,7 @@ def check_chain(
     *,
     head: tuple[int, str] | None,
     receipts: Iterable[Receipt] = (),
-) -> Finding:
+) -> ChainCheck:
     """Check every entry in order, then the stored head, then the receipts."""
     prev = first_prev_hash(session_id)
     noted = _erasures(entries)
@@ -46,18 +46,18 @@ def check_chain(
     for expected, entry in enumerate(entries, start=1):
         if entry.seq != expected:
             kind = "missing" if entry.seq > expected else "reordered"
-            return Finding(session_id=session_id, entries=len(entries), kind=kind, seq=expected)
+            return ChainCheck(session_id=session_id, entries=len(entries), kind=kind, seq=expected)
         if entry.expected_hash(prev) != entry.hash:
             kind = "reordered" if _stands_elsewhere(entries, expected, prev) else "edited"
-            return Finding(session_id=session_id, entries=len(entries), kind=kind, seq=expected)
+            return ChainCheck(session_id=session_id, entries=len(entries), kind=kind, seq=expected)
         if not entry.body_is_intact():
-            return Finding(session_id=session_id, entries=len(entries), kind="edited", seq=expected)
+            return ChainCheck(session_id=session_id, entries=len(entries), kind="edited", seq=expected)
         if entry.body is None and expected not in noted:
             note = "its body is gone and no entry says that it was erased"
-            return Finding(session_id=session_id, entries=len(entries), kind="edited", seq=expected, note=note)
+            return ChainCheck(session_id=session_id, entries=len(entries), kind="edited", seq=expected, note=note)
         erased += entry.body is None
         hashes[expected] = prev = entry.hash
-    found = Finding(session_id=session_id, entries=len(entries), erased=erased)
+    found = ChainCheck(session_id=session_id, entries=len(entries), erased=erased)
     return _check_heads(found, hashes, head, receipts)
 
 
@@ -72,19 +72,19 @@ def _stands_elsewhere(entries: Sequence[Entry], seq: int, prev: str) -> bool:
 
 
 def _check_heads(
-    found: Finding, hashes: dict[int, str], head: tuple[int, str] | None, receipts: Iterable[Receipt]
-) -> Finding:
+    found: ChainCheck, hashes: dict[int, str], head: tuple[int, str] | None, receipts: Iterable[Receipt]
+) -> ChainCheck:
     last = len(hashes)
     if head is None and not hashes:
-        return Finding(session_id=found.session_id, entries=0, kind="truncated", seq=1, note="no journal")
+        return ChainCheck(session_id=found.session_id, entries=0, kind="truncated", seq=1, note="no journal")
     if head is not None and (head[0] != last or hashes.get(last) != head[1]):
         kind = "truncated" if head[0] > last else "edited"
         seq = last if head[0] == last else min(last, head[0]) + 1
         note = "the chain does not lead to the stored head"
-        return Finding(session_id=found.session_id, entries=last, kind=kind, seq=seq, note=note)
+        return ChainCheck(session_id=found.session_id, entries=last, kind=kind, seq=seq, note=note)
     for receipt in sorted(receipts, key=lambda receipt: receipt.seq):
         if receipt.seq > last:
-            return Finding(
+            return ChainCheck(
                 session_id=found.session_id,
                 entries=last,
                 kind="truncated",
@@ -92,7 +92,7 @@ def _check_heads(
                 note=f"a receipt names entry {receipt.seq}",
             )
         if hashes.get(receipt.seq) != receipt.head_hash:
-            return Finding(
+            return ChainCheck(
                 session_id=found.session_id,
                 entries=last,
                 kind="edited",

@@ -1,4 +1,4 @@
-"""The clock of the process that owns the store; a test clock only where the environment asks for one twice."""
+"""The clock of the process that owns the store. A test clock needs two settings in the environment."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -24,7 +24,7 @@ class Clock:
 
     @property
     def is_test(self) -> bool:
-        """Tell whether entries must say that they were written under a test clock."""
+        """Return True if entries must say that they were written under a test clock."""
         return self.setting is not None
 
     def now(self) -> datetime:
@@ -34,7 +34,7 @@ class Clock:
         try:
             self._seen[:] = [_read(self.setting)]
         except (OSError, ValueError):
-            # Whoever moves the time may be writing the file at this moment: until then it stands still.
+            # A test may be writing the file at this moment; the time stands still until it is done.
             if not self._seen:
                 raise
         return self._seen[0]

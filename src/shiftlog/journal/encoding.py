@@ -1,6 +1,6 @@
-"""Preparing bodies for bulk writing: encoded, hashed, long texts compressed, with the words they are found by.
+"""Encode bodies for their rows: canonical spelling, hash, long texts compressed, and the words for the search index.
 
-What comes out is what `Entry.chained` and the store would have made of the same body one by one.
+`prepare` serves the pen; `prepare_all` serves import workers, which prepare whole batches.
 """
 
 import hashlib
@@ -64,7 +64,7 @@ def _found_by(draft: BodyDraft) -> tuple[str, str | None]:
     body = draft.body
     if isinstance(body, DialogBody):
         return body.content, DECISION if body.category == DECISION else None
-    # Nobody looks for the others by their words.
+    # Usage has no words to find it by.
     return ("", None) if isinstance(body, OrderedBody) else (body_text(draft.kind, body), body_facet(draft.kind, body))
 
 
@@ -139,7 +139,7 @@ def _without_references(value: Any) -> Any:
 
 
 def _is_simple(value: object) -> bool:
-    """Tell whether a value holds only texts, whole numbers and the like."""
+    """Return True if a value holds only texts, whole numbers and the like."""
     if type(value) is dict:
         parts = cast(dict[str, object], value).values()
     elif type(value) is list or type(value) is tuple:
@@ -155,7 +155,7 @@ def _is_simple(value: object) -> bool:
 
 
 def _has_ascii_names(value: object) -> bool:
-    """Tell whether the names in a simple value are ASCII, which sort alike in all spellings."""
+    """Return True if the names in a simple value are ASCII, which sort alike in all spellings."""
     if type(value) is dict:
         items = cast(dict[str, object], value)
         return "".join(items).isascii() and all(map(_has_ascii_names, items.values()))

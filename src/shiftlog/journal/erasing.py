@@ -1,7 +1,7 @@
 """What outlives the erasure of an entry: its names, links, states and figures, never its words.
 
-The note of an erasure keeps them, so that who may continue a session, the number of its run and what was deleted
-stay as they were, and projections stay a function of the entries. The erasing itself is in `maintenance`.
+The `erased` entry keeps them. So the right to continue a session, the number of its run and its deletions stay, and
+projections stay a function of the entries. `maintenance.py` does the erasing.
 """
 
 from collections.abc import Iterable, Mapping

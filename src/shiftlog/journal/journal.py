@@ -1,7 +1,7 @@
 """The one way in for every write: validate → redact → decide → append and project, in one transaction.
 
-Services hand in a rule that writes with a pen; sessions are found here by any of their names, and leases,
-idempotency keys and receipts are dealt with here and nowhere else.
+A service hands in a rule that writes with a pen. Finding a session by any of its names, leases, idempotency keys and
+receipts are handled here and nowhere else.
 """
 
 import hashlib
@@ -220,7 +220,7 @@ class Journal:
         return first
 
     def has_answered(self, reader: Reader, request: Request, scope: str) -> bool:
-        """Tell whether this very request was answered before, going by its idempotency key."""
+        """Return True if this very request was answered before, going by its idempotency key."""
         try:
             return self.first_answer(reader, request, scope) is not None
         except IdempotencyConflict:
@@ -289,7 +289,7 @@ def lease_of(session: Session, caller: Caller, now: datetime) -> Lease:
 
 
 def _hold_again(writer: Writer, session: Session, caller: Caller, now: datetime) -> None:
-    """Give the last holder its lease back that a suspension ended: it goes on, and nobody took the session since."""
+    """Return a lease that a suspension ended to its last holder, unless another client took the session since."""
     if not (caller.client_id and caller.holds_leases) or writer.lease(session.id) is not None:
         return
     if writer.grant(session.id, caller.client_id) == session.fence:

@@ -1,4 +1,4 @@
-"""Looking after the journal: verify it, rebuild what follows from it, erase a body from it."""
+"""Maintenance of the journal: verify chains, rebuild projections, erase bodies."""
 
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, replace
@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import Any
 
-from shiftlog.journal.chain import Finding, check_chain
+from shiftlog.journal.chain import ChainCheck, check_chain
 from shiftlog.journal.erasing import kept_of, with_kept
 from shiftlog.journal.journal import Journal, find_session
 from shiftlog.journal.projection import apply
@@ -46,7 +46,7 @@ class Maintenance:
 
         return await self._journal.store.read(ids)
 
-    async def verify(self, session_ids: list[str], receipts: list[Receipt] | None = None) -> AsyncIterator[Finding]:
+    async def verify(self, session_ids: list[str], receipts: list[Receipt] | None = None) -> AsyncIterator[ChainCheck]:
         """Check sessions one by one against their chains, their own receipts and those kept elsewhere."""
         kept = receipts or []
         for session_id in session_ids:
@@ -56,7 +56,7 @@ class Maintenance:
             )
         for receipt in kept:
             if receipt.session_id not in session_ids:
-                yield Finding(
+                yield ChainCheck(
                     session_id=receipt.session_id,
                     entries=0,
                     kind="missing",
@@ -64,7 +64,7 @@ class Maintenance:
                     note=f"a receipt of {shown(receipt.at)} names this session, and it is not here",
                 )
 
-    def _verified(self, reader: Reader, session_id: str, elsewhere: list[Receipt]) -> Finding:
+    def _verified(self, reader: Reader, session_id: str, elsewhere: list[Receipt]) -> ChainCheck:
         receipts = [*reader.receipts(session_id), *elsewhere]
         signed = [receipt for receipt in receipts if self._keys.is_signed(receipt)]
         found = check_chain(session_id, reader.entries(session_id), head=reader.head(session_id), receipts=signed)
@@ -168,7 +168,7 @@ class Maintenance:
 
 
 def _handed_on(reader: Reader, session: Session, since: datetime) -> Iterator[tuple[Session, list[Entry]]]:
-    """Yield the sessions that continue one that said something at a time, each with its entries that may repeat it.
+    """Yield the sessions that continue one since a time, each with its entries that may repeat its words.
 
     A successor repeats what it was handed until it has a turn of its own.
     """

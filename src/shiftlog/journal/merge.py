@@ -1,7 +1,7 @@
-"""Sparse merging: how what comes in changes what is stored, the same on every path.
+"""Sparse merging: how incoming fields change a stored turn, the same for every writer.
 
-An empty value never changes a stored one; a text replaces; lists are united in order. The result is only what
-really changes, so that an update without effect writes nothing.
+An empty value never changes a stored one, a text replaces, lists are united in order. The result holds only real
+changes, so that an update without effect writes nothing.
 """
 
 import posixpath
@@ -19,7 +19,7 @@ _EMPTY_WORDS = {"model": "unknown", "plan_file": "None", "todo_id": "None"}
 
 
 def is_empty(name: str, value: object) -> bool:
-    """Tell whether an incoming value says nothing."""
+    """Return True if an incoming value says nothing."""
     if isinstance(value, str):
         return not value.strip() or value == _EMPTY_WORDS.get(name)
     return value is None or value == 0 or value == [] or value == {}

@@ -1,7 +1,7 @@
 """Projections: sessions and turns as a pure function of the entries.
 
-`apply` takes the session and turn before an entry and returns them after it. Writing and rebuilding both go
-through it, so they cannot differ. Of an erased entry only what its erasure kept is here (`erasing`), if anything.
+`apply` takes the session and turn before an entry and returns them after it. Every write and every rebuild goes
+through it, so they cannot differ. Of an erased entry it sees only what the erasure kept (`erasing.py`).
 """
 
 import hashlib
@@ -22,7 +22,7 @@ from shiftlog.model.nouns import Amendment, Closing, FileTouch, Offer, Run, Sess
 UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
 
-# What happens to a session without anybody working in it.
+# Entries that are no activity of the session's agent.
 _NOT_ACTIVITY = frozenset(
     {
         Kind.SESSION_SUSPENDED,
@@ -207,7 +207,7 @@ def _turn_begun(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     session = changed(session, turns_total=session.turns_total + 1)
     if not facts.get("imported"):
         return changed(session, current_turn=entry.turn, imported_turn_at=None), begun
-    # What an import brings must not take the place of a turn that somebody is working on.
+    # An imported turn must not replace a current turn that is worked on.
     latest = session.imported_turn_at
     if session.current_turn is None or (latest is not None and begun.begun_at >= latest):
         session = changed(session, current_turn=entry.turn, imported_turn_at=begun.begun_at)
@@ -452,7 +452,7 @@ def _touched(
         return files
     before = files.get(path) or FileTouch(changes=0, last_type=kind, seq=seq)
     if listed and before.acted:
-        # An action told of it already, and better: the list adds nothing but the name.
+        # An action recorded it already, with more detail: the list adds only the name.
         return {**files, path: changed(before, listed=True)}
     only_listed = before.listed and not before.acted
     touch = FileTouch(

@@ -1,4 +1,4 @@
-"""The parameters of the journal's writes: one table each, from which both schema and check come."""
+"""The parameters of opening sessions and writing turns: one table per call, for its schema and its check."""
 
 from shiftlog.journal.merge import CLEARABLE
 from shiftlog.model.errors import InvalidParameter

@@ -1,6 +1,6 @@
-"""The rules of turns: what each request writes, given the session as it stands. Pure: a pen is the only hand.
+"""The rules of turns: what each request writes, given the session as it stands. Rules touch nothing but their pen.
 
-Checks come in the order of the contract: turn existence, turn state, then content. Leases are checked after.
+Checks come in the order of the contract: does the turn exist, is it open, then its content. Leases come after them.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -317,13 +317,13 @@ def not_stored(
     )
     spoken_of = [e for e in stored if e.kind is Kind.DIALOG and turn.keeps_dialog(e.seq)]
     acted_on = [e for e in stored if e.kind is Kind.ACTION and turn.keeps_action(e.seq)]
-    said = [dialog_key(known) for e in spoken_of for known in (e.facts, form(e))]
-    done = [action_key(known) for e in acted_on for known in (e.facts, form(e))]
-    said += [dialog_key(item) for fields in amended for item in fields.get("dialog", ())]
-    done += [action_key(item) for fields in amended for item in fields.get("actions", ())]
+    spoken_keys = [dialog_key(known) for e in spoken_of for known in (e.facts, form(e))]
+    acted_keys = [action_key(known) for e in acted_on for known in (e.facts, form(e))]
+    spoken_keys += [dialog_key(item) for fields in amended for item in fields.get("dialog", ())]
+    acted_keys += [action_key(item) for fields in amended for item in fields.get("actions", ())]
     spoken = ((dialog_key(_with_time(item)), item) for item in dialog)
     acted = ((action_key({"file_path": "", **item}), item) for item in actions)
-    return _fresh(said, spoken), _fresh(done, acted)
+    return _fresh(spoken_keys, spoken), _fresh(acted_keys, acted)
 
 
 def _fresh(

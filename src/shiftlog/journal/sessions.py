@@ -1,4 +1,7 @@
-"""Opening sessions and working through their turns: the services behind open, begin, update and finish."""
+"""Services that open sessions and begin, update and finish turns.
+
+Each call is checked here and handed to a rule (`rules.py`); the journal stores what the rule writes.
+"""
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
@@ -180,7 +183,7 @@ class Sessions:
 
 
 def _is_blank(value: object) -> bool:
-    """Tell whether a fact of a run is not given; a name is kept as it is, `unknown` too."""
+    """Return True if a fact of a run is not given; a name is kept as it is, `unknown` too."""
     return value is None or (isinstance(value, str) and not value.strip())
 
 

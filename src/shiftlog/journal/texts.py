@@ -1,4 +1,4 @@
-"""What an entry says in words: the text it is found by, its facet, and a one-line summary for lists."""
+"""The words of an entry: the text that searches find it by, its facet, and a one-line summary for lists."""
 
 from collections.abc import Mapping
 from typing import Any, cast
@@ -11,7 +11,7 @@ COMMAND = "command"
 SHELL = "shell"
 CHECKPOINT = "checkpoint"
 
-# Values that are names of things and not words anybody searches for.
+# Values that are names, not words to search for.
 _UNSEARCHED = frozenset(
     {
         "timestamp",
@@ -52,7 +52,7 @@ _WORDLESS = frozenset({int, float, bool, type(None)})
 
 
 def search_text(entry: Entry) -> str:
-    """Return the text that an entry is found by, empty where nobody would look for it."""
+    """Return the text that searches find an entry by, empty for kinds that are not searched."""
     return body_text(entry.kind, entry.facts)
 
 

@@ -62,7 +62,7 @@ async def test_a_file_whose_removal_was_cut_off_is_not_taken_again(tmp_path: Pat
         assert spooled is not None
         # One event is taken with its cursor, and there the process is killed.
         cursor = next(hooked.hooks.spool.lines(source)).after
-        await hooked.hooks.hooking.take(fact_of(spooled, hooked.hooks.composer), cursor)
+        await hooked.hooks.intake.take(fact_of(spooled, hooked.hooks.composer), cursor)
     async with open_hook_app(tmp_path) as hooked:
         assert (hooked.home / "spool" / FILE).read_bytes() == before
         assert await hooked.drain() == 1

@@ -1,1 +1,1 @@
-"""Reading back: lists, search, one session whole, paging and fitting."""
+"""Reading the journal: lists, search, whole sessions and turns, in pages of a bounded size."""

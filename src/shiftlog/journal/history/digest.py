@@ -1,4 +1,4 @@
-"""A digest of what agents did in a span of time: from the journal alone, without a model, as Markdown."""
+"""A digest of what agents did in a span of time, as Markdown, from the journal alone and without a model."""
 
 from datetime import datetime
 from pathlib import PurePosixPath
@@ -51,9 +51,9 @@ def _counts(session: Session, runs: Runs) -> str:
 
 
 def _turn_line(turn: Turn) -> str:
-    said = turn.failure_note or turn.response
+    outcome = turn.failure_note or turn.response
     files = f" ({len(turn.files)} file{'s' if len(turn.files) > 1 else ''})" if turn.files else ""
-    return f"- {turn.status}: {_plain(turn.query_title)}{f' → {_plain(said)}' if said else ''}{files}"
+    return f"- {turn.status}: {_plain(turn.query_title)}{f' → {_plain(outcome)}' if outcome else ''}{files}"
 
 
 def _plain(text: str) -> str:

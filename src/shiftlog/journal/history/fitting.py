@@ -1,4 +1,4 @@
-"""Fitting an answer into `max_chars`: fewer items, then shorter texts, always valid and always with a way on."""
+"""Fit an answer into `max_chars`: first fewer items, then shorter texts; it stays valid JSON and can be continued."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast

@@ -1,4 +1,4 @@
-"""How things found in the history are shown: short items that name the call which shows more."""
+"""How sessions, turns, entries, runs and files look in answers: short items that name the call for more."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath
@@ -50,7 +50,7 @@ def session_item(session: Session, *, now: Any, runs: Runs) -> Item:
 
 
 def obligation(session: Session, now: Any) -> Item:
-    """Return by when a session must be continued, empty where nobody has to."""
+    """Return the deadline for a successor, empty if none is required."""
     deadline = session.closing.successor_deadline if session.closing else None
     if session.state is not SessionState.AWAITING_SUCCESSOR or deadline is None:
         return {}

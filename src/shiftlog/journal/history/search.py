@@ -1,7 +1,6 @@
 """Text search over the history: ranked matches with snippets, page by page.
 
-The rank of a match moves while others write, so a page does not go on by position: it shows what the pages
-before it have not shown.
+Ranks move while others write. So a page does not continue at a position: it shows what earlier pages have not shown.
 """
 
 import secrets

@@ -1,7 +1,7 @@
 """Reading the history: search, lists, one session or one turn whole. Reads write nothing.
 
-An answer is a page: `items`, `total`, `next_cursor`, `truncated`. It never exceeds `max_chars`; what does not fit
-is cut, says so, and names where to read on.
+An answer is a page: `items`, `total`, `next_cursor`, `truncated`. It never exceeds `max_chars`; a text that does not
+fit is cut, marked as cut, and names the call that reads on.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ from shiftlog.journal.history.items import (
 )
 from shiftlog.journal.history.requests import QUERY_HISTORY, check_question, filter_of
 from shiftlog.journal.history.search import FACETS, Trails, find_matches
-from shiftlog.journal.intake.origins import turn_told
+from shiftlog.journal.intake.origins import turn_by_any_id
 from shiftlog.journal.journal import Answered, Journal, find_session
 from shiftlog.journal.runs.service import Runs
 from shiftlog.model.caller import Caller
@@ -199,7 +199,7 @@ def _shared_turns(reader: Reader, session: Session) -> list[Item]:
         wanted = cast("list[str]", shared.get("turns") or [])
         owner = reader.session(ids[0]) if ids else None
         if owner is not None:
-            turns = (turn_told(reader, owner, request_id) for request_id in wanted[:SHARED_SHOWN])
+            turns = (turn_by_any_id(reader, owner, request_id) for request_id in wanted[:SHARED_SHOWN])
             shown += [{**turn_item(owner.id, turn), "shared": True} for turn in turns if turn is not None]
     return shown
 

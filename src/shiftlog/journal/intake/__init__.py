@@ -1,3 +1,1 @@
-"""Facts recorded elsewhere become entries: transcripts in batches, hook events one by one. The only second user of the
-chain.
-"""
+"""Facts recorded elsewhere become entries: transcripts in batches, hook events one by one."""

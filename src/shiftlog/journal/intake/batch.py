@@ -1,10 +1,10 @@
-"""One batch of imported facts against the store as it stands: which are new, whose they are, what each writes.
+"""One batch of imported facts: decides which are new, which session and turn they belong to, and what each writes.
 
-Decisions only; entries are chained by the pen, tokens counted in `ingest_counting`, lineage kept in `ingest_family`.
+The pen chains the entries, `counting.py` counts tokens, `family.py` keeps the lineage.
 """
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 from weakref import WeakMethod
@@ -15,20 +15,19 @@ from shiftlog.journal.clock import Clock
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.counting import Counting
 from shiftlog.journal.intake.family import Family
-from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import are_near, left_by_hook, turn_now
-from shiftlog.journal.intake.sessions import under_vendor_id, worked_in
+from shiftlog.journal.intake.sessions import UNTITLED, minted_id, session_name, under_vendor_id, worked_in
 from shiftlog.journal.intake.turns import clear_items, end_turn, late_dialog, update_turn
 from shiftlog.journal.rules import next_order
 from shiftlog.model.entry import Kind
-from shiftlog.model.ids import free_id, slug
+from shiftlog.model.ids import free_id
 from shiftlog.model.moves import SessionState
 from shiftlog.model.times import parse, precise
 from shiftlog.store.protocol import Writer
 from shiftlog.store.sources import Origin, Source
 
-UNTITLED = "(untitled)"
 CONTINUED = "(continued)"
 IMPORTED = "imported"
 PROMPT_TITLE = 1
@@ -55,32 +54,33 @@ class BatchWork:
         self._clock = clock
         self._pens: dict[str, IntakePen] = {}
         self._ids: dict[int, str | None] = {}
-        self._memory = Memory(writer, batch.agent)
+        self._origins = Origins(writer, batch.agent)
         # A weak hand: a cycle would keep every batch until the collector comes.
-        self._family = Family(self._memory, WeakMethod(self.pen), batch.agent)
-        self._telling: list[Incoming] | None = None
+        self._family = Family(self._origins, WeakMethod(self.pen), batch.agent)
+        self._naming: list[Incoming] | None = None
         self._unnamed: set[str | None] = set()
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
-        self._shared: dict[str, Any] = {} if batch.first else dict(self._memory.document(f"shared:{source.path}") or {})
-        self._counting = Counting(self._memory, WeakMethod(self.pen), batch.agent, self.counts)
+        shared = None if batch.first else self._origins.document(f"shared:{source.path}")
+        self._shared: dict[str, Any] = dict(shared or {})
+        self._counting = Counting(self._origins, WeakMethod(self.pen), batch.agent, self.counts)
 
     def run(self) -> None:
         """Write everything that is new."""
         items = self._batch.items
         keys = [key for item in items for key in (item.key, *item.aliases)]
-        self._memory.load(keys, self._names())
-        self._memory.load_turns(self._turns_named())
+        self._origins.load(keys, self._names())
+        self._origins.load_turns(self._turns_named())
         for place, item in enumerate(items):
             self._take(item, place)
-        self._counting.settle()
+        self._counting.write_responses()
         for (session_id, turn), late in self._late.items():
             late_dialog(self.pen(session_id), turn, late)
         if self._batch.last:
             self._family.finish(self._batch.sessions, self._known_ids())
             self._note_shared()
         if self._shared:
-            self._memory.keep(f"shared:{self._source.path}", next(iter(self._shared)), self._shared)
+            self._origins.keep(f"shared:{self._source.path}", next(iter(self._shared)), self._shared)
         self._flush()
 
     def _names(self) -> list[str]:
@@ -102,11 +102,9 @@ class BatchWork:
     def _flush(self) -> None:
         for pen in self._pens.values():
             self.entries += pen.commit(self._writer)
-        self._memory.flush()
+        self._origins.flush()
         for session_id, masked in self._masked.items():
-            known = self._writer.imported(session_id) or {}
-            total = Counter[str](known.get("redactions", {})) + masked
-            self._writer.put_imported(session_id, {**known, "redactions": dict(sorted(total.items()))})
+            add_redactions(self._writer, session_id, masked)
 
     def read_source(self) -> Source:
         """Return the source as it stands after this batch."""
@@ -140,7 +138,7 @@ class BatchWork:
         """Return the journal's session for one of the vendor's, if it is known."""
         if index in self._ids:
             return self._ids[index]
-        origin = self._memory.origin(_session_key(self._batch.sessions[index]))
+        origin = self._origins.origin(_session_key(self._batch.sessions[index]))
         found = origin.session_id if origin else self._joined(index)
         if found is not None:
             self._ids[index] = found
@@ -158,13 +156,13 @@ class BatchWork:
             return None
         found = under_vendor_id(self._writer, self._batch.agent, name.vendor_id)
         if found is None:
-            if self._telling is None:
-                self._telling = [item for item in self._batch.items if item.what in ("session_opened", "adopt")]
-            told = [item for item in self._telling if item.session == index]
-            found = worked_in(self._writer, self._batch.agent, told, taken=set(self._ids.values()))
+            if self._naming is None:
+                self._naming = [item for item in self._batch.items if item.what in ("session_opened", "adopt")]
+            naming = [item for item in self._naming if item.session == index]
+            found = worked_in(self._writer, self._batch.agent, naming, taken=set(self._ids.values()))
             self._unnamed.add(found)
         if found is not None:
-            self._memory.put(_session_key(name), Origin(session_id=found, doc={"live": True}))
+            self._origins.put(_session_key(name), Origin(session_id=found, doc={"live": True}))
         return found
 
     def _open(self, item: Incoming) -> None:
@@ -179,12 +177,8 @@ class BatchWork:
                 self._family.add_child(known, name, item.body)
                 self._fork(known, item)
             return
-        stamp = item.at.replace("-", "").replace(":", "")[:15] + "Z"
-        tail = slug(name.vendor_id, "session")
-        if name.agent_id is not None:
-            tail = f"{slug(name.vendor_id[:8], 'session')}-agent-{slug(name.agent_id, 'child')}"
         session_id = free_id(
-            f"{self._batch.agent}-{stamp}-{tail}",
+            minted_id(self._batch.agent, item.at, name.vendor_id, name.agent_id),
             lambda name: name in self._pens or self._writer.session(name) is not None,
         )
         pen = self.pen(session_id)
@@ -197,8 +191,8 @@ class BatchWork:
         self._write(pen, Kind.SESSION_OPENED, item.at, {key: value for key, value in body.items() if value})
         self._write(pen, Kind.SESSION_SUSPENDED, item.at, {"cause": IMPORTED})
         self._ids[item.session] = session_id
-        self._memory.put(_session_key(name), Origin(session_id=session_id))
-        self._memory.open_session(session_id)
+        self._origins.put(_session_key(name), Origin(session_id=session_id))
+        self._origins.open_session(session_id)
         self.opened.append(session_id)
         self.named[session_id] = pen.session.parent_session_id is not None or bool(pen.session.subagent)
         if parent or item.body.get("subagent"):
@@ -235,7 +229,7 @@ class BatchWork:
         if what == "adopt":
             self._adopt(item, pen)
             return
-        owner = self._memory.owner(item.key, item.aliases)
+        owner = self._origins.owner(item.key, item.aliases)
         if owner is None and what == "turn_begun":
             owner = self._hooked(item, pen)
             if owner is None and self._only_repeats(place, item, pen):
@@ -246,7 +240,7 @@ class BatchWork:
             if what != "turn_begun" or not self._takes_over(item, pen, owner):
                 self._again(item, pen, owner)
                 return
-        self._memory.own(item.key, item.aliases, session_id, item.turn if what == "turn_begun" else None)
+        self._origins.own(item.key, item.aliases, session_id, item.turn if what == "turn_begun" else None)
         if item.masked:
             self.redactions.update(item.masked)
             self._masked.setdefault(session_id, Counter()).update(item.masked)
@@ -276,10 +270,10 @@ class BatchWork:
             shared["turns"].append(owner.turn)
 
     def _repeat_for(self, item: Incoming, pen: IntakePen) -> None:
-        """Write a change of a session, told by a copied record, for the copying session too: it works there as well."""
+        """Write a session's change from a copied record for the copying session too: it holds there as well."""
         name = f"own:{pen.id}:{item.key.hex()}"
-        if self._memory.origin(name) is None:
-            self._memory.put(name, Origin(session_id=pen.id))
+        if self._origins.origin(name) is None:
+            self._origins.put(name, Origin(session_id=pen.id))
             _HANDLERS[item.what](self, item, pen)
 
     def _say(self, item: Incoming, prepared: Prepared, pen: IntakePen) -> None:
@@ -307,34 +301,34 @@ class BatchWork:
         """Return the turn that a fact goes to if this session has it; what only describes a turn begins none."""
         if item.turn is None:
             return None
-        turn = self._memory.turn_in(pen.id, item.turn)
+        turn = self._origins.turn_in(pen.id, item.turn)
         return turn or (item.turn if pen.has_turn(item.turn) else None)
 
     def _takes_over(self, item: Incoming, pen: IntakePen, owner: Origin) -> bool:
-        """Tell whether a prompt that a hook brought is this one: same session, and begun at about the same time."""
+        """Return True if a prompt that a hook brought is this one: same session, and begun at about the same time."""
         if owner.session_id != pen.id or not (owner.doc or {}).get("live"):
             return False
         turn = turn_now(pen, owner)
         if turn is None or not are_near(item.at, turn):
             return False
         if item.turn:
-            self._memory.map_turn(pen.id, item.turn, turn.request_id)
+            self._origins.map_turn(pen.id, item.turn, turn.request_id)
         return True
 
     def _hooked(self, item: Incoming, pen: IntakePen) -> Origin | None:
         """Return the turn that a hook began for this prompt, unless its agent's own turn has it already."""
         name = (item.body or {}).get("prompt_name")
-        if not name or (item.turn and self._memory.turn_in(pen.id, item.turn)):
+        if not name or (item.turn and self._origins.turn_in(pen.id, item.turn)):
             return None
-        return left_by_hook(self._memory, pen, str(name), item.at)
+        return left_by_hook(self._origins, pen, str(name), item.at)
 
     def _begin_turn(self, item: Incoming, pen: IntakePen) -> None:
         assert item.turn is not None
         assert item.body is not None
-        mapped = self._memory.turn_in(pen.id, item.turn)
+        mapped = self._origins.turn_in(pen.id, item.turn)
         if mapped is None and self._came_otherwise(item, pen):
             mapped = item.turn
-            self._memory.map_turn(pen.id, item.turn, mapped)
+            self._origins.map_turn(pen.id, item.turn, mapped)
             clear_items(pen, mapped, item.at)
         if mapped is not None:
             sets = {name: item.body.get(name) for name in ("model", "images")}
@@ -342,7 +336,7 @@ class BatchWork:
             return
         request_id = free_id(item.turn, pen.has_turn)
         if request_id != item.turn:
-            self._memory.map_turn(pen.id, item.turn, request_id, live=False)
+            self._origins.map_turn(pen.id, item.turn, request_id, live=False)
         body = {name: value for name, value in item.body.items() if value and name != "prompt_name"}
         title = body.get("query_title") or CONTINUED
         body |= {"query_title": title, "query_text": body.get("query_text", ""), "imported": True}
@@ -350,7 +344,7 @@ class BatchWork:
         self.counts["turns"] += 1
 
     def _only_repeats(self, place: int, item: Incoming, pen: IntakePen) -> bool:
-        """Tell whether a turn was opened, for lack of a prompt, by a record that another session owns.
+        """Return True if a turn was opened, for lack of a prompt, by a record that another session owns.
 
         A copy may name its own session from the middle of a turn on; what it adds to that turn begins it here.
         """
@@ -358,13 +352,13 @@ class BatchWork:
             return False
         for following in self._batch.items[place + 1 : place + 1 + LOOKED_AHEAD]:
             if following.turn == item.turn and following.what in RECORDS:
-                owner = self._memory.owner(following.key, following.aliases)
+                owner = self._origins.owner(following.key, following.aliases)
                 return owner is not None and owner.session_id != pen.id
         return False
 
     def _came_otherwise(self, item: Incoming, pen: IntakePen) -> bool:
-        """Tell whether a session that was recorded live has this very turn already, as `importRecovery` brings it."""
-        origin = self._memory.origin(_session_key(self._batch.sessions[item.session]))
+        """Return True if a session that was recorded live has this very turn already, as `importRecovery` brings it."""
+        origin = self._origins.origin(_session_key(self._batch.sessions[item.session]))
         live = origin is not None and bool((origin.doc or {}).get("live"))
         return live and item.turn is not None and pen.has_turn(item.turn)
 
@@ -374,19 +368,19 @@ class BatchWork:
         assert item.body is not None
         request_id = str(item.body["request_id"])
         if request_id != item.turn and pen.has_turn(request_id):
-            self._memory.map_turn(pen.id, item.turn, request_id)
+            self._origins.map_turn(pen.id, item.turn, request_id)
 
     def _update_turn(self, item: Incoming, pen: IntakePen) -> None:
         turn = self._turn_there(item, pen)
         if turn is not None and item.body is not None:
-            update_turn(pen, turn, item.at, item.body, live=self._memory.is_live(pen.id, item.turn))
+            update_turn(pen, turn, item.at, item.body, live=self._origins.is_live(pen.id, item.turn))
 
     def _end_turn(self, item: Incoming, pen: IntakePen) -> None:
         turn = self._turn_there(item, pen)
         if turn is None or item.body is None:
             return
-        self._counting.settle()
-        end_turn(pen, turn, item.at, item.body, live=self._memory.is_live(pen.id, item.turn))
+        self._counting.write_responses()
+        end_turn(pen, turn, item.at, item.body, live=self._origins.is_live(pen.id, item.turn))
 
     def _act(self, item: Incoming, pen: IntakePen) -> None:
         assert item.body is not None
@@ -408,9 +402,9 @@ class BatchWork:
         changes: dict[str, Any] = dict(item.body.get("changes") or {})
         title, rank = item.body.get("title"), int(item.body.get("title_source") or 0)
         if title and not self._is_live(item):
-            known = int((self._memory.document(f"title:{pen.id}") or {}).get("rank", 0))
+            known = int((self._origins.document(f"title:{pen.id}") or {}).get("rank", 0))
             if rank > known or (rank == known != PROMPT_TITLE):
-                self._memory.keep(f"title:{pen.id}", pen.id, {"rank": rank})
+                self._origins.keep(f"title:{pen.id}", pen.id, {"rank": rank})
                 if title != pen.session.title:
                     changes["title"] = title
         named = (changes.get("cwd"), changes.get("relocated_cwd"), *_worktree_paths(changes.get("worktree")))
@@ -421,8 +415,8 @@ class BatchWork:
             self._write(pen, Kind.SESSION_UPDATED, item.at, changes)
 
     def _is_live(self, item: Incoming) -> bool:
-        """Tell whether somebody else than an import opened the session."""
-        return bool((self._memory.document(_session_key(self._batch.sessions[item.session])) or {}).get("live"))
+        """Return True if the session was not opened by an import."""
+        return bool((self._origins.document(_session_key(self._batch.sessions[item.session])) or {}).get("live"))
 
     def _update_run(self, item: Incoming, pen: IntakePen) -> None:
         changes: dict[str, Any] = (item.body or {}).get("changes") or {}
@@ -432,7 +426,7 @@ class BatchWork:
         if run is None:
             self._write(pen, Kind.RUN_UPDATED, item.at, changes)
             return
-        # The pen of runs knows better: it is told what it lacks, the rest is kept beside it.
+        # The run's own facts win: only missing ones are filled in, the rest is kept beside them.
         lacking = {name: changes[name] for name in _FILLED if changes.get(name) and getattr(run, name) is None}
         self._write(pen, Kind.RUN_UPDATED, item.at, {**lacking, "transcript": changes})
         if "model" in lacking and pen.session.model is None:
@@ -448,9 +442,9 @@ class BatchWork:
         body = item.body or {}
         turn = self._turn_there(item, pen)
         abandoned: list[str] = body.get("abandoned") or []
-        if any(self._memory.turn_in(pen.id, name) for name in abandoned):
+        if any(self._origins.turn_in(pen.id, name) for name in abandoned):
             # Those that a hook or their agent began go by other names here.
-            named = [self._memory.turn_in(pen.id, name) or name for name in abandoned]
+            named = [self._origins.turn_in(pen.id, name) or name for name in abandoned]
             self._write(pen, Kind.IMPORT_NOTED, item.at, {"kind": "abandoned", "abandoned": named}, turn)
             return
         pen.write_prepared(Kind.IMPORT_NOTED, body, turn, item.prepared, at=item.at)
@@ -493,4 +487,11 @@ def _amendment(seal: str | None, fields: dict[str, Any]) -> dict[str, Any]:
 
 
 def _session_key(name: VendorSession) -> str:
-    return f"session:{name.vendor_id}" + ("" if name.agent_id is None else f"/{name.agent_id}")
+    return session_name(name.vendor_id, name.agent_id)
+
+
+def add_redactions(writer: Writer, session_id: str, masked: Mapping[str, int]) -> None:
+    """Add to the count of secrets that were masked in a session, by rule."""
+    known = writer.imported(session_id) or {}
+    total = Counter[str](known.get("redactions", {})) + Counter(masked)
+    writer.put_imported(session_id, {**known, "redactions": dict(sorted(total.items()))})

@@ -1,6 +1,6 @@
-"""The tokens of one batch on their way into the journal: reports gathered by response, each response one entry.
+"""Usage entries of one batch: gathers token reports by response and writes one entry for each response.
 
-How reports of one response add up is decided in `ingest_usage`; here is what the store and the batch know of them.
+`usage.py` decides how reports of one response add up; this module knows the store and the batch.
 """
 
 from collections import Counter
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from shiftlog.facts.batch import Incoming
 from shiftlog.journal.encoding import salt_from
-from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.usage import (
     Growth,
@@ -29,12 +29,12 @@ from shiftlog.store.sources import Origin
 
 
 class Response(NamedTuple):
-    """What is known of a response: before this batch, with it, and the fact that said so last, of which session."""
+    """A response before and after this batch, the latest fact about it and the session of that fact."""
 
     before: dict[str, Any] | None
     after: dict[str, Any]
     item: Incoming
-    told_by: str
+    reported_by: str
 
 
 class LoneResponse(NamedTuple):
@@ -56,15 +56,15 @@ class Counting:
     """Counts what the reports of one batch say, in `counts` too."""
 
     def __init__(
-        self, memory: Memory, pens: Callable[[], Callable[[str], IntakePen] | None], agent: str, counts: Counter[str]
+        self, origins: Origins, pens: Callable[[], Callable[[str], IntakePen] | None], agent: str, counts: Counter[str]
     ) -> None:
-        self._memory = memory
+        self._origins = origins
         self._pens = pens
         self._agent = agent
         self._counts = counts
         self._responses: dict[str, Response | LoneResponse] = {}
         # Turns and counters of the lone responses whose entries are not stored before the batch ends.
-        self._settled: dict[str, tuple[str | None, dict[str, Any]]] = {}
+        self._unstored: dict[str, tuple[str | None, dict[str, Any]]] = {}
 
     def _pen(self, session_id: str) -> IntakePen:
         pen = self._pens()
@@ -75,15 +75,15 @@ class Counting:
         """Take one report of tokens."""
         assert item.body is not None
         report = item.body
-        turn = self._memory.turn_in(pen.id, item.turn) or item.turn if item.turn else None
+        turn = self._origins.turn_in(pen.id, item.turn) or item.turn if item.turn else None
         if turn is not None and not pen.has_turn(turn):
             turn = None
         if report.get("rule") == "first":
-            key = self._memory.usage_key(item.key, report, pen.id)
-            known = self._memory.origin(key)
+            key = self._origins.usage_key(item.key, report, pen.id)
+            known = self._origins.origin(key)
             document, growths = count_first(known.doc if known else None, report, pen.id, turn)
             if document is not None:
-                self._memory.put(key, Origin(session_id=pen.id, turn=turn, doc=document))
+                self._origins.put(key, Origin(session_id=pen.id, turn=turn, doc=document))
                 self._counts["usage_responses"] += known is None
             for growth in growths:
                 self._count(growth, item, pen.id)
@@ -93,7 +93,7 @@ class Counting:
         name = f"msg:{report['message_id']}"
         waiting = self._responses.get(name)
         if waiting is None:
-            known = self._memory.origin(name)
+            known = self._origins.origin(name)
             if known is None and is_lone(report, counts := counts_of(report)):
                 self._responses[name] = LoneResponse(item, pen.id, turn, counts)
                 self._counts["usage_responses"] += 1
@@ -112,30 +112,30 @@ class Counting:
         """Return what is known of the responses of a message."""
         kept, turn = known.doc or {}, known.turn
         if "e" in kept:
-            if name in self._settled:
-                turn, facts = self._settled[name]
+            if name in self._unstored:
+                turn, facts = self._unstored[name]
             else:
-                entry = self._memory.entry(known.session_id, kept["e"])
+                entry = self._origins.entry(known.session_id, kept["e"])
                 turn = entry.turn if entry else None
-                # What was erased since is taken for all that there is, or it would be counted once more.
+                # An erased entry counts as the whole response, or the response would be counted again.
                 facts = report if entry is None or entry.body is None else entry.body
             kept = {"r": kept["r"], "c": counts_of(facts), "m": facts.get("model")}
         return expanded(known.session_id, turn, kept)
 
     def join_family(self, thread: str, parent: str, session_id: str, item: Incoming) -> None:
         """Take a thread for a fork of another; totals that both were counted with count once from now on."""
-        for copy, other in self._memory.fork(thread, parent, session_id):
-            one, two = self._memory.origin(copy), self._memory.origin(other)
+        for copy, other in self._origins.fork(thread, parent, session_id):
+            one, two = self._origins.origin(copy), self._origins.origin(other)
             if one is None or two is None or one.doc is None or two.doc is None:
                 continue
             if one.doc.get("copied"):
                 again = one.doc
             else:
                 again = two.doc
-                self._memory.put(other, one)
+                self._origins.put(other, one)
             self._count(taken_back(again), item, session_id)
 
-    def settle(self) -> None:
+    def write_responses(self) -> None:
         """Write what the reports since the last time add up to: one entry a response, not one a line."""
         responses, self._responses = self._responses, {}
         for name, response in responses.items():
@@ -143,9 +143,9 @@ class Counting:
                 self._count_lone(name, response)
                 continue
             for growth in growth_of_maximum(response.before, response.after):
-                self._count(growth, response.item, response.told_by)
+                self._count(growth, response.item, response.reported_by)
             session_id, turn, document = compacted(response.after)
-            self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
+            self._origins.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
     def _count_lone(self, name: str, response: LoneResponse) -> None:
         item, session_id, turn, counts = response
@@ -154,21 +154,21 @@ class Counting:
         if item.prepared is not None and (turn is None or pen.is_open(turn)):
             pen.write_prepared(Kind.USAGE, response.report, turn, item.prepared, at=item.at)
             self._counts["usage_tokens"] += tokens_in(counts)
-            # Its turn, model and counters stand in its entry, and hardly anybody asks for them again.
-            self._memory.put(name, Origin(session_id=session_id, doc=request | {"e": pen.next_seq - 1}))
-            self._settled[name] = turn, response.report
+            # Its turn, model and counters are in its entry and rarely needed again.
+            self._origins.put(name, Origin(session_id=session_id, doc=request | {"e": pen.next_seq - 1}))
+            self._unstored[name] = turn, response.report
         else:
             self._count(Growth.whole(response.report, session_id, turn), item, session_id)
             document = request | {"c": counts, "m": response.report.get("model")}
-            self._memory.put(name, Origin(session_id=session_id, turn=turn, doc=document))
+            self._origins.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
-    def _count(self, growth: Growth, item: Incoming, told_by: str) -> None:
+    def _count(self, growth: Growth, item: Incoming, reported_by: str) -> None:
         pen, at = self._pen(growth.session_id), item.at
         self._counts["usage_tokens"] += tokens_in(growth.counts)
         turn, body = growth.turn, growth.body()
         if pen.is_sealed:
-            # A sealed session takes nothing any more; who told of it counts it, so that the totals are right.
-            pen, turn = self._pen(told_by), None
+            # A sealed session takes no entries; the reporting session counts it, so that totals are right.
+            pen, turn = self._pen(reported_by), None
         if turn is not None and not pen.is_open(turn):
             # A terminal turn never changes; its session still counts what came later.
             turn, body = None, {**body, "request_id": turn}

@@ -1,14 +1,14 @@
-"""Lineage of imported sessions: children hang on the turn and call of their parent, whichever side comes first.
+"""Lineage of imported sessions: links each child to the turn and call of its parent, in any order of import.
 
-Either side leaves what it knows under the names by which the other will ask; when both are known the child gets its
-parent, and the parent's turn a pointer to the child.
+Each side leaves what it knows under the names that the other side will look up. Once both are known, the child gets
+its parent, and the parent's turn an action that points to the child.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from shiftlog.facts.transcript import VendorSession
-from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.turns import write
 from shiftlog.journal.pen import Pen
@@ -26,8 +26,8 @@ BY_TIME = 98
 class Family:
     """Who hangs on whom, as one batch changes it."""
 
-    def __init__(self, memory: Memory, pens: Callable[[], Callable[[str], IntakePen] | None], agent: str) -> None:
-        self._memory = memory
+    def __init__(self, origins: Origins, pens: Callable[[], Callable[[str], IntakePen] | None], agent: str) -> None:
+        self._origins = origins
         self._pens = pens
         self._agent = agent
 
@@ -55,9 +55,9 @@ class Family:
         if not (body.get("parent") or body.get("subagent")):
             return
         for each in _names_of_child(name, body):
-            children: list[str] = (self._memory.document(f"child:{each}") or {}).get("children", [])
+            children: list[str] = (self._origins.document(f"child:{each}") or {}).get("children", [])
             if session_id not in children:
-                self._memory.keep(f"child:{each}", session_id, {"children": [*children, session_id]})
+                self._origins.keep(f"child:{each}", session_id, {"children": [*children, session_id]})
         link = self._best_link(name, body)
         if link is not None:
             self._join(session_id, link)
@@ -88,7 +88,7 @@ class Family:
             name = names[index]
             if name.agent_id is not None or self._agent != "Codex":
                 continue
-            waiting: Document = self._memory.document(f"child:parent:{name.vendor_id}") or {}
+            waiting: Document = self._origins.document(f"child:parent:{name.vendor_id}") or {}
             for child in waiting.get("children", ()):
                 self._link_by_time(child, session_id)
             own = self._pen(session_id)
@@ -105,11 +105,11 @@ class Family:
                 return
 
     def _offer(self, name: str, session_id: str, link: Document) -> None:
-        known = self._memory.document(f"link:{name}")
+        known = self._origins.document(f"link:{name}")
         if not _is_better(known, link):
             return
-        self._memory.keep(f"link:{name}", session_id, link)
-        waiting: Document = self._memory.document(f"child:{name}") or {}
+        self._origins.keep(f"link:{name}", session_id, link)
+        waiting: Document = self._origins.document(f"child:{name}") or {}
         for child in waiting.get("children", ()):
             if child != link["session"]:
                 self._join(child, link)
@@ -117,7 +117,7 @@ class Family:
     def _best_link(self, name: VendorSession, body: Document) -> Document | None:
         best: Document | None = None
         for each in _names_of_child(name, body):
-            found = self._memory.document(f"link:{each}")
+            found = self._origins.document(f"link:{each}")
             if found is not None and _is_better(best, found):
                 best = found
         return best
@@ -128,10 +128,10 @@ class Family:
         if not child.exists:
             return
         session = child.session
-        joined = self._memory.document(f"joined:{child_id}")
+        joined = self._origins.document(f"joined:{child_id}")
         if joined is not None and not _is_better(joined, link):
             return
-        self._memory.keep(f"joined:{child_id}", child_id, link)
+        self._origins.keep(f"joined:{child_id}", child_id, link)
         changes: Document = {}
         if (session.parent_session_id, session.parent_turn, session.parent_call) != (
             link["session"],
@@ -208,7 +208,7 @@ def _names_in_link(name: VendorSession, body: Document) -> Iterator[str]:
 
 
 def _is_better(known: Document | None, found: Document) -> bool:
-    """Tell whether a link says more than the one known: by its rank, else by naming a turn."""
+    """Return True if a link says more than the one known: by its rank, else by naming a turn."""
     if known is None:
         return True
     if found["rank"] != known["rank"]:

@@ -1,4 +1,4 @@
-"""Which session an event of a hook belongs to: found by the vendor's id, joined by its process, or opened."""
+"""Find the session of a hook event by the vendor's id or by its process, or open one."""
 
 from collections.abc import Callable
 from datetime import timedelta
@@ -9,19 +9,19 @@ from shiftlog.facts.hook import HookFact
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.family import WHOLE_SESSION
-from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
+from shiftlog.journal.intake.sessions import UNTITLED, minted_id, session_name, under_vendor_id
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.agents import CLAUDE
 from shiftlog.model.entry import Kind
-from shiftlog.model.ids import free_id, slug
+from shiftlog.model.ids import free_id
 from shiftlog.model.moves import RunStatus, SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import parse
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
 from shiftlog.store.sources import Origin
 
-UNTITLED = "(untitled)"
 SAME_START = timedelta(seconds=120)
 LOOKED_AT = 50
 SUBAGENT = "subagent"
@@ -36,6 +36,7 @@ class HookSessions:
         self,
         writer: Writer,
         fact: HookFact,
+        origins: Origins,
         *,
         backend_of: Callable[[str], str | None],
         host: str,
@@ -43,6 +44,7 @@ class HookSessions:
     ) -> None:
         self._writer = writer
         self._fact = fact
+        self._origins = origins
         self._backend_of = backend_of
         self._host = host
         self._clock = clock
@@ -54,11 +56,11 @@ class HookSessions:
 
     # Finding
 
-    def open_pen(self, memory: Memory) -> IntakePen | None:
+    def open_pen(self) -> IntakePen | None:
         """Return the session of the event, if there is one that may still be written."""
         return self._pen_of(_known(self._writer, self._fact.agent, *self._named()))
 
-    def child_pen(self, memory: Memory) -> IntakePen | None:
+    def child_pen(self) -> IntakePen | None:
         """Return the session of the subagent that the event speaks of."""
         name = self._child_name()
         return None if name is None else self._pen_of(_known(self._writer, self._fact.agent, *name))
@@ -83,13 +85,13 @@ class HookSessions:
 
     # Beginning
 
-    def begin(self, memory: Memory) -> IntakePen | None:
+    def begin(self) -> IntakePen | None:
         """Return the session that a start belongs to, open and with the run of its process; None for a sealed one."""
         session_id = _known(self._writer, self._fact.agent, self._fact.vendor_id, None)
         if session_id is None:
-            session_id = self._joined(memory)
+            session_id = self._joined()
         if session_id is None:
-            return self._opened(memory)
+            return self._opened()
         pen = self._pen_of(session_id)
         if pen is None:
             return None
@@ -99,25 +101,25 @@ class HookSessions:
             self._run(pen)
         return pen
 
-    def woken(self, memory: Memory) -> IntakePen | None:
-        """Return the session of somebody at work, opened or woken; None for one that has been closed."""
+    def woken(self) -> IntakePen | None:
+        """Return the session of an agent at work, opened or woken; None for a closed one."""
         if _known(self._writer, self._fact.agent, *self._named()) is None:
             if self._fact.agent_id is not None:
-                return self.begin_child(memory)
-            return self.begin(memory)
-        pen = self.open_pen(memory)
+                return self.begin_child()
+            return self.begin()
+        pen = self.open_pen()
         if pen is None or not pen.session.is_live:
             return None
         if pen.session.state is SessionState.SUSPENDED:
             self._write(pen, Kind.SESSION_RESUMED, {"via": "hook"})
         return pen
 
-    def begin_child(self, memory: Memory) -> IntakePen | None:
+    def begin_child(self) -> IntakePen | None:
         """Return the session of the subagent that starts, linked to the turn of its parent that is open."""
         name = self._child_name()
         parent = self._pen_of(_known(self._writer, self._fact.agent, self._fact.vendor_id, None))
         if parent is None:
-            parent = self.begin(memory)
+            parent = self.begin()
         if name is None or parent is None:
             return parent
         parent.commit(self._writer)
@@ -126,10 +128,6 @@ class HookSessions:
             return known
         fact = self._fact
         turn = parent.turn(parent.session.current_turn or "")
-        stamp = _stamp(fact.at)
-        tail = slug(name[0], "session")
-        if name[1] is not None:
-            tail = f"{slug(name[0][:8], 'session')}-agent-{slug(name[1], 'child')}"
         body: Body = {
             "agent": fact.agent,
             "title": fact.agent_type or UNTITLED,
@@ -141,12 +139,12 @@ class HookSessions:
             "parent": {"session": parent.id, "turn": turn.request_id if turn and not turn.is_terminal else None},
         }
         body["parent"] = {key: value for key, value in body["parent"].items() if value}
-        pen = self._new(f"{fact.agent}-{stamp}-{tail}")
+        pen = self._new(*name)
         self._write(pen, Kind.SESSION_OPENED, {key: value for key, value in body.items() if value})
-        memory.put(_session_name(*name), Origin(session_id=pen.id))
+        self._origins.put(session_name(*name), Origin(session_id=pen.id))
         return pen
 
-    def _opened(self, memory: Memory) -> IntakePen:
+    def _opened(self) -> IntakePen:
         fact = self._fact
         body: Body = {
             "agent": fact.agent,
@@ -159,16 +157,17 @@ class HookSessions:
             "workspace": workspace_of(fact.cwd) if fact.cwd else None,
             "run": {**self._run_facts(), "alias": self._writer.next_alias()} if fact.pid else None,
         }
-        pen = self._new(f"{fact.agent}-{_stamp(fact.at)}-{slug(fact.vendor_id, 'session')}")
+        pen = self._new(fact.vendor_id, None)
         self._write(pen, Kind.SESSION_OPENED, {key: value for key, value in body.items() if value})
-        # Not marked as live: its transcript may name it, since nobody else has.
-        memory.put(_session_name(fact.vendor_id, None), Origin(session_id=pen.id))
+        # Not marked as live: it has no title yet, so its transcript may name it.
+        self._origins.put(session_name(fact.vendor_id, None), Origin(session_id=pen.id))
         # Under this name the transcripts of its subagents will ask for their parent.
         link = {"session": pen.id, "turn": None, "call": None, "rank": WHOLE_SESSION}
-        memory.keep(f"link:parent:{fact.vendor_id}", pen.id, link)
+        self._origins.keep(f"link:parent:{fact.vendor_id}", pen.id, link)
         return pen
 
-    def _new(self, minted: str) -> IntakePen:
+    def _new(self, vendor_id: str, agent_id: str | None) -> IntakePen:
+        minted = minted_id(self._fact.agent, self._fact.at, vendor_id, agent_id)
         session_id = free_id(minted, lambda name: self._writer.session(name) is not None)
         return IntakePen(self._writer, session_id, None, self._clock)
 
@@ -198,7 +197,7 @@ class HookSessions:
         }
         return {name: value for name, value in facts.items() if value is not None}
 
-    def _joined(self, memory: Memory) -> str | None:
+    def _joined(self) -> str | None:
         """Return the session of a run that was recorded without a vendor id: same process, directory and start."""
         fact = self._fact
         if fact.pid is None or fact.cwd is None:
@@ -210,8 +209,10 @@ class HookSessions:
                 body = {"vendor_session_id": fact.vendor_id, "transcript_path": fact.transcript_path}
                 self._write(pen, Kind.SESSION_UPDATED, {key: value for key, value in body.items() if value})
                 pen.commit(self._writer)
-                # Somebody else opened it, and what they called it stays.
-                memory.put(_session_name(fact.vendor_id, None), Origin(session_id=row.session.id, doc={"live": True}))
+                # A client opened it, and its title stays.
+                self._origins.put(
+                    session_name(fact.vendor_id, None), Origin(session_id=row.session.id, doc={"live": True})
+                )
                 return row.session.id
         return None
 
@@ -228,19 +229,10 @@ class HookSessions:
 
 
 def _known(reader: Reader, agent: str, vendor_id: str, agent_id: str | None) -> str | None:
-    key = origin_key(agent, _session_name(vendor_id, agent_id))
+    key = origin_key(agent, session_name(vendor_id, agent_id))
     origin = reader.origins([key]).get(key)
     if origin is not None:
         return origin.session_id
     if agent_id is not None:
         return None
-    found = (reader.session(session_id) for session_id in reader.session_ids_of_vendor(vendor_id))
-    return next((session.id for session in found if session is not None and session.agent == agent), None)
-
-
-def _session_name(vendor_id: str, agent_id: str | None) -> str:
-    return f"session:{vendor_id}" + ("" if agent_id is None else f"/{agent_id}")
-
-
-def _stamp(at: str) -> str:
-    return at.replace("-", "").replace(":", "")[:15] + "Z"
+    return under_vendor_id(reader, agent, vendor_id)

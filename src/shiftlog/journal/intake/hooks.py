@@ -1,10 +1,9 @@
 """The journal's side of hooks: an event of an agent becomes entries, with the spool's cursor, in one transaction.
 
-What an event has in common with the transcript of its session is kept under the same names, so that either may come
-first and every fact is written once. Reading the spool and the transcripts is not done here.
+Facts that an event shares with the session's transcript are kept under the same names, so either may come first and
+each is written once. Reading the spool and the transcripts happens elsewhere.
 """
 
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -16,11 +15,12 @@ from shiftlog.facts.hook import HookFact
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.encoding import salt_from
-from shiftlog.journal.intake.batch import BatchWork
-from shiftlog.journal.intake.hook_sessions import UNTITLED, HookSessions
-from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.batch import BatchWork, add_redactions
+from shiftlog.journal.intake.hook_sessions import HookSessions
+from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
+from shiftlog.journal.intake.sessions import UNTITLED, stamp_of
 from shiftlog.journal.intake.turns import end_turn, update_turn
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
@@ -39,7 +39,7 @@ SUBAGENT_ENDED = "subagent_ended"
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn whose agent said that it stopped; it ends with this response where its transcript does not say more."""
+    """A turn whose agent reported a stop; it ends with this response unless its transcript says more."""
 
     agent: str
     at: str
@@ -48,7 +48,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     transcript: str | None = None
 
     def is_due(self, now: datetime) -> bool:
-        """Tell whether the transcript has had its time."""
+        """Return True if the transcript has had its time."""
         return parse(self.at) + STOP_QUIET <= now
 
 
@@ -64,7 +64,7 @@ class Taken:
     repeated: bool = False
 
 
-class Hooking:
+class HookIntake:
     """Takes events of hooks into the journal."""
 
     def __init__(self, store: Store, clock: Clock, backend_of: Callable[[str], str | None], host: str) -> None:
@@ -101,9 +101,9 @@ class Hooking:
         """Return the turns that wait for their transcripts to say how they ended, by session."""
         return await self._store.read(_read_stops)
 
-    async def settle(self, session_id: str, stop: Stop) -> None:
+    async def end_stopped(self, session_id: str, stop: Stop) -> None:
         """End a turn that stopped with the response that its hook gave, unless more has come of it since."""
-        await self._store.write(lambda writer: self._settle(writer, session_id, stop))
+        await self._store.write(lambda writer: self._end_stopped(writer, session_id, stop))
 
     # One event
 
@@ -111,18 +111,18 @@ class Hooking:
         repeated = writer.answer(SCOPE, fact.id) is not None
         session_id = None
         if not repeated:
-            work = _EventWork(writer, fact, self._sessions(writer, fact), self._clock)
-            session_id = work.run()
+            origins = Origins(writer, fact.agent)
+            sessions = HookSessions(
+                writer, fact, origins, backend_of=self._backend_of, host=self._host, clock=self._clock
+            )
+            session_id = _EventWork(writer, fact, origins, sessions, self._clock).run()
             kept = Answer(request_hash="", answer={"session_id": session_id}, at=self._clock.now())
             writer.put_answer(SCOPE, fact.id, kept)
         if cursor is not None:
             writer.put_source(cursor)
         return Taken(session_id=session_id, repeated=repeated)
 
-    def _sessions(self, writer: Writer, fact: HookFact) -> HookSessions:
-        return HookSessions(writer, fact, backend_of=self._backend_of, host=self._host, clock=self._clock)
-
-    def _settle(self, writer: Writer, session_id: str, stop: Stop) -> None:
+    def _end_stopped(self, writer: Writer, session_id: str, stop: Stop) -> None:
         stops = _read_stops(writer)
         if stops.pop(session_id, None) is None:
             return
@@ -139,11 +139,11 @@ class Hooking:
 class _EventWork:
     """The writing of one event."""
 
-    def __init__(self, writer: Writer, fact: HookFact, sessions: HookSessions, clock: Clock) -> None:
+    def __init__(self, writer: Writer, fact: HookFact, origins: Origins, sessions: HookSessions, clock: Clock) -> None:
         self._writer = writer
         self._fact = fact
         self._sessions = sessions
-        self._memory = Memory(writer, fact.agent)
+        self._origins = origins
         self._clock = clock
 
     def run(self) -> str | None:
@@ -154,20 +154,18 @@ class _EventWork:
         if pen is None:
             return None
         pen.commit(self._writer)
-        self._memory.flush()
+        self._origins.flush()
         if self._fact.masked:
-            known = self._writer.imported(pen.id) or {}
-            total = Counter[str](known.get("redactions", {})) + Counter(self._fact.masked)
-            self._writer.put_imported(pen.id, {**known, "redactions": dict(sorted(total.items()))})
+            add_redactions(self._writer, pen.id, self._fact.masked)
         return pen.id
 
     def _handlers(self) -> dict[str, Callable[[], IntakePen | None]]:
         return {
-            "SessionStart": self._start,
+            "SessionStart": self._sessions.begin,
             "UserPromptSubmit": self._prompt,
             "PostToolUse": self._call,
             "PostToolUseFailure": self._call,
-            "SubagentStart": self._subagent_start,
+            "SubagentStart": self._sessions.begin_child,
             "SubagentStop": self._subagent_stop,
             "PreCompact": self._compacting,
             "PostCompact": self._compacted,
@@ -181,32 +179,28 @@ class _EventWork:
         facts = {name: value for name, value in body.items() if value is not None}
         pen.write(kind, facts, turn, at=self._fact.at, salt=salt)
 
-    def _start(self) -> IntakePen | None:
-        return self._sessions.begin(self._memory)
-
     # Turns
 
     def _prompt(self) -> IntakePen | None:
         fact = self._fact
-        pen = self._sessions.woken(self._memory)
+        pen = self._sessions.woken()
         if pen is None or fact.prompt is None:
             return pen
-        if fact.turn_name is not None and (begun := self._memory.origin(fact.turn_name)) is not None:
+        if fact.turn_name is not None and (begun := self._origins.origin(fact.turn_name)) is not None:
             self._ask(pen, turn_now(pen, begun))
             return pen
         if fact.turn_name is None and fact.prompt_name is not None:
             session, name = pen.session, fact.prompt_name
-            brought = brought_by_import(self._writer, self._memory, session, name, fact.prompt, fact.at)
+            brought = brought_by_import(self._writer, self._origins, session, name, fact.prompt, fact.at)
             if brought is not None:
-                keep_prompt(self._memory, pen.id, fact.prompt_name, brought.request_id, taken=True)
+                keep_prompt(self._origins, pen.id, fact.prompt_name, brought.request_id, taken=True)
                 return pen
         agents = begun_by_agent(self._writer, pen.session, fact.at)
         if agents is not None:
             self._keep(pen, agents.request_id)
             return pen
         self._end_previous(pen)
-        stamp = fact.at.replace("-", "").replace(":", "")[:15] + "Z"
-        request_id = free_id(f"req-{stamp}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", pen.has_turn)
+        request_id = free_id(f"req-{stamp_of(fact.at)}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", pen.has_turn)
         body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": HOOK}
         self._write(pen, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
         self._keep(pen, request_id)
@@ -218,7 +212,7 @@ class _EventWork:
         return pen
 
     def _ask(self, pen: IntakePen, turn: Turn | None) -> None:
-        """Give its prompt to a turn of which a transcript has told no more than that it began."""
+        """Add the prompt to a turn that a transcript began without one."""
         if turn is not None and not turn.is_terminal and not turn.query_text:
             sets = {"query_title": self._fact.prompt_title, "query_text": self._fact.prompt}
             update_turn(pen, turn.request_id, self._fact.at, {"sets": sets}, live=False)
@@ -227,9 +221,9 @@ class _EventWork:
         """Remember which turn the prompt has, under the name that its transcript will have for it."""
         if self._fact.turn_name is not None:
             origin = Origin(session_id=pen.id, turn=request_id, doc={"live": True})
-            self._memory.put(self._fact.turn_name, origin)
+            self._origins.put(self._fact.turn_name, origin)
         elif self._fact.prompt_name is not None:
-            keep_prompt(self._memory, pen.id, self._fact.prompt_name, request_id, taken=False)
+            keep_prompt(self._origins, pen.id, self._fact.prompt_name, request_id, taken=False)
 
     def _end_previous(self, pen: IntakePen) -> None:
         """End the turn before: as it stopped, or as superseded where no transcript will ever tell."""
@@ -264,7 +258,7 @@ class _EventWork:
         return begun.facts.get("opened_by") == HOOK
 
     def _stop(self) -> IntakePen | None:
-        pen = self._sessions.open_pen(self._memory)
+        pen = self._sessions.open_pen()
         if pen is None:
             return None
         self._end_unanswered(pen)
@@ -283,7 +277,7 @@ class _EventWork:
         return pen
 
     def _stop_failed(self) -> IntakePen | None:
-        pen = self._sessions.open_pen(self._memory)
+        pen = self._sessions.open_pen()
         turn = self._open_turn(pen) if pen is not None else None
         if pen is not None and turn is not None:
             note = self._fact.error or "The agent stopped with an error"
@@ -300,43 +294,40 @@ class _EventWork:
         return turn if turn is not None and turn.begun_at <= parse(self._fact.at) else None
 
     def _call(self) -> IntakePen | None:
-        pen = self._sessions.woken(self._memory)
+        pen = self._sessions.woken()
         batch = self._fact.calls
         if pen is None or batch is None:
             return pen
         turn = self._open_turn(pen)
         pen.commit(self._writer)
-        self._memory.flush()
+        self._origins.flush()
         items = [msgspec.structs.replace(item, turn=turn.request_id if turn else None) for item in batch.items]
         placed = msgspec.structs.replace(batch, items=items)
         BatchWork(self._writer, placed, _no_source(self._fact), self._clock).run()
-        return self._sessions.open_pen(self._memory)
+        return self._sessions.open_pen()
 
     # Sessions
 
-    def _subagent_start(self) -> IntakePen | None:
-        return self._sessions.begin_child(self._memory)
-
     def _subagent_stop(self) -> IntakePen | None:
-        child = self._sessions.child_pen(self._memory)
+        child = self._sessions.child_pen()
         if child is not None and child.session.state is SessionState.OPEN:
             self._write(child, Kind.SESSION_SUSPENDED, {"cause": SUBAGENT_ENDED})
         return child
 
     def _compacting(self) -> IntakePen | None:
-        pen = self._sessions.open_pen(self._memory)
+        pen = self._sessions.open_pen()
         if pen is not None:
             self._save_capsule(pen)
         return pen
 
     def _compacted(self) -> IntakePen | None:
-        pen = self._sessions.open_pen(self._memory)
+        pen = self._sessions.open_pen()
         if pen is not None:
             self._write(pen, Kind.IMPORT_NOTED, {"hook": self._fact.name, "trigger": self._fact.trigger})
         return pen
 
     def _end(self) -> IntakePen | None:
-        pen = self._sessions.open_pen(self._memory)
+        pen = self._sessions.open_pen()
         if pen is None:
             return None
         stops = _read_stops(self._writer)
@@ -362,7 +353,7 @@ class _EventWork:
         self._write(pen, Kind.RUN_UPDATED, {**facts, "derived": ["duration_ms"]})
 
     def _unknown(self) -> IntakePen | None:
-        pen = self._sessions.open_pen(self._memory)
+        pen = self._sessions.open_pen()
         if pen is not None:
             self._write(pen, Kind.IMPORT_NOTED, {"unknown": f"hook/{self._fact.name}"[:200], "raw": self._fact.raw})
         return pen

@@ -1,4 +1,4 @@
-"""What an import remembers in the store: the owners of keys and small documents under names, read once a batch."""
+"""What imports remember in the store: the owner of each fact by key, and small documents by name; cached per batch."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
@@ -13,7 +13,7 @@ Document = dict[str, Any]
 _LONGEST_CHAIN = 64
 
 
-def turn_told(reader: Reader, session: Session, turn: str) -> Turn | None:
+def turn_by_any_id(reader: Reader, session: Session, turn: str) -> Turn | None:
     """Return a turn by its own id, or by the one that a transcript has for it."""
     found = reader.turn(session.id, turn)
     if found is None:
@@ -27,7 +27,7 @@ def _mapping(session_id: str, turn: str) -> str:
     return f"map:{session_id}:{turn}"
 
 
-class Memory:
+class Origins:
     """Origins by key, as the store has them and as this batch changes them."""
 
     def __init__(self, writer: Writer, agent: str) -> None:
@@ -60,7 +60,7 @@ class Memory:
 
     def _find(self, key: bytes) -> Origin | None:
         found = self._known.get(key, self)
-        if isinstance(found, Memory):
+        if isinstance(found, Origins):
             found = self._known[key] = self._writer.origins([key]).get(key)
         return found
 
@@ -99,7 +99,7 @@ class Memory:
         return found
 
     def own(self, key: bytes, aliases: Sequence[bytes], session_id: str, turn: str | None) -> None:
-        """Make a session the owner of a fact under all its keys that nobody has."""
+        """Make a session the owner of a fact under all its keys without an owner."""
         origin = self._plain.get(session_id) if turn is None else Origin(session_id=session_id, turn=turn)
         if origin is None:
             origin = self._plain[session_id] = Origin(session_id=session_id)
@@ -138,7 +138,7 @@ class Memory:
         self.put(_mapping(session_id, turn), Origin(session_id=session_id, turn=request_id, doc={"live": live}))
 
     def is_live(self, session_id: str, turn: str | None) -> bool:
-        """Tell whether a vendor's turn was mapped to one that was written live."""
+        """Return True if a vendor's turn was mapped to one that was written live."""
         if not turn or self.turn_in(session_id, turn) is None:
             return False
         document = self.document(_mapping(session_id, turn))

@@ -1,6 +1,6 @@
-"""The pen of imports and hooks: the journal's own, with the questions that only facts recorded elsewhere raise.
+"""The pen of imports and hooks: the journal's pen with a few questions that only they ask.
 
-Chaining, projecting and buffering are the journal's (`journal/pen.py`); nothing is written differently here.
+Chaining, projecting and buffering are inherited from `journal/pen.py` unchanged.
 """
 
 from typing import Any

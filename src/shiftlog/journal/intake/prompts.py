@@ -1,13 +1,13 @@
-"""Prompts that come twice, from a hook and from the transcript: which turn of a session a prompt belongs to.
+"""Match prompts that arrive twice, from a hook and from a transcript, to one turn.
 
-A prompt has no id that both know. Its text under the store's key, its order among equal ones and its time tell.
+They share no id. The text under the store's key, its number among equal texts and its time identify a prompt.
 """
 
 from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
 
-from shiftlog.journal.intake.origins import Memory
+from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import parse, truncated
@@ -19,18 +19,18 @@ LOOKED_BACK = 50
 
 
 def are_near(one: str, turn: Turn) -> bool:
-    """Tell whether a time is near enough to the beginning of a turn for both to be of one prompt."""
+    """Return True if a time is near enough to the beginning of a turn for both to be of one prompt."""
     return abs(parse(one) - turn.begun_at) <= SAME_PROMPT
 
 
-def left_by_hook(memory: Memory, pen: IntakePen, name: str, at: str) -> Origin | None:
+def left_by_hook(origins: Origins, pen: IntakePen, name: str, at: str) -> Origin | None:
     """Return the turn that a hook began for a prompt and that no prompt of a transcript has taken yet; take it."""
-    for key, origin in _known(memory, name):
+    for key, origin in _known(origins, name):
         document = origin.doc or {}
         turn = turn_now(pen, origin)
         if turn is None or document.get("taken") or not are_near(at, turn):
             continue
-        memory.put(key, Origin(session_id=origin.session_id, turn=origin.turn, doc={**document, "taken": True}))
+        origins.put(key, Origin(session_id=origin.session_id, turn=origin.turn, doc={**document, "taken": True}))
         return origin
     return None
 
@@ -51,15 +51,15 @@ def begun_by_agent(reader: Reader, session: Session, at: str) -> Turn | None:
     return None if begun.facts.get("imported") or begun.facts.get("opened_by") else turn
 
 
-def keep_prompt(memory: Memory, session_id: str, name: str, turn: str, *, taken: bool) -> None:
+def keep_prompt(origins: Origins, session_id: str, name: str, turn: str, *, taken: bool) -> None:
     """Remember under the next number of its text which turn a hook's prompt has."""
-    number = sum(1 for _ in _known(memory, name))
-    memory.put(f"{name}:{number}", Origin(session_id=session_id, turn=turn, doc={"live": True, "taken": taken}))
+    number = sum(1 for _ in _known(origins, name))
+    origins.put(f"{name}:{number}", Origin(session_id=session_id, turn=turn, doc={"live": True, "taken": taken}))
 
 
-def brought_by_import(reader: Reader, memory: Memory, session: Session, name: str, text: str, at: str) -> Turn | None:
+def brought_by_import(reader: Reader, origins: Origins, session: Session, name: str, text: str, at: str) -> Turn | None:
     """Return the turn that a transcript has brought already for a prompt of a hook."""
-    claimed = {origin.turn for _, origin in _known(memory, name)}
+    claimed = {origin.turn for _, origin in _known(origins, name)}
     last = session.turns_total + session.turns_deleted
     for turn in reader.turns(session.id, after=max(last - LOOKED_BACK, 0)):
         if turn.request_id not in claimed and turn.query_text.strip() == text.strip() and are_near(at, turn):
@@ -67,10 +67,10 @@ def brought_by_import(reader: Reader, memory: Memory, session: Session, name: st
     return None
 
 
-def _known(memory: Memory, name: str) -> Iterator[tuple[str, Origin]]:
+def _known(origins: Origins, name: str) -> Iterator[tuple[str, Origin]]:
     for number in count():
         key = f"{name}:{number}"
-        origin = memory.origin(key)
+        origin = origins.origin(key)
         if origin is None:
             return
         yield key, origin

@@ -1,7 +1,7 @@
 """The journal's side of an import: a batch of facts becomes entries, with keys and cursor, in one transaction.
 
-The rules of the write path hold: facts come redacted, what is known by its key is not written again, a terminal turn is
-never changed (what comes later is an amendment), and an import never opens, closes, wakes or makes current a session.
+Facts arrive redacted. A fact with a known key is not written again, a terminal turn is never changed (later facts are
+amendments), and an import never closes or wakes a session, nor changes which turn is current.
 """
 
 import logging
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class Written:
+class BatchOutcome:
     """What a batch came to."""
 
     entries: int = 0
@@ -39,7 +39,7 @@ class Written:
     places: dict[str, list[dict[str, str | None]]] = field(default_factory=dict[str, list[dict[str, str | None]]])
 
 
-class Ingest:
+class BatchIntake:
     """Writes batches of imported facts."""
 
     def __init__(self, store: Store, clock: Clock, key: bytes) -> None:
@@ -49,14 +49,14 @@ class Ingest:
 
     async def write(
         self, batch: Batch, source: Source, *, moved_from: str | None = None, follows: int | None = None
-    ) -> Written:
+    ) -> BatchOutcome:
         """Write a batch and how far its source has been read, all of it or nothing.
 
         `follows` is the cursor of the batch before it in the same reading; where that one was not stored, neither is
         this. What a loss of power takes is taken whole, and the next import brings it again; `secure` ends that.
         """
 
-        def work(writer: Writer) -> Written:
+        def work(writer: Writer) -> BatchOutcome:
             return self._write(
                 writer, batch, source if follows is None else _going_on(writer, source, follows), moved_from
             )
@@ -73,14 +73,14 @@ class Ingest:
 
         await self._store.write(work)
 
-    def _write(self, writer: Writer, batch: Batch, source: Source, moved_from: str | None) -> Written:
+    def _write(self, writer: Writer, batch: Batch, source: Source, moved_from: str | None) -> BatchOutcome:
         work = BatchWork(writer, batch, source, self._clock)
         work.run()
         if moved_from is not None:
             writer.forget_source(moved_from)
         read = work.read_source()
         writer.put_source(replace(read, state=self._lock.lock(read.state)))
-        return Written(
+        return BatchOutcome(
             entries=work.entries,
             sessions=work.named,
             new=work.opened,

@@ -1,9 +1,30 @@
-"""Which session that was recorded live a transcript tells of: by the vendor's id, or by what its agent did in it."""
+"""Names of sessions that facts from elsewhere belong to: minted ids, names of origins, and sessions recorded live."""
 
 from collections.abc import Collection, Sequence
 
 from shiftlog.facts.batch import Incoming
+from shiftlog.model.ids import slug
 from shiftlog.store.protocol import Reader
+
+UNTITLED = "(untitled)"
+
+
+def session_name(vendor_id: str, agent_id: str | None) -> str:
+    """Return the name under which the origin of a vendor's session, or of a child in it, is kept."""
+    return f"session:{vendor_id}" + ("" if agent_id is None else f"/{agent_id}")
+
+
+def stamp_of(at: str) -> str:
+    """Return a time of a fact as ids show it."""
+    return at.replace("-", "").replace(":", "")[:15] + "Z"
+
+
+def minted_id(agent: str, at: str, vendor_id: str, agent_id: str | None) -> str:
+    """Return the id of a session that is known by its vendor's ids; it may be taken."""
+    tail = slug(vendor_id, "session")
+    if agent_id is not None:
+        tail = f"{slug(vendor_id[:8], 'session')}-agent-{slug(agent_id, 'child')}"
+    return f"{agent}-{stamp_of(at)}-{tail}"
 
 
 def under_vendor_id(reader: Reader, agent: str, vendor_id: str) -> str | None:

@@ -1,4 +1,4 @@
-"""The brief that a session starts with: what the project's unfinished predecessor left, or compaction took away."""
+"""The brief for a session that starts: what the project's unfinished predecessor left, or what compaction removed."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
@@ -51,7 +51,7 @@ def _written(reader: Reader, session: Session, now: datetime) -> str:
 
 
 def _predecessor(reader: Reader, cwd: str, own: str | None, pid: int | None, is_alive: IsAlive) -> Session | None:
-    """Return the session active last in a project that is unfinished and that nobody else is at work in."""
+    """Return a project's latest unfinished session that no other process works in."""
     candidates: list[Session] = []
     for place in _places(reader, cwd):
         where = Filter(workspace=place, states=frozenset(map(str, UNFINISHED)))

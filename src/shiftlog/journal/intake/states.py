@@ -1,7 +1,7 @@
-"""States of readers at rest: they hold text of transcripts as it was written, so they are kept under the store's key.
+"""States of transcript readers, encrypted for the database.
 
-What a reader remembers between two imports (open calls, titles, lines held back) is compared with what comes later and
-cannot be masked; the database holds it only encrypted, and the key lies in a file of its own.
+Between two imports a reader remembers text as it was written (open calls, titles, lines held back). It is compared
+with later text, so it cannot be masked; the key lies in a file of its own.
 """
 
 import hmac

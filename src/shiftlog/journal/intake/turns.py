@@ -1,6 +1,6 @@
-"""What imported facts write of a turn: changes, its end, and amendments where it has ended already.
+"""What imported facts write of a turn: changes, its end, and amendments after its end.
 
-Into a turn that was written live a transcript only fills what is empty and unites lists; what the agent wrote wins.
+A transcript only fills empty fields of a turn that was written live, and unites lists; the agent's own words win.
 """
 
 from collections.abc import Sequence
@@ -40,7 +40,7 @@ def update_turn(pen: IntakePen, request_id: str, at: str, body: dict[str, Any], 
     if live or turn.is_terminal:
         sets = {n: v for n, v in sets.items() if n == _IMAGES or (n in _TEXTS and is_empty(n, getattr(turn, n)))}
     if turn.is_terminal and not live and body.get("ends"):
-        # How it would end, had it not ended already: with time it had settled before it went on.
+        # The last blocker repeats an end that the turn has already: it timed out before it went on.
         adds = {**adds, "blockers": adds["blockers"][:-1]}
     incoming = {**{n: v for n, v in sets.items() if n in TEXT_FIELDS}, **_with_room(turn, adds)}
     if turn.is_terminal:
@@ -68,14 +68,14 @@ def _with_room(turn: Turn, adds: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def _beyond(turn: Turn, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return what changes would add to a terminal turn that no amendment has said yet."""
+    """Return what changes would add to a terminal turn that no amendment holds yet."""
     fields: dict[str, Any] = {**changes.get("set", {}), **changes.get("add", {})}
     for note in turn.amendments:
         for name, value in list(fields.items()):
-            said: Any = note.fields.get(name)
-            if isinstance(value, list) and isinstance(said, list):
-                fields[name] = [item for item in value if item not in said]  # pyright: ignore[reportUnknownVariableType]
-            elif said == value:
+            amended: Any = note.fields.get(name)
+            if isinstance(value, list) and isinstance(amended, list):
+                fields[name] = [item for item in value if item not in amended]  # pyright: ignore[reportUnknownVariableType]
+            elif amended == value:
                 del fields[name]
     return {name: value for name, value in fields.items() if value}
 

@@ -1,9 +1,9 @@
-"""Counting the tokens that transcripts report: each response once, whoever reports it how often, in any order.
+"""Rules for counting the tokens that transcripts report: each response once, in any order of any number of reports.
 
-Two rules. `maximum`: the lines of one response are states of it, so each counter counts with its largest value, and a
-line without request id is a state of the one response of its session that has the same message id. `first`: a report is
-the growth up to a total, and the same total again, also in a fork, is the same report. What one more report changes
-becomes usage entries of the response's owner, so that totals are sums of entries.
+`maximum`: the lines of one response are states of it, so each counter takes its largest value; a line without request
+id belongs to the one response of its session with the same message id. `first`: a report is the growth up to a total,
+and the same total again, also in a fork, is the same report. Each change becomes a usage entry of the response's owner,
+so totals are sums of entries.
 """
 
 from collections.abc import Iterator
@@ -96,7 +96,7 @@ def tokens_in(counts: Counts) -> int:
 
 
 def is_lone(report: Document, counts: Counts) -> bool:
-    """Tell whether a report of a response that nobody knows makes it what its usage entry and `compacted` say."""
+    """Return True if the first report of a response is all that its usage entry and `compacted` would hold."""
     if not report.get("request_id") or report.get("copied") or report.get("cost_usd") is not None:
         return False
     return any(counts)
@@ -170,9 +170,9 @@ def growth_of_maximum(before: Document | None, after: Document) -> Iterator[Grow
         place = (owner["session"], owner["turn"], owner.get("model"))
         vendor: Document | None = owner.get("vendor") if request not in old else None
         cost = _more_spent(before, owner, request)
-        known, said, spent = grown.get(place, (nothing, None, None))
+        known, counters, spent = grown.get(place, (nothing, None, None))
         together = cost if spent is None or cost is None else spent + cost
-        grown[place] = [a + b for a, b in zip(known, counts, strict=True)], vendor or said, together or spent
+        grown[place] = [a + b for a, b in zip(known, counts, strict=True)], vendor or counters, together or spent
     for (session_id, turn, model), (counts, vendor, cost) in grown.items():
         if any(counts) or cost:
             yield Growth(
@@ -181,7 +181,7 @@ def growth_of_maximum(before: Document | None, after: Document) -> Iterator[Grow
 
 
 def _more_spent(before: Document | None, owner: Document, request: str) -> float | None:
-    """Return what the vendor says that a response costs, beyond what it said before; None where it says nothing new."""
+    """Return the growth of the vendor's cost of a response; None if there is none."""
     spent: float | None = owner.get("cost")
     known: Document = before["keys"].get(request, {}) if before else {}
     more = None if spent is None else spent - (known.get("cost") or 0.0)

@@ -1,1 +1,1 @@
-"""The ledger of runs: how each ended, what it cost."""
+"""Runs, the process side of sessions: how each ended and what it cost."""

@@ -1,7 +1,7 @@
-"""Accounting for runs: ending one with its figures, pricing it, and noticing that its process is gone.
+"""Runs: end one with its figures, price it, and notice that its process is gone.
 
-Whoever launched a run may end it here; closing its session along with it is the work of `continuity`, which hands
-its way of doing so in. Adding up what many runs used stands in `usage`.
+The launcher of a run may end it here; `continuity` passes in the function that closes the session too. Sums over many
+runs are in `usage`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -64,7 +64,7 @@ class Runs:
     def end(self, pen: Pen, values: Mapping[str, Any]) -> None:
         """End the run of a session that closes; figures that cannot be taken are named in a warning.
 
-        Without figures a running run ends well, with an exit code that nobody stated.
+        Without figures a running run ends well, without a stated exit code.
         """
         figures = stated(values)
         run = pen.session.run
@@ -165,7 +165,7 @@ class Runs:
         """Return a session's tokens and cost, each counted once; None where nothing is known.
 
         The figures of its run come first, being totals up to its end; what its turns reported counts where there are
-        none, and where it came after that end. A cost that nobody stated follows from the prices in force then: as
+        none, and where it came after that end. A cost that was not stated follows from the prices in force then: as
         the session started, and where a price changed while it went on, as each response came, for which a reader is
         needed.
         """
@@ -212,7 +212,7 @@ class Runs:
         return parts
 
     def parts_of(self, session: Session, reader: Reader | None = None) -> list[tuple[str | None, Usage]]:
-        """Return what each model of a session used, priced by its own name; one part where nobody told them apart."""
+        """Return what each model of a session used, priced by its own name; one part if the models are not recorded."""
         run = session.run
         if not session.model_usage or _reported_by(run):
             used = self._used_in_run(session, reader)
@@ -302,7 +302,7 @@ class Runs:
         return counted(cached_in_input=self.cached_in_input(run.backend if run else None, session.agent), **given)
 
     def cached_in_input(self, backend: str | None, agent: str) -> bool:
-        """Tell whether a backend, or that of an agent, reports cached input as a part of input."""
+        """Return True if a backend, or that of an agent, reports cached input as a part of input."""
         known = self._resonance.backends.get(backend or self._resonance.backend_of(agent) or "")
         return known is not None and known.cached_in_input
 
@@ -311,7 +311,7 @@ class Runs:
         return self._prices.price_of(model)
 
     def has_changed(self, model: str | None) -> bool:
-        """Tell whether a model once had another price, so that only times tell what it cost."""
+        """Return True if a model once had another price, so that only times tell what it cost."""
         return bool(self._prices.changes(model))
 
     # Processes
@@ -327,7 +327,7 @@ class Runs:
         return found
 
     def is_gone(self, session: Session) -> bool:
-        """Tell whether a session has a running run whose process is not there any more."""
+        """Return True if a session has a running run whose process is not there any more."""
         run = session.run
         return run is not None and run.status is RunStatus.RUNNING and self._is_gone(run)
 
@@ -341,7 +341,7 @@ class Runs:
         return run.pid is not None and self._is_here(run) and not self._is_seen(run)
 
     def _is_seen(self, run: Run) -> bool:
-        """Tell whether the very process of a run is there; a process that was never seen had ended before."""
+        """Return True if the very process of a run is there; a process that was never seen had ended before."""
         if run.pid is None or run.pid_started is None or not self._is_here(run):
             return False
         return self._process_started(run.pid) == run.pid_started
@@ -407,9 +407,9 @@ def _model(session: Session) -> str | None:
 
 def _check_same(session: Session, run: Run, figures: Figures) -> None:
     first = stated_in(run)
-    # A figure that was derived here may be stated as it was told.
-    told = {name: getattr(run, name) for name in run.derived if name in figures}
-    differing = sorted(name for name in FIGURES if figures.get(name) != (first | told).get(name))
+    # A caller may repeat a figure that was derived here and reported to it.
+    derived = {name: getattr(run, name) for name in run.derived if name in figures}
+    differing = sorted(name for name in FIGURES if figures.get(name) != (first | derived).get(name))
     if not differing:
         return
     differ = "differs" if len(differing) == 1 else "differ"

@@ -1,1 +1,1 @@
-"""Shells and commands as entries; fulfils shell.ports.ShellJournal."""
+"""Shells and commands as entries of a journal; implements shell.ports.ShellJournal."""

@@ -1,7 +1,7 @@
-"""Shells and commands in the journal: the entries that the shell service asks for, and reading them back.
+"""Shells and commands in the journal: writes the entries of the shell service, and reads them back.
 
-A command that runs while a turn is open is an action of that turn too. Shells are found by their facet, so that a
-server that comes up after another one knows what that one left behind.
+A command that runs while a turn is open is also an action of that turn. Shells are found by their facet, so that a
+new daemon knows which shells an earlier one left.
 """
 
 import re
@@ -96,7 +96,7 @@ class ShellLog:
         try:
             await self._continuity.close_session(closing, LIBRARY)
         except ShiftlogError:
-            pass  # somebody closed it already, or goes on in it: then it is not ours to close
+            pass  # it is closed already, or another client works in it
 
     async def sync(self) -> None:
         """Make the starts of commands durable that are not yet."""
@@ -157,7 +157,7 @@ class ShellLog:
         await self.note(session_id, Kind.COMMAND_ASKED, facts)
 
     async def approval_decided(self, session_id: str, facts: Facts) -> None:
-        """Record what the person said."""
+        """Record the person's decision."""
         await self.note(session_id, Kind.COMMAND_DECIDED, facts)
 
     async def note(self, session_id: str, kind: Kind, facts: Facts) -> None:
@@ -206,7 +206,7 @@ class ShellLog:
         return await self._journal.store.read(work)
 
     async def left(self, now: datetime) -> Sequence[KnownShell]:
-        """Return the shells of the last month whose end nobody recorded."""
+        """Return the shells of the last month without a recorded end."""
         return [known for known in await self.shells(now - LOOKED_BACK) if known.ended is None and known.shell_id]
 
     async def shell(self, shell_id: str) -> KnownShell | None:
@@ -239,7 +239,7 @@ class ShellLog:
         return await self._journal.store.read(work)
 
     async def knows_run(self, run: str) -> bool:
-        """Tell whether any shell's id begins with these digits."""
+        """Return True if any shell's id begins with these digits."""
 
         def work(reader: Reader) -> bool:
             openings = _openings(reader, Filter())

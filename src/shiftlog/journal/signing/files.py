@@ -1,4 +1,4 @@
-"""Files that hold keys: put in place whole, for their owner alone, and on the disk before anybody relies on them."""
+"""Key files: written whole, readable by their owner alone, and on the disk before the key is used."""
 
 import os
 from pathlib import Path

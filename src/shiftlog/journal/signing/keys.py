@@ -67,7 +67,7 @@ class Keys:
         return self.private.sign(data)
 
     def did_sign(self, data: bytes, signature: bytes) -> bool:
-        """Tell whether the present key signed some bytes; what a lost key signed is not proof of anything now."""
+        """Return True if the present key signed some bytes; what a lost key signed is not proof of anything now."""
         try:
             self.private.public_key().verify(signature, data)
         except InvalidSignature:
@@ -75,7 +75,7 @@ class Keys:
         return True
 
     def is_signed(self, receipt: Receipt) -> bool:
-        """Tell whether a key of this folder, past or present, signed the receipt."""
+        """Return True if a key of this folder, past or present, signed the receipt."""
         path = self.folder / f"{receipt.key_id}.pub"
         if not receipt.key_id.isalnum() or not path.exists():
             return False

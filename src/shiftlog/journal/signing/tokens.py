@@ -1,7 +1,7 @@
-"""Recovery tokens: signed, bound to one session and agent, expiring, single-use; the store keeps only their hashes.
+"""Recovery tokens: signed, bound to one session and agent, expiring, single-use. The store keeps only their hashes.
 
-`slr1.<payload>.<signature>`, both base64url without padding. The payload is canonical JSON; signed is
-`shiftlog-token-v1`, a newline and the payload. Of the agent it holds a hash, so that it stays short and names nobody.
+The form is `slr1.<payload>.<signature>`, both base64url without padding. The payload is canonical JSON; the signature
+covers `shiftlog-token-v1`, a newline and the payload. A hash stands for the agent: short, and without its name.
 """
 
 import base64
@@ -28,7 +28,7 @@ from shiftlog.store.protocol import Reader, Writer
 PREFIX = "slr1."
 LABEL = b"shiftlog-token-v1\n"
 MAX_CHARS = 1_024
-# Stands for the agent in a token that anybody may use; no agent id has this key.
+# Stands for the agent in a token for any agent; no agent id has this key.
 ANYONE = "*"
 # Stands for the policy of a session that is not closed.
 LIVE_POLICY = "live"
@@ -105,7 +105,7 @@ class Tokens:
         return claims
 
     def read(self, text: str) -> Claims:
-        """Return what a token says, if our key signed it, whatever became of it."""
+        """Return what a token says if our key signed it, spent or not."""
         return read(self._keys, text)
 
     def spend(self, writer: Writer, text: str, now: datetime) -> None:
@@ -161,15 +161,15 @@ def read(keys: Keys, token: str) -> Claims:
     if not keys.did_sign(LABEL + payload, signature):
         raise invalid("signature")
     try:
-        said = cast(dict[str, Any], json.loads(payload))
+        facts = cast(dict[str, Any], json.loads(payload))
         return Claims(
-            session_id=said["sid"],
-            agent=said["agent"],
-            head_hash=said["head"],
-            policy=said["policy"],
-            issued_at=parse(said["iat"]),
-            expires_at=parse(said["exp"]),
-            token_id=said["jti"],
+            session_id=facts["sid"],
+            agent=facts["agent"],
+            head_hash=facts["head"],
+            policy=facts["policy"],
+            issued_at=parse(facts["iat"]),
+            expires_at=parse(facts["exp"]),
+            token_id=facts["jti"],
         )
     except (ValueError, KeyError, TypeError):
         raise invalid("malformed") from None

@@ -1,1 +1,1 @@
-"""Totals of tokens and cost, and spending limits."""
+"""Totals of tokens and cost, and the limits that the operator sets to spending."""

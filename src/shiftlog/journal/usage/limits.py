@@ -1,7 +1,7 @@
-"""Spending limits of the operator: what a day may cost, for all agents or for one, and what happens beyond it.
+"""Spending limits: what a day may cost, for all agents or for one, and what happens beyond that.
 
-A limit warns from four fifths on; where the operator says so, nothing new is opened once it is spent. What was
-used counts on its day (UTC), as in `usage`. Work that has begun is never interrupted.
+A limit warns from four fifths on. If the operator says so, no session is opened once it is spent; work that has begun
+is never interrupted. Use counts on its day (UTC), as in `usage/service.py`.
 """
 
 from collections.abc import Iterator, Mapping
@@ -40,7 +40,7 @@ class SpendingLimits:
 
     @property
     def are_set(self) -> bool:
-        """Tell whether any limit is set."""
+        """Return True if any limit is set."""
         return any(limit.day_usd or limit.day_tokens for limit in (self.total, *self.agents.values()))
 
     def check(self, reader: Reader, runs: Runs, agent_id: str, now: datetime) -> list[dict[str, Any]]:

@@ -1,8 +1,7 @@
 """What runs used: the list of runs, and totals of tokens and cost by day, model, agent, caller or project.
 
-Questions and answers stand here; the adding up in `usage_sheet`, what a single run used in `runs`. Tokens count on the
-day (UTC) on which they were used, sessions and what was reported for a whole run on the day of their start. Reads write
-nothing.
+Tokens count on the day (UTC) of their use; sessions, and figures stated for a whole run, on the day of the start.
+`totals.py` does the sums, `runs/service.py` knows what a single run used. Reads write nothing.
 """
 
 from collections.abc import Mapping, Sequence

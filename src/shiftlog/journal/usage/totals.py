@@ -1,6 +1,6 @@
-"""Adding up what sessions used: from the store's tallies where they can tell, else session by session.
+"""Sums of what sessions used: from the store's tallies if they suffice, else session by session.
 
-Both ways come to the same figures. A run that is still going is counted as running and its cost as unknown.
+Both ways give the same figures. A run that is still going counts as running, and its cost as unknown.
 """
 
 from collections import Counter
@@ -34,7 +34,7 @@ NOTHING: Cost = (0, 0)
 
 @dataclass(slots=True, kw_only=True)
 class Totals:
-    """The sum of some sessions; `cost_unknown` counts those whose cost nobody knows, or not to its end."""
+    """The sum of some sessions; `cost_unknown` counts those without a known or final cost."""
 
     sessions: int = 0
     statuses: dict[str, int] = field(default_factory=lambda: {str(status): 0 for status in RunStatus})
@@ -160,7 +160,7 @@ class Sheet:
                 self._total.add(session, *(of_model if alone else of_session))
 
     def _is_asked(self, session: Session, later: str | None) -> bool:
-        """Tell whether the start of a session, or a later day of it, is among the days that are asked for."""
+        """Return True if the start of a session, or a later day of it, is among the days that are asked for."""
         if later is None:
             return self._from is None or session.started >= self._from
         days = [at.astimezone(UTC).date().isoformat() if at is not None else later for at in (self._from, self._to)]
