@@ -1,3 +1,1 @@
-"""What readers of transcripts and hooks found, masked or not: the vocabulary that ingest hands to the journal (msgspec
-structs, no logic).
-"""
+"""What readers of transcripts and hooks found: the structs that ingest hands to the journal, without logic."""

@@ -1,6 +1,6 @@
-"""Facts on their way into a journal: what those who read transcripts hand to those who write entries.
+"""Facts on their way into a journal: the batches that an import hands to the journal's writer.
 
-Already redacted, and where the body depends on nothing stored also hashed and encoded, so that the one writer has
+They are masked already. A body that depends on nothing stored is also hashed and encoded, so that the one writer has
 little left to do. The structs cross process boundaries as MessagePack.
 """
 
@@ -23,7 +23,7 @@ class OrderedBody(msgspec.Struct, omit_defaults=True, gc=False):
 
     @property
     def open_part(self) -> object:
-        """Return what may hold any value and not only texts and whole numbers."""
+        """Return the part that may hold any JSON value, not only texts and whole numbers."""
         raise NotImplementedError
 
 
@@ -56,7 +56,7 @@ class DialogBody(OrderedBody, kw_only=True):
         return self.input
 
 
-# Facts that stand for what a transcript says, each once; a writer counts those of them that it knew.
+# Facts that stand for a record of the transcript. A writer counts those that it had stored before.
 RECORDS = frozenset({"turn_begun", "dialog", "tool_call", "tool_result"})
 SEEN_AGAIN = "seen_again"
 
@@ -104,7 +104,7 @@ class LongText(NamedTuple):
 
 
 class BodyDraft(msgspec.Struct, frozen=True, gc=False):
-    """A body that only needs to be prepared; its kind says how it is found."""
+    """A body that is not encoded yet; its kind decides what it is found by."""
 
     kind: Kind
     body: dict[str, Any] | OrderedBody
@@ -123,9 +123,9 @@ class Prepared(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class Incoming(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """One fact: `what` it is, whose (an index into the batch's sessions), and its key as a digest.
+    """One fact: `what` it is, its session (an index into the batch's sessions), and its key as a digest.
 
-    `body` holds what has to be decided against the store; `prepared` is an entry of kind `what` that needs no more.
+    `body` has to be compared with what is stored; `prepared` is an entry of kind `what`, ready to be appended.
     """
 
     what: str

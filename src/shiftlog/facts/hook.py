@@ -1,4 +1,4 @@
-"""An event of an agent's hook on its way into a journal: read, masked, and with the names that the journal asks by."""
+"""One event of an agent's hook on its way into a journal: read, masked, and with the keys of its facts."""
 
 import msgspec
 
@@ -37,7 +37,7 @@ class HookFact(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     pid_started: str | None = None
     raw: str | None = None
-    """The masked event itself, of kinds that nobody knows."""
+    """The masked event itself, if its kind is unknown."""
     calls: Batch | None = None
-    """Tool calls, results and actions that the event tells of."""
+    """Tool calls, results and actions that the event reports."""
     masked: dict[str, int] = {}

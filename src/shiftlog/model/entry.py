@@ -109,7 +109,7 @@ class Entry:
         )
 
     def body_is_intact(self) -> bool:
-        """Tell whether the body is the one that was hashed, or was erased whole."""
+        """Return True if the body is the one that was hashed, or was erased with its salt."""
         if self.body is None:
             return self.salt is None
         if self.salt is None:

@@ -16,9 +16,9 @@ REQUEST_REGEX = r"^req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*$"
 AGENT_PATTERN = r"[A-Z][A-Za-z0-9]*"
 MAX_ID_CHARS = 200
 MAX_AGENT_CHARS = 64
-# Of an id that is refused for its length this much is shown, so that a client recognises what it sent.
+# How much of a refused id is shown, so that a client recognises what it sent.
 SHOWN_ID_CHARS = 1_000
-# No alias that was ever issued has more digits; a store could not even be asked for one.
+# No alias has more digits: stores keep it in 64 bits.
 MAX_ALIAS_DIGITS = 18
 
 _SESSION = re.compile(SESSION_REGEX[1:-1], re.ASCII)
@@ -46,7 +46,7 @@ def _is_instant(text: str) -> bool:
 
 @lru_cache(maxsize=1024)
 def is_session_id(text: str) -> bool:
-    """Tell whether a text is a well-formed journal id of a session."""
+    """Return True if a text is a well-formed journal id of a session."""
     if len(text) > MAX_ID_CHARS or not _SESSION.fullmatch(text):
         return False
     agent, at, _ = text.split("-", 2)
@@ -68,7 +68,7 @@ def _given(text: str) -> dict[str, object]:
 
 @lru_cache(maxsize=1024)
 def is_request_id(text: str) -> bool:
-    """Tell whether a text is a well-formed request id of a turn."""
+    """Return True if a text is a well-formed request id of a turn."""
     return len(text) <= MAX_ID_CHARS and bool(_REQUEST.fullmatch(text)) and _is_instant(text.split("-")[1])
 
 
@@ -87,12 +87,12 @@ def check_request_id(text: str) -> str:
 
 
 def is_alias(text: str) -> bool:
-    """Tell whether a text is the integer alias of a run."""
+    """Return True if a text is the integer alias of a run."""
     return bool(_ALIAS.fullmatch(text))
 
 
 def is_vendor_id(text: str) -> bool:
-    """Tell whether a text is a UUID, the form of the vendors' own session ids."""
+    """Return True if a text is a UUID, the form of the vendors' own session ids."""
     return bool(_UUID.fullmatch(text))
 
 
@@ -113,10 +113,10 @@ def mint_request_id(title: str, now: datetime) -> str:
 
 
 def free_id(minted: str, is_taken: Callable[[str], bool]) -> str:
-    """Return a minted id, or where it is taken its next free spelling: `-2`, `-3` …
+    """Return a minted id or, if it is taken, one with a free number: `-2`, `-3` …
 
-    Of the numbers twice as large is asked for until one is free, then between, so that a thousand ids of one second
-    cost twenty questions and not a thousand.
+    The number doubles until one is free; then the range between is halved. So a thousand ids of one second need twenty
+    lookups each, not a thousand.
     """
     if not is_taken(minted):
         return minted
@@ -144,6 +144,6 @@ def agent_key(agent_id: str) -> str:
 
 
 def is_unstable_agent_id(agent_id: str) -> bool:
-    """Tell whether an agent id looks like one drawn anew for each run, in whichever spelling of its key."""
+    """Return True if an agent id looks like one that is drawn for each run."""
     key = agent_key(agent_id)
     return bool(_UUID.fullmatch(key) or _UNSTABLE.fullmatch(key))

@@ -1,4 +1,4 @@
-"""The legal moves of turns and sessions: the only truth that code, stores, docs and tests are held to."""
+"""The states of turns, sessions and runs, and the legal moves between them: the one table that everything follows."""
 
 from enum import StrEnum
 
@@ -68,7 +68,7 @@ STATE_AFTER_CLOSE: dict[Succession, SessionState] = {
 
 
 def status_shown(turn: str, session: str) -> str:
-    """Return a turn's status as people see it: one that is open where nobody works any more was interrupted."""
+    """Return a turn's status as people see it: an open turn of a session that is not open was interrupted."""
     return "interrupted" if turn == TurnStatus.IN_PROGRESS and session != SessionState.OPEN else str(turn)
 
 

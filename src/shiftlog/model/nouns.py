@@ -70,8 +70,8 @@ class Usage:
 class Run:
     """The process side of a session; `alias` is its integer name, unique for the life of the store.
 
-    `returncode` is None until somebody stated the figures of its end. `derived` names figures that nobody stated
-    and that were worked out here.
+    `returncode` is None until the end of the run was reported. `derived` names figures that were computed here instead
+    of reported.
     """
 
     alias: int
@@ -103,7 +103,7 @@ class Run:
     derived: tuple[str, ...] = ()
 
     def ended_before(self, at: datetime) -> bool:
-        """Tell whether the tokens that it was closed with cannot hold what was used at a time."""
+        """Return True if the run ended before a time, with reported tokens that cannot include later usage."""
         stated = (self.input_tokens, self.cached_input_tokens, self.output_tokens)
         return self.ended is not None and at > self.ended and stated != (None, None, None)
 
@@ -122,7 +122,7 @@ class Closing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Offer:
-    """A hand-over that nobody has accepted yet: to one agent, or without one to whoever has the token."""
+    """A hand-over that waits to be accepted: by one agent or, without one, by any holder of the token."""
 
     agent_id: str | None
     agent_key: str | None
@@ -163,9 +163,9 @@ class Session:
     fence: int = 0
     usage: Usage | None = None
     model_usage: dict[str, Usage] = field(default_factory=dict[str, Usage])
-    # What of it came after the first day (UTC), by day and model; without a model by no name.
+    # The part of the usage after the first day (UTC), by day and model; an empty name stands for no model.
     later_days: dict[str, dict[str, Usage]] = field(default_factory=dict[str, dict[str, Usage]])
-    # What of it came after its run had ended with stated tokens, in the same way.
+    # The part of the usage after the run had ended with reported tokens, in the same form.
     beyond_run: dict[str, dict[str, Usage]] = field(default_factory=dict[str, dict[str, Usage]])
     tokens_counted: int = 0
     turns_total: int = 0
@@ -188,7 +188,7 @@ class Session:
 
     @property
     def is_live(self) -> bool:
-        """Tell whether ordinary writes are taken."""
+        """Return True if the session accepts ordinary writes."""
         return self.state in LIVE
 
     @property
@@ -274,15 +274,15 @@ class Turn:
 
     @property
     def is_terminal(self) -> bool:
-        """Tell whether the turn can no longer change."""
+        """Return True if the turn can no longer change."""
         return self.status is not TurnStatus.IN_PROGRESS
 
     def keeps_dialog(self, seq: int) -> bool:
-        """Tell whether the dialog item of an entry still counts: neither cleared nor deleted."""
+        """Return True if the dialog item of an entry still counts: neither cleared nor deleted."""
         return seq > self.dialog_floor and seq not in self.dropped
 
     def keeps_action(self, seq: int) -> bool:
-        """Tell whether the action of an entry still counts: neither cleared nor deleted."""
+        """Return True if the action of an entry still counts: neither cleared nor deleted."""
         return seq > self.actions_floor and seq not in self.dropped
 
 
@@ -329,5 +329,5 @@ class Token:
 
     @property
     def is_unspent(self) -> bool:
-        """Tell whether it was neither used nor revoked."""
+        """Return True if it was neither used nor revoked."""
         return self.used_at is None and self.revoked_at is None

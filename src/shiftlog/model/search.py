@@ -55,7 +55,7 @@ class Or:
 
 @dataclass(frozen=True, slots=True)
 class Not:
-    """Whatever the part does not match."""
+    """Everything that the part does not match."""
 
     part: "Expr"
 
@@ -150,7 +150,7 @@ def needle(term: Term) -> str:
 
 
 def matches(expr: Expr, text: str) -> bool:
-    """Tell whether a text matches an expression."""
+    """Return True if a text matches an expression."""
     return _holds(expr, line_of([word for word, _, _ in tokens(text)]))
 
 

@@ -1,4 +1,4 @@
-"""Shells and commands as the journal knows them: what the shell service asks of it and gets back."""
+"""Shells and commands as the journal recorded them, for the shell service to read back."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,8 +28,7 @@ class KnownCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownShell:
-    """The facts of a shell's opening and, once it is over, of its end; of the command that came last, as it is known
-    last; and of those whose end nobody recorded."""
+    """How a shell was opened and, once it is over, how it ended; its last command, and those without a recorded end."""
 
     session_id: str
     opened_at: datetime

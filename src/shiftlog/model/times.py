@@ -1,29 +1,10 @@
 """Times: aware UTC datetimes inside, RFC 3339 text with whole seconds outside, compact form in ids."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime
-from functools import wraps
 
 COMPACT = "%Y%m%dT%H%M%SZ"
 
 
-def _once(spell: Callable[[datetime], str]) -> Callable[[datetime], str]:
-    """Spell the same time only once in a row: whatever a request writes has one, which is needed a dozen times."""
-    last: tuple[datetime | None, str] = (None, "")
-
-    @wraps(spell)
-    def spelled(at: datetime) -> str:
-        nonlocal last
-        known, text = last
-        if known is not at:
-            text = spell(at)
-            last = (at, text)
-        return text
-
-    return spelled
-
-
-@_once
 def shown(at: datetime) -> str:
     """Return a time as every result shows it: UTC, whole seconds, `Z`."""
     # Not strftime, which writes years before 1000 with fewer than four digits.
@@ -36,7 +17,7 @@ def shown_or_none(at: datetime | None) -> str | None:
 
 
 def shown_text(text: str) -> str:
-    """Return a time that somebody wrote as every result shows it; a text that is none stays as it is."""
+    """Return a written time as every result shows it; a text that is no time stays as it is."""
     for read in (parse, _parse_of_git):
         try:
             return shown(read(text))
@@ -46,19 +27,18 @@ def shown_text(text: str) -> str:
 
 
 def _parse_of_git(text: str) -> datetime:
-    """Read a time as git writes it unasked, `Wed Jul 1 10:00:00 2026 +0200`; raise ValueError for anything else."""
+    """Read a time as git writes it by default, `Wed Jul 1 10:00:00 2026 +0200`; raise ValueError for anything else."""
     from email.utils import parsedate_to_datetime
 
     try:
         at = parsedate_to_datetime(text)
-    except (TypeError, IndexError, OverflowError):  # what the standard library does with some texts that are none
+    except (TypeError, IndexError, OverflowError):  # the standard library raises these for some texts
         at = None
     if at is None or at.tzinfo is None:
         raise ValueError("no time as git writes it")
     return parse(at.isoformat())
 
 
-@_once
 def precise(at: datetime) -> str:
     """Return a time as the journal hashes and sorts it: UTC, milliseconds, fixed width."""
     return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"

@@ -1,1 +1,1 @@
-"""Keeping facts: the Store protocol and the stores that fulfil it. What the facts mean is the journal's."""
+"""Keeping facts: the Store protocol and the stores that implement it. What the facts mean is decided in `journal`."""

@@ -13,7 +13,7 @@ _DOUBLED_MOST = 4
 
 
 def patterns(given: str) -> tuple[str, ...]:
-    """Return the patterns of which a path must match one."""
+    """Return patterns; a path fits if it matches one of them."""
     text = given.replace("\\", "/")
     while text.startswith("./"):
         text = text[2:]
@@ -34,5 +34,5 @@ def _without_folders(text: str) -> tuple[str, ...]:
 
 
 def is_whole(given: str) -> bool:
-    """Tell whether a pattern is for whole paths, to be compared below the workspace."""
+    """Return True if a pattern is for whole paths, which are compared below the workspace."""
     return given.replace("\\", "/").startswith("/")

@@ -183,14 +183,14 @@ class JournalWriter(JournalReader, Protocol):
         ...
 
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None:
-        """Make what entries are found by anew."""
+        """Replace what entries are found by."""
         ...
 
 
 class HistoryReader(Protocol):
     """Lists and searches over all sessions.
 
-    Lists come newest first; a row's `at` is the position after which the next page goes on, whatever was written since.
+    Lists come newest first; the next page begins after the `at` of a row, also if more was written since.
     Hidden sessions are in no list unless the filter asks for them.
     """
 
@@ -256,7 +256,7 @@ class TotalsWriter(TotalsReader, Protocol):
     """Repairing the sums."""
 
     def recount(self) -> None:
-        """Make the tallies anew from all sessions."""
+        """Compute the tallies again from all sessions."""
         ...
 
 
@@ -279,7 +279,7 @@ class ClientReader(Protocol):
 
 
 class ClientWriter(ClientReader, Protocol):
-    """Changing what is known of clients. Putting replaces; forgetting what is not there does nothing."""
+    """Changing what is known of clients. Putting replaces; removing something absent does nothing."""
 
     def put_lease(self, lease: Lease) -> None:
         """Store a lease, and its fence as a grant that outlives it."""

@@ -54,11 +54,11 @@ _DAY_MS = 86_400_000
 class Basis(StrEnum):
     """Where the cost of a part comes from."""
 
-    STATED = "stated"  # somebody said it
-    PRICED = "priced"  # the prices say it
-    UNKNOWN = "unknown"  # no price can say it
-    SILENT = "silent"  # nobody can say it, and no model is to blame
-    APART = "apart"  # only the session itself can tell; its id stands in the place of the model
+    STATED = "stated"  # the vendor or a client stated it
+    PRICED = "priced"  # computed from prices
+    UNKNOWN = "unknown"  # no tokens that a price counts
+    SILENT = "silent"  # no usage, or usage without a model
+    APART = "apart"  # only the session itself can tell; its id stands for the model
 
 
 # The parts of a session: each with its model and the basis of its cost.
@@ -105,7 +105,7 @@ class Figures(NamedTuple):
 
     @property
     def stated_cost(self) -> int:
-        """Return the stated cost in parts of a dollar, of which there are STATED_PARTS."""
+        """Return the stated cost; STATED_PARTS make a dollar."""
         return (self.high << 2 * _LIMB_BITS) + (self.middle << _LIMB_BITS) + self.low
 
 
@@ -148,14 +148,14 @@ def tallies_of(session: Session) -> Tallies:
 
 
 def is_spread(session: Session) -> bool:
-    """Tell whether what a session used is known day by day: nobody stated it for the whole, and it took several."""
+    """Return True if a session took several days and its usage is known for each of them."""
     run = session.run
     stated = run is not None and (run.total_cost_usd is not None or any(getattr(run, n) is not None for n in _REPORTED))
     return bool(session.later_days) and not stated
 
 
 def goes_beyond(session: Session) -> bool:
-    """Tell whether a session used more after its run had ended with the tokens that were stated for it."""
+    """Return True if a session used more after its run had ended with reported tokens."""
     return bool(session.beyond_run) and any(getattr(session.run, name, None) is not None for name in _REPORTED)
 
 

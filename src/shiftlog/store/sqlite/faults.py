@@ -1,4 +1,4 @@
-"""Faults of SQLite's file and of the disk below it: what is told of them, and looking for them."""
+"""Faults of the SQLite file and of the disk below it: the errors that report them, and a check of the file."""
 
 import time
 from pathlib import Path
@@ -12,21 +12,21 @@ LOOKS_AT_CLOCK_EVERY = 10_000  # steps of SQLite
 
 
 def storage_error(error: BaseException, reason: str = "") -> StorageError:
-    """Return the error that answers for it: either the file is damaged, or the same may work later."""
+    """Return the error to raise for a fault of SQLite: the file is damaged, or a retry may work."""
     hint = DAMAGED_HINT if isinstance(error, apsw.NotADBError | apsw.CorruptError) else None
     reason = reason or f"{type(error).__name__}: {error}"
     return StorageError("Storage error", details={"reason": reason}, hint=hint)
 
 
 def damaged(reason: str) -> StorageError:
-    """Return the error of a file that is not what it was."""
+    """Return the error for a damaged file."""
     return StorageError("Storage error", details={"reason": reason}, hint=DAMAGED_HINT)
 
 
 def look_through(path: Path, within_s: float) -> bool:
-    """Look through the pages of a database, beside whoever uses it; raise StorageError for what is wrong with them.
+    """Check the pages of a database that others may be using; raise StorageError for a damaged one.
 
-    Returns False where there was no time for all of them.
+    Return False if there was not enough time for all of them.
     """
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)

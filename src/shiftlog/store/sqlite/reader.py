@@ -258,7 +258,7 @@ class SqliteReader(SourceReader):
         Ranking(self._db).begin(expr, each_entry=unit == "entry")
         candidates, values = self._candidates(expr, where, facets, unit)
         group = {"entry": "id", "turn": f"id >> {SEQ_BITS}, turn", "session": f"id >> {SEQ_BITS}"}[unit]
-        # Cross joins keep SQLite from starting at the sessions, whatever its statistics say.
+        # Cross joins keep SQLite from starting at the sessions, even if its statistics suggest that.
         rows: list[Row] = self._db.execute(
             f"WITH c AS MATERIALIZED ({candidates}), b AS MATERIALIZED"
             f" (SELECT id, max(score) AS score FROM (SELECT * FROM c LIMIT ?) GROUP BY {group})"

@@ -54,7 +54,7 @@ class OriginKeys:
         return list(dict.fromkeys(keys) if self._keys is None else self._keys.intersection(keys))
 
     def _recall(self, db: apsw.Connection) -> None:
-        """Begin anew where another process has written since."""
+        """Read the keys again if another process has written since."""
         version = db.pragma("data_version")
         if version != self._version:
             self._version = version

@@ -45,7 +45,7 @@ _ADD = (
     f" ON CONFLICT (day, id) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in FIGURES)}"
 )
 _FORGET = f"DELETE FROM tallies WHERE day = ? AND id = ? AND {' AND '.join(f'{name} = 0' for name in FIGURES)}"
-# What a sum must be kept apart by, whoever asks: prices and settings may treat it differently.
+# Sums are always kept apart by these: prices and settings may treat them differently.
 _ALWAYS = ("agent", "backend", "run_status", "reported", "parts", "part")
 
 
@@ -75,7 +75,7 @@ def _values(kin: Kin) -> tuple[Any, ...]:
 
 
 def recount(db: apsw.Connection) -> None:
-    """Make all tallies anew from the sessions."""
+    """Compute all tallies again from the sessions."""
     db.execute("DELETE FROM tallies")
     sums: Tallies = {}
     none = Figures()

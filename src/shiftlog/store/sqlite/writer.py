@@ -372,9 +372,9 @@ class SqliteWriter(SourceWriter, SqliteReader):
         )
 
     def _compact(self, outcome: Body) -> Body | list[int]:
-        """Return an outcome without what its entry says anyway, where it is the receipt of one.
+        """Return an outcome without what its entry says anyway, if it is the receipt of one.
 
-        One is kept for a day for every call, and all but the newest are read by nobody.
+        Every call leaves one for a day, and hardly any is ever read.
         """
         if outcome.keys() != RECEIPT_KEYS or outcome["code"] != "persisted":
             return outcome

@@ -35,7 +35,7 @@ class Ranking:
         db.register_fts5_function(FUNCTION, self._score)
 
     def begin(self, expr: Expr, *, each_entry: bool) -> None:
-        """Estimate how rare the words are and start counting anew."""
+        """Estimate how rare the words are and reset the counters."""
         terms = positive_terms(expr)
         rows = self._db.execute("SELECT count(*) FROM found_docsize").fetchone() if len(terms) > 1 else None
         total = max(int(rows[0]), 1) if rows else 1

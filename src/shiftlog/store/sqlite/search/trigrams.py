@@ -20,7 +20,7 @@ from shiftlog.store.sqlite.rows import SEQ_BITS, SEQ_LIMIT, Row, entry_id, fetch
 GRAM = 3
 GRAM_ROW = 16
 GRAM_BATCH = 256
-# How much of what an earlier version did not index is made up for with each batch.
+# How many older entries, missing in the index, are added with each batch.
 MOST_MISSED = 2 * GRAM_BATCH
 # With more entries than this outside the index, reading all turns in their order is quicker.
 MOST_UNREACHED = 8 * GRAM_BATCH
