@@ -17,7 +17,7 @@ from shiftlog.store.codec.documents import encode_noun
 from shiftlog.store.protocol import Indexed, Reader
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import open_for_writing
-from shiftlog.store.sqlite.sources import PAGE_BYTES, OriginKeys, by_pages
+from shiftlog.store.sqlite.imports import PAGE_BYTES, OriginKeys, by_pages
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 from tests.contract import builders as b
 

@@ -6,12 +6,11 @@ from typing import Any
 
 import apsw
 
-from shiftlog.model.entry import Body, Entry, Kind
-from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.nouns import FileTouch, Receipt, Session, Turn
 from shiftlog.model.search import Expr
-from shiftlog.store.codec.documents import decode, decode_noun, decode_turn
+from shiftlog.store.codec.documents import decode_noun, decode_turn
 from shiftlog.store.protocol import (
-    Answer,
     EntryRow,
     FileRow,
     Filter,
@@ -23,6 +22,7 @@ from shiftlog.store.protocol import (
     TurnRow,
     Unit,
 )
+from shiftlog.store.sqlite.clients import SqliteClientReader
 from shiftlog.store.sqlite.filters import (
     add_own_turn,
     add_span,
@@ -32,6 +32,7 @@ from shiftlog.store.sqlite.filters import (
     session_conditions,
     turn_conditions,
 )
+from shiftlog.store.sqlite.imports import SqliteImportReader
 from shiftlog.store.sqlite.rows import (
     ENTRY_COLUMNS,
     SEQ_BITS,
@@ -42,11 +43,9 @@ from shiftlog.store.sqlite.rows import (
     fetch_blob,
     hash_shown,
     time_of,
-    time_of_ms,
 )
 from shiftlog.store.sqlite.search.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.search.trigrams import is_behind, turns_in_question
-from shiftlog.store.sqlite.sources import SourceReader
 from shiftlog.store.sqlite.tallies import read_tallies
 from shiftlog.store.tallies import Figures, Kin
 
@@ -54,11 +53,11 @@ from shiftlog.store.tallies import Figures, Kin
 _TOUCHED = f"(SELECT e.at FROM entries e WHERE e.id = (f.session_key << {SEQ_BITS}) + f.seq)"
 
 
-class SqliteReader(SourceReader):
+class SqliteReader(SqliteClientReader, SqliteImportReader):
     """The questions that the store answers, over one connection inside one transaction."""
 
     def __init__(self, db: apsw.Connection) -> None:
-        self._db = db
+        super().__init__(db)
         self._keys: dict[str, int] = {}
         # Sessions whose index of substrings is to be continued, because a search could have used it.
         self.behind: list[int] = []
@@ -317,63 +316,6 @@ class SqliteReader(SourceReader):
         )
         return [(str(key), str(shown)) for key, shown in rows]
 
-    # Leases, answers, receipts
-
-    def lease(self, session_id: str) -> Lease | None:
-        data = self._value("SELECT doc FROM leases WHERE session_id = ?", session_id)
-        return None if data is None else decode_noun(data, Lease)
-
-    def leases(self) -> list[Lease]:
-        return [decode_noun(row[0], Lease) for row in self._db.execute("SELECT doc FROM leases ORDER BY session_id")]
-
-    def grant(self, session_id: str, client_id: str) -> int | None:
-        return self._value("SELECT fence FROM grants WHERE session_id = ? AND client_id = ?", session_id, client_id)
-
-    def agent_of(self, client_id: str) -> str | None:
-        return self._value("SELECT agent_key FROM client_agents WHERE client_id = ?", client_id)
-
-    def token(self, token_hash: str) -> Token | None:
-        row: Row | None = self._db.execute(
-            "SELECT session_id, issued_ms, expires_ms, used_ms, revoked_ms FROM tokens WHERE hash = ?", (token_hash,)
-        ).fetchone()
-        if row is None:
-            return None
-        session_id, issued, expires, used, revoked = row
-        return Token(
-            hash=token_hash,
-            session_id=session_id,
-            issued_at=time_of_ms(issued),
-            expires_at=time_of_ms(expires),
-            used_at=None if used is None else time_of_ms(used),
-            revoked_at=None if revoked is None else time_of_ms(revoked),
-        )
-
-    def answer(self, scope: str, key: str) -> Answer | None:
-        data = self._value("SELECT doc FROM answers WHERE scope = ? AND key = ?", scope, key)
-        return None if data is None else decode(data, type=Answer)
-
-    def outcome(self, client_id: str, call_id: str) -> Body | None:
-        data = self._value(
-            "SELECT doc FROM outcomes WHERE hour IN (SELECT DISTINCT hour FROM outcomes)"
-            " AND client_id = ? AND call_id = ? ORDER BY hour DESC",
-            client_id,
-            call_id,
-        )
-        kept: Body | list[int] | None = None if data is None else decode(data)
-        return self._receipt_of(*kept) if isinstance(kept, list) else kept
-
-    def _receipt_of(self, key: int, seq: int, redactions: int) -> Body:
-        """Return the receipt that was kept by the place of its entry."""
-        session_id = str(self._value("SELECT id FROM journals WHERE key = ?", key))
-        digest = self._value("SELECT hash FROM entries WHERE id = ?", entry_id(key, seq))
-        return {
-            "code": "persisted",
-            "session_id": session_id,
-            "seq": seq,
-            "hash": hash_shown(digest),
-            "redactions": redactions,
-        }
-
     def receipts(self, session_id: str) -> list[Receipt]:
         rows = self._db.execute("SELECT doc FROM receipts WHERE session_id = ? ORDER BY seq", (session_id,))
         return [decode_noun(row[0], Receipt) for row in rows]
@@ -387,11 +329,6 @@ class SqliteReader(SourceReader):
             bytes=(pages or 0) * (size or 0),
             schema=self._value("SELECT max(number) FROM migrations") or 0,
         )
-
-    # The session log's history
-
-    def pointer(self, workspace: str, agent: str) -> str | None:
-        return self._value("SELECT session_id FROM pointers WHERE workspace = ? AND agent = ?", workspace, agent)
 
     def recent_sessions(self, where: Filter, *, offset: int, limit: int) -> list[Session]:
         clauses, values = session_conditions(where)
@@ -421,10 +358,6 @@ class SqliteReader(SourceReader):
 
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
         return read_tallies(self._db, where, by)
-
-    def _value(self, sql: str, *values: Any) -> Any:
-        row = self._db.execute(sql, values).fetchone()
-        return None if row is None else row[0]
 
 
 def _distinct(table: str, column: str) -> str:

@@ -98,3 +98,14 @@ def _body_of(db: apsw.Connection, data: bytes) -> dict[str, Any]:
         return decode_body(data, partial(fetch_blob, db))
     except ValueError:
         return {"unreadable": True}
+
+
+class Queries:
+    """Reading over one connection, inside one transaction."""
+
+    def __init__(self, db: apsw.Connection) -> None:
+        self._db = db
+
+    def _value(self, sql: str, *values: Any) -> Any:
+        row = self._db.execute(sql, values).fetchone()
+        return None if row is None else row[0]

@@ -1,7 +1,7 @@
 """Changing the SQLite file inside one transaction: the `Writer` half of the store."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
 from operator import attrgetter
@@ -12,17 +12,18 @@ import apsw
 from shiftlog.model.entry import Body
 from shiftlog.model.errors import StorageError
 from shiftlog.model.moves import UNFINISHED
-from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
+from shiftlog.model.nouns import FileTouch, Receipt, Session, Turn
 from shiftlog.model.search import Expr, apart
 from shiftlog.model.times import millis, precise
 from shiftlog.store.codec import blobs
-from shiftlog.store.codec.documents import decode_noun, encode, encode_body, encode_noun, encode_turn
-from shiftlog.store.protocol import Answer, Filter, Indexed, SearchResult, Unit
+from shiftlog.store.codec.documents import encode, encode_body, encode_noun, encode_turn
+from shiftlog.store.protocol import Filter, Indexed, SearchResult, Unit
 from shiftlog.store.sources import Origin, Packed
+from shiftlog.store.sqlite.clients import SqliteClientWriter
+from shiftlog.store.sqlite.imports import OriginKeys, SqliteImportWriter, origin_rows
 from shiftlog.store.sqlite.reader import SqliteReader
-from shiftlog.store.sqlite.rows import RECEIPT_KEYS, Row, entry_id, hash_bytes, hour_of, whole_second_ms
+from shiftlog.store.sqlite.rows import RECEIPT_KEYS, entry_id, hash_bytes, hour_of, whole_second_ms
 from shiftlog.store.sqlite.search import trigrams as grams
-from shiftlog.store.sqlite.sources import OriginKeys, SourceWriter, origin_rows
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
 
 
@@ -133,7 +134,7 @@ def _moved(before: Session, after: Session) -> dict[str, str | int | None]:
     return {name: value for name, value in columns.items() if value != stored[name]}
 
 
-class SqliteWriter(SourceWriter, SqliteReader):
+class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
     """The changes that the store makes, over the writer's connection."""
 
     def __init__(self, db: apsw.Connection, backlog: Backlog, origin_keys: OriginKeys) -> None:
@@ -317,54 +318,6 @@ class SqliteWriter(SourceWriter, SqliteReader):
         self._backlog.index_texts(self._db)
         return super().search(expr, where, unit=unit, limit=limit, most=most, facets=facets)
 
-    # Leases, answers, receipts
-
-    def put_lease(self, lease: Lease) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)",
-            (lease.session_id, lease.client_id, millis(lease.expires_at), encode_noun(lease)),
-        )
-        self._db.execute(
-            "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?)",
-            (lease.session_id, lease.client_id, lease.fence, millis(lease.since)),
-        )
-
-    def end_lease(self, session_id: str) -> None:
-        self._db.execute("DELETE FROM leases WHERE session_id = ?", (session_id,))
-
-    def renew_leases(self, client_ids: Iterable[str], expires_at: datetime) -> None:
-        for client_id in client_ids:
-            rows: list[Row] = self._db.execute("SELECT doc FROM leases WHERE client_id = ?", (client_id,)).fetchall()
-            for row in rows:
-                lease = replace(decode_noun(row[0], Lease), expires_at=expires_at)
-                self._db.execute(
-                    "UPDATE leases SET expires_ms = ?, doc = ? WHERE session_id = ?",
-                    (millis(expires_at), encode_noun(lease), lease.session_id),
-                )
-
-    def put_agent_of(self, client_id: str, agent_key: str, at: datetime) -> None:
-        self._db.execute("INSERT OR REPLACE INTO client_agents VALUES (?, ?, ?)", (client_id, agent_key, millis(at)))
-
-    def put_token(self, token: Token) -> None:
-        used, revoked = (None if at is None else millis(at) for at in (token.used_at, token.revoked_at))
-        self._db.execute(
-            "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)",
-            (token.hash, token.session_id, millis(token.issued_at), millis(token.expires_at), used, revoked),
-        )
-
-    def revoke_tokens(self, session_id: str, at: datetime) -> None:
-        self._db.execute(
-            "UPDATE tokens SET revoked_ms = ? WHERE session_id = ? AND used_ms IS NULL AND revoked_ms IS NULL",
-            (millis(at), session_id),
-        )
-
-    def put_answer(self, scope: str, key: str, answer: Answer) -> None:
-        session_id = answer.answer.get("session_id")
-        self._db.execute(
-            "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)",
-            (scope, key, session_id if isinstance(session_id, str) else None, millis(answer.at), encode(answer)),
-        )
-
     def put_outcome(self, client_id: str, call_id: str, outcome: Body, at: datetime) -> None:
         self._db.execute(
             "INSERT OR REPLACE INTO outcomes VALUES (?, ?, ?, ?, ?)",
@@ -437,28 +390,6 @@ class SqliteWriter(SourceWriter, SqliteReader):
     def catch_up(self, keys: Iterable[int]) -> None:
         """Index more of the substrings of sessions; the store asks for this after a search that missed them."""
         grams.catch_up(self._db, keys)
-
-    def forget_clients(self, before: datetime) -> None:
-        limit = (millis(before),)
-        self._db.execute("DELETE FROM tokens WHERE expires_ms < ?", limit)
-        for table in ("grants", "client_agents"):
-            self._db.execute(
-                f"DELETE FROM {table} WHERE at_ms < ? AND client_id NOT IN (SELECT client_id FROM leases)", limit
-            )
-
-    def forget_answers(self, *, session_id: str | None = None, before: datetime | None = None) -> None:
-        if session_id is not None:
-            self._db.execute("DELETE FROM answers WHERE session_id = ?", (session_id,))
-        if before is not None:
-            self._db.execute("DELETE FROM answers WHERE at_ms < ?", (millis(before),))
-
-    def forget_outcomes(self, before: datetime) -> None:
-        self._db.execute("DELETE FROM outcomes WHERE hour <= ? AND at_ms < ?", (hour_of(before), millis(before)))
-
-    # The session log's own
-
-    def put_pointer(self, workspace: str, agent: str, session_id: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO pointers VALUES (?, ?, ?)", (workspace, agent, session_id))
 
     def forget_turn(self, session_id: str, request_id: str) -> None:
         self._turns.pop((session_id, request_id), None)

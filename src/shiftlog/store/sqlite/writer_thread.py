@@ -17,8 +17,8 @@ from shiftlog.store.protocol import Writer
 from shiftlog.store.sqlite.bulk_log import MOVE_PAGES, BulkLog
 from shiftlog.store.sqlite.connections import open_for_writing, scrub
 from shiftlog.store.sqlite.faults import storage_error
+from shiftlog.store.sqlite.imports import OriginKeys
 from shiftlog.store.sqlite.jobs import Job, WriteQueue
-from shiftlog.store.sqlite.sources import OriginKeys
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
 CHECKPOINT_PAGES = 1_000  # SQLite's own

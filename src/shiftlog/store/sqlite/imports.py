@@ -1,4 +1,4 @@
-"""Sources, origins and packed entries in SQLite: the part of the store that imports use."""
+"""What imports know, in SQLite: the files that were read, the origins of facts, and packed entries."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -11,7 +11,7 @@ from shiftlog.facts.batch import LongText
 from shiftlog.model.entry import Body
 from shiftlog.store.codec.documents import decode, encode
 from shiftlog.store.sources import Origin, Packed, Source
-from shiftlog.store.sqlite.rows import Row, entry_id
+from shiftlog.store.sqlite.rows import Queries, Row, entry_id
 
 _ASKED_AT_ONCE = 256
 _FEW = 8
@@ -69,10 +69,9 @@ class OriginKeys:
                 self._keys = None
 
 
-class SourceReader:
-    """What imports ask of one consistent state."""
+class SqliteImportReader(Queries):
+    """The facet `ImportReader`."""
 
-    _db: apsw.Connection
     _origin_keys: OriginKeys | None = None
 
     def source(self, path: str) -> Source | None:
@@ -99,12 +98,11 @@ class SourceReader:
         return found
 
     def imported(self, session_id: str) -> Body | None:
-        row: Row | None = self._db.execute("SELECT doc FROM imported WHERE session_id = ?", (session_id,)).fetchone()
-        return None if row is None else decode(row[0])
+        data = self._value("SELECT doc FROM imported WHERE session_id = ?", session_id)
+        return None if data is None else decode(data)
 
     def project_of(self, path: str) -> str | None:
-        row: Row | None = self._db.execute("SELECT project FROM project_paths WHERE path = ?", (path,)).fetchone()
-        return None if row is None else str(row[0])
+        return self._value("SELECT project FROM project_paths WHERE path = ?", path)
 
     def paths_of(self, project: str) -> list[str]:
         rows: Iterable[Row] = self._db.execute(
@@ -113,8 +111,8 @@ class SourceReader:
         return [str(row[0]) for row in rows]
 
 
-class SourceWriter(SourceReader):
-    """What imports change in one transaction."""
+class SqliteImportWriter(SqliteImportReader):
+    """The facet `ImportWriter`, and rows of packed entries."""
 
     def put_source(self, source: Source) -> None:
         document: dict[str, Any] = msgspec.to_builtins(source)
