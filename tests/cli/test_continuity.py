@@ -244,8 +244,8 @@ def test_refusals_tell_a_person_what_to_do_in_words_of_the_command_line(home: Pa
     shiftlog(home, "close", sealed, "--succession-policy", "closed_without_successor")
     own = opened(home, agent_id="beta")
     for arguments, hint in (
-        (("resume", "alpha"), "shiftlog show reads it; nobody can continue it"),
-        (("token", "reissue", sealed), "shiftlog show reads it; nobody can continue it"),
+        (("resume", "alpha"), "shiftlog show prints it; it cannot be continued"),
+        (("token", "reissue", sealed), "shiftlog show prints it; it cannot be continued"),
         (("resume", "alpha", "--session-id", own), "It is for beta"),
         (("resume", "bet"), "There are sessions of beta"),
         (("resume", "zzzz"), "Widen --lookback-days or name a session with --session-id"),

@@ -45,7 +45,7 @@ def test_without_the_demo_nothing_is_recorded(home: Path) -> None:
 
 def test_on_a_terminal_the_first_run_asks_then_watches_until_ctrl_c(home: Path) -> None:
     with Terminal(home, "run", width=100, height=50) as terminal:
-        terminal.wait_for("something to look at? [Y/n]")
+        terminal.wait_for("as an example? [Y/n]")
         terminal.press("\n")
         terminal.wait_for("1 secret masked")
         terminal.wait_for("Live, until Ctrl-C")

@@ -182,7 +182,7 @@ def test_an_answer_to_a_question_of_this_daemon_reaches_it(home: Path) -> None:
 
 
 def test_without_any_daemon_each_request_gets_an_error_and_later_ones_try_again(home: Path) -> None:
-    (home / "daemon.lock").mkdir()  # no daemon can take its seat
+    (home / "daemon.lock").mkdir()  # no daemon can take its lock
     with Bridge(home) as bridge:
         refused = bridge.request(1, "initialize")
         assert refused["error"]["code"] == -32000

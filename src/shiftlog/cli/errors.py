@@ -54,7 +54,7 @@ HINTS: dict[str, str] = {
     "recovery_token_required": f"Pass the token that the last close or resume gave; {_REISSUE}",
     "recovery_token_used": f"Each resume gives a fresh token; {_REISSUE}",
     "session_held": "Take it over with --on-held take_over, or with --take-over of handover offer",
-    "session_sealed": "shiftlog show reads it; nobody can continue it",
+    "session_sealed": "shiftlog show prints it; it cannot be continued",
     "session_succeeded": "shiftlog lineage shows what continues it",
     "policy_denied": "shiftlog policy check 'COMMAND' explains it word by word",
     "policy_undecidable": "shiftlog policy check 'COMMAND' explains it word by word",

@@ -91,7 +91,7 @@ def _wants_demo(printer: Printer, facts: Facts, demo: bool | None) -> bool:
         return False
     if printer.is_terminal and sys.stdin.isatty():
         printer.line()
-        return click.confirm("Record a short demo session, so that there is something to look at?", default=True)
+        return click.confirm("Record a short demo session as an example?", default=True)
     printer.line()
     printer.line("There is no session yet, so a demo session is recorded (--no-demo leaves it out).")
     return True
