@@ -27,7 +27,7 @@ class Stopped(Exception):
     """SIGTERM: the client ends the bridge."""
 
 
-class LineCutter:
+class LineSplitter:
     """Cuts a byte stream into lines; keeps only both ends of a line that is too long, in `overlong`."""
 
     def __init__(self) -> None:
@@ -164,8 +164,8 @@ class Bridge:
         self._hello = wire.hello_line(role="mcp", face="mcp", client_id=self.client_id, options=options)
         self._stdin = stdin
         self._stdout = stdout
-        self._from_client = LineCutter()
-        self._from_daemon = LineCutter()
+        self._from_client = LineSplitter()
+        self._from_daemon = LineSplitter()
         self._sent_bytes = 0
         self._failed_at = 0.0
         self._connected_at = 0.0
@@ -205,7 +205,7 @@ class Bridge:
             return False
         self._connected_at = time.monotonic()
         self._sent_bytes = 0
-        self._from_daemon = LineCutter()
+        self._from_daemon = LineSplitter()
         self.failure = None
         self.farewell = b""
         return True
@@ -299,7 +299,7 @@ class Bridge:
                 self.queue.append(line)
         self._refuse_overlong(self._from_client)
 
-    def _refuse_overlong(self, lines: LineCutter) -> None:
+    def _refuse_overlong(self, lines: LineSplitter) -> None:
         while lines.overlong:
             from shiftlog.link.recovery import refuse_overlong
 

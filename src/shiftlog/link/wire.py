@@ -120,28 +120,19 @@ def open_home(path: str | None = None) -> str:
     home = home_path() if path is None else os.path.abspath(os.path.expanduser(path))
     if not _is_utf8(home):
         shown = os.fsencode(home).decode("utf-8", "replace")
-        raise WireError(
-            "storage_error",
-            f"The name of the state directory {shown} is not UTF-8",
-            "Set SHIFTLOG_HOME to a directory whose name is",
-        )
+        message = f"The name of the state directory {shown} is not UTF-8"
+        raise WireError("storage_error", message, "Set SHIFTLOG_HOME to a directory whose name is")
     try:
         os.makedirs(home, 0o700, exist_ok=True)
         info = os.stat(home)
         if info.st_uid != os.geteuid():
-            raise WireError(
-                "unauthorized",
-                f"The state directory {home} belongs to another user (uid {info.st_uid})",
-                "Set SHIFTLOG_HOME to a directory of your own",
-            )
+            message = f"The state directory {home} belongs to another user (uid {info.st_uid})"
+            raise WireError("unauthorized", message, "Set SHIFTLOG_HOME to a directory of your own")
         if info.st_mode & 0o077:
             os.chmod(home, 0o700)
     except OSError as error:
-        raise WireError(
-            "storage_error",
-            f"The state directory {home} cannot be used: {error.strerror}",
-            "Set SHIFTLOG_HOME to a directory that you can write",
-        ) from error
+        message = f"The state directory {home} cannot be used: {error.strerror}"
+        raise WireError("storage_error", message, "Set SHIFTLOG_HOME to a directory that you can write") from error
     return home
 
 
@@ -192,10 +183,9 @@ def short_socket_path(home: str) -> str:
             continue
         if _is_private(directory):
             return path
+    message = f"No private directory for the socket of {home}: other users can write to those tried"
     raise WireError(
-        "unauthorized",
-        f"No private directory for the socket of {home}: other users can write to those tried",
-        f"Set SHIFTLOG_HOME to a shorter path, or remove /tmp/shiftlog-{os.geteuid()}",
+        "unauthorized", message, f"Set SHIFTLOG_HOME to a shorter path, or remove /tmp/shiftlog-{os.geteuid()}"
     )
 
 
@@ -261,11 +251,8 @@ def connect(home: str) -> _socket.socket | None:
         sock.connect(socket_path(home))
     except PermissionError as error:
         sock.close()
-        raise WireError(
-            "unauthorized",
-            "The daemon's socket belongs to another user",
-            "Set SHIFTLOG_HOME to your own directory",
-        ) from error
+        message = "The daemon's socket belongs to another user"
+        raise WireError("unauthorized", message, "Set SHIFTLOG_HOME to your own directory") from error
     except OSError:
         sock.close()
         return None
@@ -286,9 +273,10 @@ def greet(sock: _socket.socket, hello: bytes, timeout_s: float) -> Connection | 
         answer = connection.read_line(timeout_s)
     except TimeoutError as error:
         sock.close()
+        message = f"The daemon took the connection but did not answer within {timeout_s:.0f} s"
         raise WireError(
             "storage_error",
-            f"The daemon took the connection but did not answer within {timeout_s:.0f} s",
+            message,
             "Look at daemon.log in the state directory; `shiftlog daemon stop` ends a daemon that hangs",
         ) from error
     if answer is None:
@@ -315,10 +303,9 @@ def _read_greeting(connection: Connection, answer: bytes) -> Connection:
         connection.daemon_pid = int(said["pid"])
     except (ValueError, TypeError, KeyError) as error:
         connection.close()
+        message = "Another program answers on the daemon's socket"
         raise WireError(
-            "storage_error",
-            "Another program answers on the daemon's socket",
-            "Remove daemon.sock from the state directory and try again",
+            "storage_error", message, "Remove daemon.sock from the state directory and try again"
         ) from error
     except WireError:
         connection.close()
@@ -357,11 +344,8 @@ def open_connection(
         sock = connect(home)
         if sock is None:
             if not start:
-                raise WireError(
-                    "storage_error",
-                    f"No daemon is running for {home}",
-                    "Start one with `shiftlog daemon start`",
-                )
+                message = f"No daemon is running for {home}"
+                raise WireError("storage_error", message, "Start one with `shiftlog daemon start`")
             from shiftlog.link.launch import start_daemon
 
             sock = start_daemon(home, deadline=deadline, patience_s=patience_s, purpose=purpose)
@@ -376,11 +360,8 @@ def open_connection(
             retire(connection, left)
         else:
             return connection
-    raise WireError(
-        "storage_error",
-        f"The daemon of {home} closes every connection before it answers",
-        "Look at daemon.log in the state directory",
-    )
+    message = f"The daemon of {home} closes every connection before it answers"
+    raise WireError("storage_error", message, "Look at daemon.log in the state directory")
 
 
 def retire(connection: Connection, timeout_s: float) -> None:
