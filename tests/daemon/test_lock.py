@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.daemon.lifecycle import DRAIN_S
-from shiftlog.daemon.lock import LOCK_WAIT_S, take_lock
+from shiftlog.daemon.lock import take_lock
 from shiftlog.link import wire
+from shiftlog.model.limits import DAEMON_DRAIN_S, DAEMON_LOCK_WAIT_S
 from tests.daemon.support import ECHO, Bridge, control, environment, eventually, lock_holder, start_daemon
 
 
@@ -94,7 +94,7 @@ def test_a_successor_that_waits_takes_over_when_the_daemon_has_drained(home: Pat
 
 
 def test_a_successor_waits_longer_than_a_drain_may_take() -> None:
-    assert LOCK_WAIT_S > DRAIN_S
+    assert DAEMON_LOCK_WAIT_S > DAEMON_DRAIN_S
 
 
 def test_a_daemon_whose_lock_file_was_removed_makes_way(home: Path) -> None:

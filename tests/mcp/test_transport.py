@@ -176,7 +176,7 @@ async def test_a_line_that_is_being_written_when_the_connection_ends_is_written_
 
 
 async def test_a_client_that_stops_reading_is_given_up(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(transport, "STALL_S", 0.05)
+    monkeypatch.setattr(transport, "MCP_STALL_S", 0.05)
     async with connected(SERVER, finish_s=0.05) as peer:
         await peer.send(peer.request("tools/call", {"name": "echo", "arguments": {"text": "x" * 5_000_000}}))
         ended = False

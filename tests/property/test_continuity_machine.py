@@ -23,10 +23,10 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from shiftlog.app.app import CLIENTS_KEPT
 from shiftlog.journal.signing import tokens
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.limits import CLIENTS_KEPT
 from tests.journal.desk import client
 from tests.property.sync_desk import SyncDesk, open_sync_desk
 

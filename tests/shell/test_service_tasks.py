@@ -67,7 +67,7 @@ async def test_closing_the_app_leaves_no_task_and_records_every_end(tmp_path: Pa
 async def test_a_shell_that_cannot_be_closed_delays_the_end_of_the_app_only_for_a_moment(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(service, "CLOSE_S", 0.1)
+    monkeypatch.setattr(service, "SHELL_CLOSE_S", 0.1)
     stuck = Unending()
     before = asyncio.all_tasks()
     async with shell_rig(tmp_path, shell=False) as rig:

@@ -8,7 +8,8 @@ import pytest
 from starlette.datastructures import Headers
 
 from shiftlog.daemon.http import open_token
-from shiftlog.web.door import CODE_S, CODES_KEPT, COOKIE_S, Door
+from shiftlog.model.limits import PAGE_CODE_S, PAGE_COOKIE_S
+from shiftlog.web.door import CODES_KEPT, Door
 from tests.web.place import Place
 from tests.web.stories import Day
 
@@ -44,7 +45,7 @@ def test_a_code_opens_for_a_minute() -> None:
     clocks = Clocks()
     door = door_at(clocks)
     code = door.issue_code()
-    clocks.now += CODE_S
+    clocks.now += PAGE_CODE_S
     assert door.exchange(code) is None
 
 
@@ -53,7 +54,7 @@ def test_a_cookie_lasts_a_day_and_outlives_the_daemon() -> None:
     door = door_at(clocks)
     cookie = door.exchange(door.issue_code())
     assert cookie is not None
-    clocks.now += COOKIE_S - 1
+    clocks.now += PAGE_COOKIE_S - 1
     assert door_at(clocks).admits(carrying(door, cookie))
     clocks.now += 1
     assert not door_at(clocks).admits(carrying(door, cookie))

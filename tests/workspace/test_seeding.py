@@ -95,7 +95,7 @@ async def test_closing_the_service_ends_a_copy_that_takes_too_long(
     committed(yard)
     await yard.open()
     saved = await yard.save()
-    monkeypatch.setattr(checkpoints, "CLOSE_S", 0.0)
+    monkeypatch.setattr(checkpoints, "CHECKPOINT_CLOSE_S", 0.0)
     yard.service.copy_borrowed_soon(yard.workspace)
     await yard.service.aclose()
     assert await yard.service.copy_borrowed(yard.workspace)

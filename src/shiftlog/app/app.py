@@ -20,7 +20,7 @@ from shiftlog.guard.secrets.redactor import RULE_IDS, InvalidRule, Redactor, Rul
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.service import Continuity, Terms
 from shiftlog.journal.history.service import History
-from shiftlog.journal.journal import KEYS_KEPT, OUTCOMES_KEPT, Journal
+from shiftlog.journal.journal import Journal
 from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.sessions import Sessions, unlimited
@@ -30,6 +30,7 @@ from shiftlog.journal.usage.limits import Limit, SpendingLimits
 from shiftlog.link import processes
 from shiftlog.link.wire import DATABASE, POLICY_FILES_VARIABLE
 from shiftlog.model.errors import ConfigError
+from shiftlog.model.limits import CLIENTS_KEPT, KEYS_KEPT, OUTCOMES_KEPT, WORKSPACES_SWEPT_EVERY
 from shiftlog.model.moves import UNFINISHED
 from shiftlog.store.protocol import Filter, Page, Reader, Store, Writer
 from shiftlog.store.sqlite import SqliteStore
@@ -42,8 +43,6 @@ if TYPE_CHECKING:
     from shiftlog.ingest.importing.service import Imports
     from shiftlog.shell.service import Shells
 
-WORKSPACES_EVERY = timedelta(days=1)
-CLIENTS_KEPT = timedelta(days=100)  # longer than any recovery token lives
 
 # Reads the parameters of a queued call as the client script that queued it writes them.
 ReadParams = Callable[[str], Any]
@@ -175,7 +174,7 @@ class App:
     async def _sweep_workspaces(self) -> None:
         """Once a day, remove automatic checkpoints beyond their limit, if any workspace was worked in."""
         now, last = self.clock.now(), self._workspaces_swept_at
-        if not self._is_built("_shell_services") or (last is not None and now - last < WORKSPACES_EVERY):
+        if not self._is_built("_shell_services") or (last is not None and now - last < WORKSPACES_SWEPT_EVERY):
             return
         self._workspaces_swept_at = now
         where = Filter(states=frozenset(map(str, UNFINISHED)))

@@ -8,7 +8,7 @@ import logging
 import socket
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,16 +29,13 @@ from shiftlog.journal.intake.hooks import HookIntake, Stop
 from shiftlog.journal.intake.start_brief import start_brief
 from shiftlog.link import processes
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.limits import HOOK_CATCH_UP_S, HOOK_CLOCK_SKEW, HOOK_POLL_S, HOOK_RETRY_S
 from shiftlog.model.times import parse
 from shiftlog.store.sources import Source
 
 if TYPE_CHECKING:
     from shiftlog.app.app import App
 
-LOOK_EVERY_S = 0.5
-AGAIN_S = 5.0
-CATCH_UP_S = 0.2
-TOO_EARLY = timedelta(days=1)
 GROWS = frozenset({"Stop", "StopFailure", "SubagentStop", "PreCompact", "SessionEnd"})
 STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
 
@@ -127,7 +124,7 @@ class Hooks:
             await self.intake.move(line.after)
             return
         # The hook has no test clock, so either clock may be the later one.
-        if parse(spooled.at) > max(self.app.clock.now(), datetime.now(UTC)) + TOO_EARLY:
+        if parse(spooled.at) > max(self.app.clock.now(), datetime.now(UTC)) + HOOK_CLOCK_SKEW:
             await self._set_aside(spooled, line.after, f"its time lies in the future: {spooled.at}")
             return
         try:
@@ -228,7 +225,7 @@ class Hooks:
             return
         caught_up = self._taken = anyio.Event()
         self._asked.set()
-        with anyio.move_on_after(CATCH_UP_S):
+        with anyio.move_on_after(HOOK_CATCH_UP_S):
             await caught_up.wait()
 
     # Watching
@@ -237,7 +234,7 @@ class Hooks:
         """Drain whenever something comes, until the daemon drains itself; a failure is logged and tried again."""
         seen: dict[str, int] | None = None
         while not draining.is_set():
-            wait_s = LOOK_EVERY_S
+            wait_s = HOOK_POLL_S
             self._asked, taken = anyio.Event(), self._taken
             sizes = self.spool.sizes()
             if sizes != seen or await self._is_due():
@@ -246,7 +243,7 @@ class Hooks:
                     seen = self.spool.sizes()
                 except (ShiftlogError, OSError) as error:
                     log.warning("spool: %s", error)
-                    wait_s = AGAIN_S
+                    wait_s = HOOK_RETRY_S
             taken.set()
             with anyio.move_on_after(wait_s):
                 async with anyio.create_task_group() as waiting:

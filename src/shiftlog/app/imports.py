@@ -20,6 +20,7 @@ from shiftlog.ingest.importing.service import Imports
 from shiftlog.ingest.importing.workers import FileReaders, InProcessReaders, Workers
 from shiftlog.journal.intake.service import BatchIntake, import_key
 from shiftlog.link.import_workers import WORKER, default_jobs, take_prestarted
+from shiftlog.model.limits import DRY_RUN_COPIES_KEPT_S
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import copy_database
 
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 
 KEY_FILE = "import.key"
 COPY_PREFIX = "dry-run-"
-COPIES_KEPT_S = 86_400.0
 
 
 def worker_settings(app: "App") -> WorkerSettings:
@@ -86,5 +86,5 @@ def build_imports(app: "App") -> Imports:
 def _forget_old_copies(home: Path) -> None:
     """Remove what dry runs left that were killed."""
     for folder in home.glob(f"{COPY_PREFIX}*"):
-        if time.time() - folder.stat().st_mtime > COPIES_KEPT_S:
+        if time.time() - folder.stat().st_mtime > DRY_RUN_COPIES_KEPT_S:
             shutil.rmtree(folder, ignore_errors=True)

@@ -25,11 +25,9 @@ from shiftlog.ingest.hooks.spool import CALLS, HookSpool
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.limits import QUEUED_CALL_ATTEMPTS, QUEUED_CALL_BYTES, SESSIONLOG_CALL_S
 from shiftlog.store.protocol import Answer, Store
 
-CALL_S = 120.0
-ATTEMPTS = 10
-QUEUED_BYTES = 16 << 20
 SCOPE = "spool"
 KEY = "idempotencykey"
 _ID = re.compile(r"[0-9a-f]{32}")
@@ -79,7 +77,7 @@ class QueuedCalls:
             await self._call(queued)
         except ShiftlogError as error:
             tried = self._attempts[path.name] = self._attempts.get(path.name, 0) + 1
-            if error.retryable and tried < ATTEMPTS:
+            if error.retryable and tried < QUEUED_CALL_ATTEMPTS:
                 log.warning("spool: a queued call waits: %s", error.message)
                 return False
             said = payload(error)
@@ -96,7 +94,7 @@ class QueuedCalls:
             workspace=workspace_of(workspace),
             agent=queued["agent"] or None,
             binding=Binding(session_id=None, fence=None),
-            timeout_s=CALL_S,
+            timeout_s=SESSIONLOG_CALL_S,
             again=True,  # a daemon that was killed may have carried it out already
         )
         name = str(queued["id"])
@@ -117,7 +115,7 @@ class QueuedCalls:
     def _read(self, path: Path) -> dict[str, Any]:
         """Return a queued call; raise Unusable for a file that is not one."""
         assert self.read_params is not None
-        if path.stat().st_size > QUEUED_BYTES:
+        if path.stat().st_size > QUEUED_CALL_BYTES:
             raise Unusable("it is larger than any call may be")
         try:
             given: Any = json.loads(path.read_bytes())

@@ -14,10 +14,10 @@ from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.limits import IMPORT_PROGRESS_S
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Reader
 
-PROGRESS_S = 0.2
 MOST_JOBS = 64
 
 _running: dict[str, StopSign] = {}
@@ -76,7 +76,7 @@ async def _one(app: App, options: ImportOptions, stop: StopSign, max_files: int 
     running = asyncio.create_task(app.imports.run(options, tell, stop))
     try:
         while not running.done():
-            await asyncio.wait({running}, timeout=PROGRESS_S)
+            await asyncio.wait({running}, timeout=IMPORT_PROGRESS_S)
             if latest and not running.done():
                 yield {"progress": asdict(latest.pop())}
         yield {"report": (await running).shown(max_files)}

@@ -12,8 +12,7 @@ from shiftlog.dialects.mcpserver.errors import payload
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
-
-CALL_S = 120.0
+from shiftlog.model.limits import SESSIONLOG_CALL_S
 
 
 async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
@@ -32,7 +31,7 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
         workspace=workspace_of(str(params["workspace"])),
         agent=params.get("agent"),
         binding=binding,
-        timeout_s=float(params.get("timeout_s", CALL_S)),
+        timeout_s=float(params.get("timeout_s", SESSIONLOG_CALL_S)),
         again=bool(params.get("again")),
     )
     try:

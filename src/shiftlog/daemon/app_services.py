@@ -22,10 +22,7 @@ from shiftlog.daemon.watching import end_unused_workers, watch_transcripts
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.errors import InvalidParameter
-
-# Longer than the daemon drains: a request that does not finish in time is cut off by the closed socket, so that its
-# bridge asks for the outcome instead of forwarding an error that does not know it.
-FINISH_S = 15.0
+from shiftlog.model.limits import DAEMON_FINISH_S
 
 # The parts of a hello that state the policy of its client.
 CLIENT_POLICY = frozenset({"policy_files", "policy_variables"})
@@ -74,7 +71,7 @@ class AppServices:
             # A client that comes back after a restart of the daemon still holds its leases.
             await self.renew_leases([caller.client_id] if caller.client_id else [])
             client = replace(_in_workspace(caller), command_timeout_s=timeout_s)
-            await serve_lines(server, lines, lines, client, drain=draining, finish_s=FINISH_S)
+            await serve_lines(server, lines, lines, client, drain=draining, finish_s=DAEMON_FINISH_S)
 
         return serve
 

@@ -33,8 +33,7 @@ from shiftlog.daemon.tasks import until
 from shiftlog.link import processes, wire
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, Unauthorized
-
-HELLO_S = 10.0
+from shiftlog.model.limits import HELLO_S
 
 log = logging.getLogger(__name__)
 

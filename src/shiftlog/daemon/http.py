@@ -26,13 +26,12 @@ from shiftlog.app.app import App
 from shiftlog.config.loading import HttpSection
 from shiftlog.mcp.http import LOOPBACK, PATHS, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
+from shiftlog.model.limits import HTTP_CLIENT_KEPT_S, HTTP_FINISH_S
 from shiftlog.web.door import Door
 from shiftlog.web.live import Live
 from shiftlog.web.routes import OPEN, page_routes
 
 TOKEN_FILE = "http.token"
-FINISH_S = 5
-CLIENT_LIVES_S = 15 * 60.0
 
 log = logging.getLogger(__name__)
 
@@ -79,7 +78,7 @@ class HttpFace:
 
     def clients(self) -> list[str]:
         """Return the clients whose last request was recent: no connection of theirs stays open."""
-        since = time.monotonic() - CLIENT_LIVES_S
+        since = time.monotonic() - HTTP_CLIENT_KEPT_S
         self._seen = {client: at for client, at in self._seen.items() if at >= since}
         return list(self._seen)
 
@@ -114,7 +113,7 @@ class HttpFace:
                 log_config=None,
                 access_log=False,
                 lifespan="on",
-                timeout_graceful_shutdown=FINISH_S,
+                timeout_graceful_shutdown=HTTP_FINISH_S,
                 server_header=False,
             )
         )

@@ -13,12 +13,11 @@ from shiftlog.daemon.mcp_loading import McpLoader
 from shiftlog.daemon.tasks import until
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import StorageError, Unauthorized
+from shiftlog.model.limits import HTTP_START_WAIT_S
 
 if TYPE_CHECKING:
     from shiftlog.daemon.http import HttpFace
 
-# A status request to a daemon that has just started waits this long for HTTP to come up.
-START_WAIT_S = 3.0
 
 log = logging.getLogger(__name__)
 
@@ -61,7 +60,7 @@ class HttpService:
         """Return the addresses, and why HTTP is not served although it is enabled."""
         enabled = self._app.config.http.enabled
         if enabled:
-            with anyio.move_on_after(START_WAIT_S):
+            with anyio.move_on_after(HTTP_START_WAIT_S):
                 await self._decided.wait()
                 if self._face is not None:
                     await self._face.ready.wait()

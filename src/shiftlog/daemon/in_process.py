@@ -13,7 +13,6 @@ import anyio
 
 from shiftlog.app.app import open_app
 from shiftlog.app.policy import command_timeout_s
-from shiftlog.daemon.lifecycle import RENEW_EVERY_S, SWEEP_EVERY_S
 from shiftlog.daemon.log import open_log
 from shiftlog.daemon.tasks import repeat
 from shiftlog.journal.sessions import workspace_of
@@ -22,6 +21,7 @@ from shiftlog.mcp.server import build_server
 from shiftlog.mcp.stdio import serve_stdio
 from shiftlog.mcp.tools.journal import native_registry, selection_for
 from shiftlog.model.caller import Caller
+from shiftlog.model.limits import RENEW_EVERY_S, SWEEP_EVERY_S
 
 
 def serve_in_process(home: str, options: Mapping[str, object]) -> int:

@@ -23,10 +23,8 @@ from shiftlog.daemon.log import set_level
 from shiftlog.daemon.services import OpenServices, Services
 from shiftlog.daemon.tasks import repeat, until
 from shiftlog.model.errors import InternalError, ShiftlogError, StorageError
+from shiftlog.model.limits import DAEMON_DRAIN_S, RENEW_EVERY_S, SWEEP_EVERY_S
 
-DRAIN_S = 10.0
-RENEW_EVERY_S = 40.0
-SWEEP_EVERY_S = 30.0
 WATCH_EVERY_S = 5.0
 COLLECT_AFTER = (20_000, 20, 20)
 NO_START = "The daemon cannot start: "
@@ -164,7 +162,7 @@ class Daemon:
     async def _drain(self) -> None:
         self._lock.remove_socket()
         self._listener.close()
-        with anyio.move_on_after(DRAIN_S):
+        with anyio.move_on_after(DAEMON_DRAIN_S):
             async with until(self._hurried):
                 await self._connections.drain("retire" if self._reason == "retire" else "stop")
                 await self._beside_ended.wait()

@@ -11,10 +11,9 @@ import time
 from pathlib import Path
 
 from shiftlog.link import wire
+from shiftlog.model.limits import DAEMON_LOCK_WAIT_S
 
 BACKLOG = 512
-# Longer than a daemon may drain, so that a waiting successor takes over.
-LOCK_WAIT_S = 15.0
 
 
 class AlreadyServed(Exception):
@@ -93,7 +92,7 @@ class DaemonLock:
 def take_lock(home: str) -> DaemonLock:
     """Take the lock, waiting for a daemon that is stopping; raise AlreadyServed if it stays."""
     path = Path(wire.lock_path(home))
-    deadline = time.monotonic() + LOCK_WAIT_S
+    deadline = time.monotonic() + DAEMON_LOCK_WAIT_S
     while True:
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:

@@ -8,8 +8,8 @@ from shiftlog.app.app import App
 from shiftlog.daemon.tasks import until
 from shiftlog.link.import_workers import take_prestarted
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.limits import IMPORT_WATCH_RETRY_S
 
-RETRY_S = 60.0
 # An import that the daemon was started for has begun by then.
 IMPORT_WAIT_S = 3.0
 
@@ -35,7 +35,7 @@ async def watch_transcripts(app: App, draining: anyio.Event) -> None:
                         log.warning("import: %s", error["message"])
             except ShiftlogError as error:
                 log.warning("import: %s", error.message)
-                await stop.wait(RETRY_S)
+                await stop.wait(IMPORT_WATCH_RETRY_S)
 
 
 async def end_unused_workers(app: App, draining: anyio.Event) -> None:

@@ -35,6 +35,7 @@ from shiftlog.model.ids import (
     is_session_id,
     is_vendor_id,
 )
+from shiftlog.model.limits import CONTINUITY_KEYS_KEPT, KEYS_KEPT, LEASE_S
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Lease, Session
 from shiftlog.model.times import shown, shown_or_none
@@ -48,17 +49,12 @@ Check = Callable[[Mapping[str, Any]], object]
 # Called with the ids of a session and of the turn that was opened in it; the answer waits for it.
 TurnBegan = Callable[[str, str], Awaitable[None]]
 
-LEASE_S = 120
 
 # What to do about a session that cannot be resumed.
 _CLOSED_HINTS = {SessionState.SEALED: "Open a new session", SessionState.SUCCEEDED: SessionSucceeded.hint}
 
-# For so long a repeat of an idempotency key is answered as the first time, with exceptions.
-KEYS_KEPT = timedelta(days=90)
-_KEPT_OTHERWISE = {"close_session": timedelta(hours=24), "resume_session": timedelta(hours=24)}
+_KEPT_OTHERWISE = {"close_session": CONTINUITY_KEYS_KEPT, "resume_session": CONTINUITY_KEYS_KEPT}
 
-# For so long a client that lost its daemon can ask what became of a call.
-OUTCOMES_KEPT = timedelta(hours=24)
 
 # Names, not text: they are compared as given and have formats of their own.
 _NOT_REDACTED = frozenset(

@@ -10,17 +10,12 @@ import select
 import time
 
 from shiftlog.link import processes, wire
+from shiftlog.link.limits import ANSWER_WAIT_S, REFUSAL_WAIT_S, STEADY_S, SUCCESSOR_S
 
 CHUNK_BYTES = 65536
 QUEUE_BYTES = 1 << 20
 LINE_BYTES = 64 << 20
 EDGE_BYTES = 4096
-ANSWER_WAIT_S = 30.0
-# The answer to a line that is not JSON-RPC has no id, and may never come.
-REFUSAL_WAIT_S = 2.0
-STEADY_S = 1.0
-# A newer client that retired the daemon gets this long to start its own.
-SUCCESSOR_S = 3.0
 
 
 class Stopped(Exception):

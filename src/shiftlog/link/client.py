@@ -11,10 +11,9 @@ from types import TracebackType
 from typing import Any, Self
 
 from shiftlog.link import processes, wire
+from shiftlog.link.limits import CALL_S, STOP_S
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError, leaves
 
-CALL_S = 60.0
-STOP_S = 15.0
 # Methods that change something: a lost answer leaves the outcome open. Repeating an import changes nothing.
 CHANGES = frozenset(
     "approve close_shell continuity decline erase exec offer reissue_token revoke rewind tool undo".split()

@@ -12,15 +12,13 @@ from typing import TYPE_CHECKING
 
 from shiftlog.link import wire
 from shiftlog.link.bridge import LINE_BYTES, as_object, id_text, is_answer, read_message
+from shiftlog.link.limits import HANDSHAKE_S, OUTCOME_S, RECOVERY_ATTEMPTS
 
 if TYPE_CHECKING:
     from shiftlog.link.bridge import Bridge
 
 REPLACED = -32000
 INVALID_REQUEST = -32600
-ATTEMPTS = 5
-HANDSHAKE_S = 30.0
-OUTCOME_S = 10.0
 NAME_CHARS = 200
 
 _ID = rb'"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d+)'
@@ -58,7 +56,7 @@ def recover(bridge: "Bridge", *, patience_s: float) -> None:
 
 def _reconnect(bridge: "Bridge", calls: dict[str, str | None], patience_s: float) -> dict[str, Outcome] | None:
     """Connect to a daemon that stays, and return the outcomes of these calls; None if no daemon can be reached."""
-    for _ in range(ATTEMPTS):
+    for _ in range(RECOVERY_ATTEMPTS):
         if bridge.dial(patience_s):
             if _replay_handshake(bridge):
                 outcomes = _outcomes(bridge, calls)
@@ -71,7 +69,7 @@ def _reconnect(bridge: "Bridge", calls: dict[str, str | None], patience_s: float
     if bridge.failure is None:
         bridge.failure = wire.WireError(
             "storage_error",
-            f"The daemon went away {ATTEMPTS} times before it could be used",
+            f"The daemon went away {RECOVERY_ATTEMPTS} times before it could be used",
             "Look at daemon.log in the state directory",
         )
     return None

@@ -17,8 +17,7 @@ from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from shiftlog.model.caller import Caller
-
-PROGRESS_EVERY_S = 1.0
+from shiftlog.model.limits import PROGRESS_EVERY_S
 
 Context = ServerRequestContext[Any, Any]
 

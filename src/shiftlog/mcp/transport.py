@@ -18,10 +18,9 @@ from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from shiftlog.mcp.calls import CALLER, enter_connection
 from shiftlog.mcp.lines import LineCutter, Overlong, Refused, find_id, parse_line
 from shiftlog.model.caller import Caller
+from shiftlog.model.limits import MCP_FINISH_S, MCP_STALL_S
 
 MAX_LINE_BYTES = 64 * 1024 * 1024
-FINISH_S = 5.0
-STALL_S = 60.0
 
 
 async def serve_lines(
@@ -31,7 +30,7 @@ async def serve_lines(
     caller: Caller,
     *,
     drain: anyio.Event | None = None,
-    finish_s: float = FINISH_S,
+    finish_s: float = MCP_FINISH_S,
     max_line_bytes: int = MAX_LINE_BYTES,
 ) -> None:
     """Serve one connection until its input ends or `drain` is set, then finish what is in flight.
@@ -90,7 +89,7 @@ class _Writing(ObjectSendStream[SessionMessage]):
             if self.broken.is_set():
                 raise anyio.BrokenResourceError
             # Cancelling a request must not cut its line in half; a client that stopped reading ends it all.
-            with anyio.move_on_after(STALL_S, shield=True):
+            with anyio.move_on_after(MCP_STALL_S, shield=True):
                 try:
                     await self._sink.send(frame)
                     return

@@ -9,18 +9,17 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Literal
 
 import anyio
 
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.limits import APPROVAL_HOLDS, APPROVAL_WAIT_S
 from shiftlog.model.shell_errors import ApprovalDeclined, ApprovalRequired
 from shiftlog.model.times import precise
 from shiftlog.shell.ports import ShellJournal
 
-HOLDS = timedelta(minutes=10)
-WAIT_S = 50.0
 LOG = logging.getLogger(__name__)
 
 Confirm = Callable[[str], Awaitable[bool | None]]
@@ -44,7 +43,7 @@ class Approval:
     @property
     def expires_at(self) -> datetime:
         """The time until which it holds."""
-        return self.asked_at + HOLDS
+        return self.asked_at + APPROVAL_HOLDS
 
     @property
     def entries(self) -> list[str]:
@@ -70,7 +69,7 @@ class Approval:
 class Approvals:
     """All approvals of one server."""
 
-    def __init__(self, journal: ShellJournal, now: Callable[[], datetime], wait_s: float = WAIT_S) -> None:
+    def __init__(self, journal: ShellJournal, now: Callable[[], datetime], wait_s: float = APPROVAL_WAIT_S) -> None:
         self._journal = journal
         self._now = now
         self.wait_s = wait_s

@@ -15,6 +15,7 @@ from shiftlog.guard.budgets.spec import read_budget
 from shiftlog.guard.secrets.redactor import is_learnable, learnable_values
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, StorageError
+from shiftlog.model.limits import COMMAND_END_S, PROGRESS_EVERY_S
 from shiftlog.model.shell_errors import (
     ApprovalDeclined,
     ApprovalRequired,
@@ -37,9 +38,7 @@ from shiftlog.shell.requests import Conventions
 from shiftlog.shell.state import Command, Shell
 
 MAX_COMMAND_BYTES = 4 << 20
-PROGRESS_EVERY_S = 1.0
 FIRST_PROGRESS_S = 0.02
-END_S = 5.0
 
 Progress = Callable[[int, str], Awaitable[None]]
 Result = dict[str, Any]
@@ -340,7 +339,7 @@ class Commands:
             shell.guard.ran(command.judgement, to_its_end=command.state == "finished" and command.exit_code == 0)
         if end.shell_ended is not None:
             # The answer of the command that ended the shell says so, whichever end is reported first.
-            await asyncio.wait([shell.live.ended], timeout=END_S)
+            await asyncio.wait([shell.live.ended], timeout=COMMAND_END_S)
             if shell.live.ended.done():
                 self.registry.note_end(shell, shell.live.ended.result())
         try:

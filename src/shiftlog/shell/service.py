@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import anyio
@@ -22,6 +22,7 @@ from shiftlog.guard.budgets.spec import read_budget
 from shiftlog.guard.secrets.redactor import Redactor, learnable_values
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.limits import ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
 from shiftlog.model.shell_errors import ShellLimit
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals, Confirm
@@ -36,8 +37,6 @@ from shiftlog.shell.state import Shell
 LOG = logging.getLogger(__name__)
 FLUSH_S = 1.0
 SWEEP_TICKS = 15
-SHOWN_FOR = timedelta(hours=24)
-CLOSE_S = 5.0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,7 +217,7 @@ class Shells:
             command.stopping = command.stopping or "cancelled"
         killed = await shell.live.close(reason)
         for event in (*(command.over for command in stopped), shell.over):
-            with anyio.move_on_after(CLOSE_S):
+            with anyio.move_on_after(SHELL_CLOSE_S):
                 await event.wait()
         return results.closed(shell, stopped, already=False, killed=killed)
 
@@ -231,7 +230,7 @@ class Shells:
         self.opener.policy.close()
 
     async def _release(self, shell: Shell) -> None:
-        with anyio.move_on_after(CLOSE_S * 2):
+        with anyio.move_on_after(SHELL_CLOSE_S * 2):
             if shell.is_live:
                 await self._close(shell, "server_stopped")
             await shell.released.wait()
@@ -284,7 +283,7 @@ class Shells:
         rows = [shell.as_listed() for shell in self.registry.shells.values() if shell.is_live or ended]
         if ended:
             here = {row["shell_id"] for row in rows}
-            since = self.now() - SHOWN_FOR
+            since = self.now() - ENDED_SHELLS_SHOWN
             rows += [
                 results.listed(recorded)
                 for recorded in await self.journal.shells(since)
@@ -312,7 +311,7 @@ class Shells:
         end = shell.live.ended.result()
         self.registry.note_end(shell, end)
         for command in [one for one in shell.commands.values() if not one.over.is_set()]:
-            with anyio.move_on_after(CLOSE_S):
+            with anyio.move_on_after(SHELL_CLOSE_S):
                 await command.over.wait()
         await self._retire(shell, end.reason)
         shell.tasks.cancel_scope.cancel()
@@ -349,7 +348,7 @@ class Shells:
         for shell in list(self.registry.shells.values()):
             if shell.is_live and ttl and not shell.running and now - shell.idle_since >= ttl:
                 shell.tasks.start_soon(self._close, shell, "idle")
-            elif shell.ended_at is not None and self.now() - shell.ended_at > SHOWN_FOR:
+            elif shell.ended_at is not None and self.now() - shell.ended_at > ENDED_SHELLS_SHOWN:
                 del self.registry.shells[shell.shell_id]
 
 

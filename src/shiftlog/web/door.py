@@ -13,8 +13,8 @@ from collections.abc import Callable
 from starlette.datastructures import Headers
 from starlette.requests import cookie_parser
 
-CODE_S = 60.0
-COOKIE_S = 24 * 3600
+from shiftlog.model.limits import PAGE_CODE_S, PAGE_COOKIE_S
+
 CODES_KEPT = 32
 _PURPOSE = b"shiftlog-page-v1\n"
 
@@ -42,7 +42,7 @@ class Door:
         while len(self._codes) >= CODES_KEPT:
             del self._codes[next(iter(self._codes))]
         code = secrets.token_urlsafe(24)
-        self._codes[_digest(code)] = now + CODE_S
+        self._codes[_digest(code)] = now + PAGE_CODE_S
         return code
 
     def exchange(self, code: str) -> str | None:
@@ -50,7 +50,7 @@ class Door:
         until = self._codes.pop(_digest(code), None)
         if until is None or until <= self._clock():
             return None
-        stamp = f"{int(self._wall()) + COOKIE_S:x}.{secrets.token_urlsafe(12)}"
+        stamp = f"{int(self._wall()) + PAGE_COOKIE_S:x}.{secrets.token_urlsafe(12)}"
         return f"{stamp}.{self._sign(stamp)}"
 
     def admits(self, headers: Headers) -> bool:

@@ -17,6 +17,7 @@ from shiftlog.app.app import App
 from shiftlog.journal.journal import find_session
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.limits import PAGE_HEARTBEAT_S, PAGE_POLL_S
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.shell.ports import Stream
 from shiftlog.store.protocol import Reader
@@ -27,8 +28,6 @@ from shiftlog.web.views.sessions import mark_of, newest_heads
 from shiftlog.web.views.steps import steps_of
 from shiftlog.web.views.timeline import counts, entry_document
 
-POLL_S = 0.25
-BEAT_S = 15.0
 ENTRIES_AT_ONCE = 200
 OUTPUT_CHARS = 20_000
 OUTPUT_LINES = 400
@@ -91,7 +90,7 @@ class Live:
     async def _pause(self) -> bool:
         """Wait for the next look; tell whether the server goes on."""
         with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), POLL_S)
+            await asyncio.wait_for(self._stopping.wait(), PAGE_POLL_S)
         return not self._stopping.is_set()
 
     async def _sessions(self, heads: dict[str, int]) -> AsyncGenerator[bytes]:
@@ -103,10 +102,10 @@ class Live:
             if changed:
                 yield event("sessions", {"changed": changed}, mark_of(now))
                 quiet = 0.0
-            elif quiet >= BEAT_S:
+            elif quiet >= PAGE_HEARTBEAT_S:
                 yield b": still here\n\n"
                 quiet = 0.0
-            quiet += POLL_S
+            quiet += PAGE_POLL_S
             if not await self._pause():
                 return
 
@@ -124,8 +123,8 @@ class Live:
             for item in outputs.news(running):
                 yield event("output", item)
                 told = True
-            quiet = 0.0 if told else quiet + POLL_S
-            if quiet >= BEAT_S:
+            quiet = 0.0 if told else quiet + PAGE_POLL_S
+            if quiet >= PAGE_HEARTBEAT_S:
                 yield b": still here\n\n"
                 quiet = 0.0
             if len(news) < ENTRIES_AT_ONCE and not await self._pause():

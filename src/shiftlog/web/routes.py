@@ -16,8 +16,9 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from shiftlog.app.app import App
 from shiftlog.model.errors import InvalidParameter, Unauthorized, UnknownTool
+from shiftlog.model.limits import PAGE_COOKIE_S
 from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, Looking, answering, json_response, refusal
-from shiftlog.web.door import COOKIE_S, Door, is_foreign
+from shiftlog.web.door import Door, is_foreign
 from shiftlog.web.live import Live
 from shiftlog.web.openapi import description
 from shiftlog.web.present.templates import HERE, address, render
@@ -108,7 +109,7 @@ async def _enter(door: Door, request: Request) -> Response:
     session = request.query_params.get("session")
     begin = address("sessions", session) if session else "/"
     response = HTMLResponse(render("enter.html", {"here": "", "begin": begin}), 200, HEADERS)
-    response.set_cookie(door.cookie_name, cookie, max_age=COOKIE_S, path="/", httponly=True, samesite="strict")
+    response.set_cookie(door.cookie_name, cookie, max_age=PAGE_COOKIE_S, path="/", httponly=True, samesite="strict")
     return response
 
 

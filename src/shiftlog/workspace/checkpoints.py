@@ -16,6 +16,7 @@ import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.limits import CHECKPOINT_CLOSE_S
 from shiftlog.model.shell_errors import (
     CursorInvalid,
     NothingToRestore,
@@ -64,7 +65,6 @@ log = logging.getLogger(__name__)
 LABEL_CHARS = 200
 LIST_MOST = 200
 NOT_WRITTEN = "it could not be written"
-CLOSE_S = 30.0
 
 LABELS: dict[CheckpointKind, str] = {
     "manual": "checkpoint",
@@ -295,10 +295,10 @@ class Checkpoints:
         self._to_copy.send_nowait(workspace)
 
     async def aclose(self) -> None:
-        """End the background copies after at most `CLOSE_S`; a copy that was not made is made by the next shell."""
+        """End the background copies within a limit; a copy that was not made is made by the next shell."""
         if self._background is not None and self._to_copy is not None:
             self._to_copy.close()
-            with anyio.move_on_after(CLOSE_S):
+            with anyio.move_on_after(CHECKPOINT_CLOSE_S):
                 await self._background
 
     async def _run_copies(self, copies: MemoryObjectReceiveStream[Workspace]) -> None:

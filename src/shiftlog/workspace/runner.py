@@ -14,9 +14,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Protocol
 
 from shiftlog.model.errors import StorageError
+from shiftlog.model.limits import CHECKPOINT_LOCK_WAIT_S
 from shiftlog.workspace.ports import FileKind, FileStat, FileSurvey, Ran
 
-LOCK_WAIT_S = 120.0
 LOCK_STEP_S = 0.02
 FRESH_S = 3
 _USUAL = (stat.S_IFREG | 0o644, stat.S_IFREG | 0o755)
@@ -143,7 +143,7 @@ class CommandRunner:
     @asynccontextmanager
     async def lock(self, path: str) -> AsyncGenerator[None]:
         """Hold a lock directory on the target; raise `FileNotFoundError` if its parent is gone."""
-        taken = await self.run(["sh", "-c", _TAKE, "sh", path, str(int(LOCK_WAIT_S * 10))])
+        taken = await self.run(["sh", "-c", _TAKE, "sh", path, str(int(CHECKPOINT_LOCK_WAIT_S * 10))])
         if taken.exit_code == _NOWHERE:
             raise FileNotFoundError(path)
         if taken.exit_code != 0:
@@ -261,7 +261,7 @@ def _kind(mode: int) -> FileKind:
 async def _flock(path: str) -> AsyncGenerator[None]:
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
-        deadline = time.monotonic() + LOCK_WAIT_S
+        deadline = time.monotonic() + CHECKPOINT_LOCK_WAIT_S
         while True:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -29,6 +29,7 @@ from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import NAME_CHARS
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import CommandTimeout, ShiftlogError
+from shiftlog.model.limits import STALE_CHECK_EVERY
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown
@@ -39,7 +40,6 @@ Result = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], tuple[Result, str | None]]
 Prepare = Callable[[Mapping[str, Any]], dict[str, Any]]
 
-STALE_CHECK = timedelta(seconds=1)
 IGNORED_SHOWN = 100
 # Names, not text: they are compared as given and have formats of their own. An expression is masked term by term.
 _NAMES = frozenset({"session_id", "request_id", "turn_request_id", "idempotency_key", "agent", "text"})
@@ -110,7 +110,7 @@ class Calls:
     async def _suspend_stale(self) -> None:
         """Suspend sessions that idle or lost their holder, before an answer calls them open."""
         now = self.journal.clock.now()
-        if self._looked_at is None or abs(now - self._looked_at) >= STALE_CHECK:
+        if self._looked_at is None or abs(now - self._looked_at) >= STALE_CHECK_EVERY:
             self._looked_at = now
             await self._continuity.suspend_stale(self._idle_limit)
 

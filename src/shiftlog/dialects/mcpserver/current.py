@@ -12,6 +12,7 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionClosed, SessionNotFound
 from shiftlog.model.ids import check_session_id, is_alias
+from shiftlog.model.limits import SESSIONLOG_CALL_S
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown, shown_or_none
 from shiftlog.store.protocol import Filter, Page, Reader
@@ -66,7 +67,7 @@ class CallContext:
     workspace: str
     agent: str | None = None
     binding: Binding = field(default_factory=Binding)
-    timeout_s: float = 120.0
+    timeout_s: float = SESSIONLOG_CALL_S
     strict: bool = False
     again: bool = False
 

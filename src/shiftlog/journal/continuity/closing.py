@@ -19,12 +19,12 @@ from shiftlog.journal.signing.keys import Keys, receipt_document
 from shiftlog.journal.signing.tokens import Issued, Tokens
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import agent_key
+from shiftlog.model.limits import SUCCESSOR_DAYS
 from shiftlog.model.moves import SessionState, Succession, TurnStatus
 from shiftlog.model.nouns import Receipt, Session
 from shiftlog.model.times import precise, shown_or_none
 from shiftlog.store.protocol import Reader, Writer
 
-SUCCESSOR_DAYS = 7
 DEFAULT_REASON = "manual_close"
 UNCONTINUED = "Session closed without successor"
 

@@ -15,7 +15,8 @@ from typing import Any
 import anyio
 import anyio.to_thread
 
-GIT_S = 2.0
+from shiftlog.model.limits import DRIFT_GIT_S
+
 MOST_FILES = 100
 LOOKED_AT = 50_000
 # Git takes a commit from the disk for each of them, and mostly the first few reach back far enough.
@@ -52,7 +53,7 @@ async def look(left: Left, live_shells: Collection[str] = ()) -> dict[str, Any] 
     if not left.workspace or not _is_folder(left.workspace):
         return None
     since = left.since.timestamp() + GRACE_S
-    with anyio.move_on_after(GIT_S):
+    with anyio.move_on_after(DRIFT_GIT_S):
         repository = await _Repository.read(left.workspace, since)
         names = {*left.touched, *repository.files}
         changed = await anyio.to_thread.run_sync(_changed, left.workspace, names, since, abandon_on_cancel=True)

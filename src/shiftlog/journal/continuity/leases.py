@@ -5,11 +5,12 @@ from datetime import datetime, timedelta
 
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.continuity.requests import TAKE_OVER
-from shiftlog.journal.journal import LEASE_S, Journal, Request, holder
+from shiftlog.journal.journal import Journal, Request, holder
 from shiftlog.journal.runs.service import Runs
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionHeld
+from shiftlog.model.limits import LEASE_S
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Lease, Session
 from shiftlog.store.protocol import Filter, Page, Reader, Writer

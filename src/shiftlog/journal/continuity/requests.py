@@ -12,7 +12,6 @@ from shiftlog.params.fields import Boolean, Choice, Field, Integer, Record, Repe
 
 REASON_CHARS = 4_000
 NOTE_CHARS = 20_000
-LOOKBACK_DAYS = 30
 
 TAKE_OVER, FORK, READ_ONLY = "take_over", "fork", "read_only"
 

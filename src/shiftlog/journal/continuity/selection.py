@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from shiftlog.journal.continuity.requests import LOOKBACK_DAYS
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.signing.tokens import Claims, mismatch, policy_of
 from shiftlog.model.caller import Caller
@@ -16,6 +15,7 @@ from shiftlog.model.errors import (
     SessionSealed,
     SessionSucceeded,
 )
+from shiftlog.model.limits import LOOKBACK_DAYS
 from shiftlog.model.moves import UNFINISHED, SessionState
 from shiftlog.model.nouns import Session, changed
 from shiftlog.model.times import shown, shown_or_none

@@ -15,7 +15,7 @@ from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.continuity.resuming import Resumer
 from shiftlog.journal.continuity.selection import check_final
-from shiftlog.journal.journal import LEASE_S, Answered, Check, Journal, Request, find_session
+from shiftlog.journal.journal import Answered, Check, Journal, Request, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import SESSION_ID
 from shiftlog.journal.runs.requests import CLOSE_RUN
@@ -26,6 +26,7 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import agent_key
+from shiftlog.model.limits import LEASE_S
 from shiftlog.model.times import precise, shown
 from shiftlog.params.fields import Record
 from shiftlog.store.protocol import Reader, Writer

@@ -11,10 +11,10 @@ import anyio
 
 from shiftlog.journal.history.items import entry_item
 from shiftlog.journal.journal import find_session
+from shiftlog.model.limits import FOLLOW_POLL_S
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Filter, Page, Reader, Store
 
-POLL_S = 0.2
 LOOKED_AT = 50
 
 
@@ -25,7 +25,7 @@ async def follow(store: Store, *, session: str | None, last: int, following: boo
     for line in await store.read(lambda reader: _newest(reader, name, last, heads)):
         yield line
     while following:
-        await anyio.sleep(POLL_S)
+        await anyio.sleep(FOLLOW_POLL_S)
         for line in await store.read(lambda reader: _since(reader, name, heads)):
             yield line
 

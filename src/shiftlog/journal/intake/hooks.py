@@ -6,7 +6,7 @@ each is written once. Reading the spool and the transcripts happens elsewhere.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from shiftlog.journal.intake.sessions import UNTITLED, stamp_of
 from shiftlog.journal.intake.turns import end_turn, update_turn
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
+from shiftlog.model.limits import HOOK_STOP_QUIET
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
 from shiftlog.model.nouns import Turn
 from shiftlog.model.times import parse, precise
@@ -32,7 +33,6 @@ from shiftlog.store.sources import Origin, Source
 
 SCOPE = "hook"
 STOPS = "hooks:stops"
-STOP_QUIET = timedelta(seconds=10)
 HOOK = "hook"
 ENDED = "session_ended"
 SUBAGENT_ENDED = "subagent_ended"
@@ -49,7 +49,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
     def is_due(self, now: datetime) -> bool:
         """Return True if the transcript has had its time."""
-        return parse(self.at) + STOP_QUIET <= now
+        return parse(self.at) + HOOK_STOP_QUIET <= now
 
 
 Stops = dict[str, Stop]

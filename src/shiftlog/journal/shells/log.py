@@ -6,7 +6,7 @@ new daemon knows which shells an earlier one left.
 
 import re
 from collections.abc import Callable, Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import TypeVar
 
 from shiftlog.guard.secrets.redactor import Redactor
@@ -19,6 +19,7 @@ from shiftlog.journal.texts import SHELL
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.limits import SHELLS_LOOKED_BACK
 from shiftlog.model.nouns import Session
 from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
 from shiftlog.store.protocol import EntryRow, Filter, Page, Reader, Writer
@@ -26,7 +27,6 @@ from shiftlog.text.printable import one_line
 
 DESCRIPTION_CHARS = 500
 LOOKED_AT = 2_000
-LOOKED_BACK = timedelta(days=30)
 
 T = TypeVar("T")
 
@@ -207,7 +207,9 @@ class ShellLog:
 
     async def left(self, now: datetime) -> Sequence[KnownShell]:
         """Return the shells of the last month without a recorded end."""
-        return [known for known in await self.shells(now - LOOKED_BACK) if known.ended is None and known.shell_id]
+        return [
+            known for known in await self.shells(now - SHELLS_LOOKED_BACK) if known.ended is None and known.shell_id
+        ]
 
     async def shell(self, shell_id: str) -> KnownShell | None:
         """Return what is known of one shell."""

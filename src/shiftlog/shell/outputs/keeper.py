@@ -18,17 +18,13 @@ from typing import cast
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.guard.secrets.scan import ScanRules
 from shiftlog.model import times
+from shiftlog.model.limits import OUTPUT_COMMAND_BYTES, OUTPUT_KEPT_DAYS, OUTPUT_SWEEP_EVERY_S, OUTPUT_TOTAL_BYTES
 from shiftlog.model.shell_errors import CommandNotFound
 from shiftlog.shell.outputs.command_output import CommandOutput, expired
 from shiftlog.shell.outputs.index import IndexEntry, OutputIndex
 from shiftlog.shell.outputs.spool import OutputSpool
 from shiftlog.shell.outputs.stream import StreamOutput
 from shiftlog.shell.ports import STREAMS, Stream
-
-COMMAND_BYTES = 2 << 30
-TOTAL_BYTES = 20 << 30
-KEPT_DAYS = 14
-SWEEP_S = 3600.0
 
 _COMMAND_ID = re.compile(r"(?P<shell>[A-Za-z0-9][A-Za-z0-9._@:-]{0,199})#(?P<number>[1-9][0-9]{0,9})", re.ASCII)
 _FILE = re.compile(r"(?P<number>[1-9][0-9]{0,9})\.(?:stdout|stderr)", re.ASCII)
@@ -39,9 +35,9 @@ _REMEMBERED = 1000
 class OutputLimits:
     """How much output is kept, set by the operator."""
 
-    command_bytes: int = COMMAND_BYTES
-    total_bytes: int = TOTAL_BYTES
-    days: int = KEPT_DAYS
+    command_bytes: int = OUTPUT_COMMAND_BYTES
+    total_bytes: int = OUTPUT_TOTAL_BYTES
+    days: int = OUTPUT_KEPT_DAYS
 
 
 @dataclass(slots=True, kw_only=True)
@@ -134,7 +130,7 @@ class OutputKeeper:
     def sweep(self) -> int:
         """Remove outputs that are too old, then the oldest while the total is too large; return how many."""
         kept = self._load()
-        self._next_sweep = self._clock() + SWEEP_S
+        self._next_sweep = self._clock() + OUTPUT_SWEEP_EVERY_S
         oldest = (self._now() - timedelta(days=self._limits.days)).timestamp()
         old = [command_id for command_id, one in kept.items() if one.ended_at <= oldest]
         self._remove(old)

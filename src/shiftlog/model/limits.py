@@ -1,0 +1,119 @@
+"""Timeouts, intervals and retention times that an operator or developer might tune, each named once.
+
+Units are in the names; a timedelta has its own. Not here: limits of the operator's policy (`guard.policy.operator`),
+sizes of parameters (`*/requests.py`), the bridge's times (`link.limits`), and the pacing inside one protocol.
+"""
+
+from datetime import timedelta
+
+# Sessions and leases
+
+# A client holds a session this long after its last renewal.
+LEASE_S = 120
+# How often the daemon renews the leases of connected clients; three times within a lease.
+RENEW_EVERY_S = 40.0
+# How often the daemon suspends sessions that idle and deletes what is kept for a limited time.
+SWEEP_EVERY_S = 30.0
+# The session log looks for sessions to suspend at most this often.
+STALE_CHECK_EVERY = timedelta(seconds=1)
+# A session closed as successor_required should be continued within this time.
+SUCCESSOR_DAYS = 7
+# resume_session without a token or an id looks back this far.
+LOOKBACK_DAYS = 30
+# A repeated idempotency key is answered as the first time for this long; close and resume have their own time.
+KEYS_KEPT = timedelta(days=90)
+CONTINUITY_KEYS_KEPT = timedelta(hours=24)
+# A client that lost its daemon can ask for the outcome of a call for this long.
+OUTCOMES_KEPT = timedelta(hours=24)
+# The agent of a client is remembered for this long: longer than any recovery token lives.
+CLIENTS_KEPT = timedelta(days=100)
+# git may take this long to say what changed since a session was left.
+DRIFT_GIT_S = 2.0
+# `tail --follow` reads new entries this often.
+FOLLOW_POLL_S = 0.2
+
+# The session log
+
+# A call takes at most this long, unless its client says otherwise.
+SESSIONLOG_CALL_S = 120.0
+# A queued call that fails for a passing reason is tried this often, and may be this large.
+QUEUED_CALL_ATTEMPTS = 10
+QUEUED_CALL_BYTES = 16 << 20
+
+# The hook spool, and transcripts
+
+# The spool is looked at this often, and after a failure again after this time.
+HOOK_POLL_S = 0.5
+HOOK_RETRY_S = 5.0
+# A starting session waits this long for the spool to be drained before it gets its brief.
+HOOK_CATCH_UP_S = 0.2
+# An event that lies further in the future is set aside.
+HOOK_CLOCK_SKEW = timedelta(days=1)
+# A turn counts as ended this long after its stop event, if no other event came.
+HOOK_STOP_QUIET = timedelta(seconds=10)
+# A running import reports its progress this often.
+IMPORT_PROGRESS_S = 0.2
+# Watching transcripts starts again this long after a failure.
+IMPORT_WATCH_RETRY_S = 60.0
+# The scratch copy of a killed dry run is deleted after this time.
+DRY_RUN_COPIES_KEPT_S = 86_400.0
+
+# Daemon and HTTP
+
+# A new daemon waits this long for the lock: longer than the old one may drain.
+DAEMON_LOCK_WAIT_S = 15.0
+# A stopping daemon finishes running requests within this time.
+DAEMON_DRAIN_S = 10.0
+# Longer than the daemon drains: the closed socket cuts off a late request, so that its bridge asks for the outcome
+# instead of forwarding an error that does not know it.
+DAEMON_FINISH_S = 15.0
+# A connection must send its hello within this time.
+HELLO_S = 10.0
+# The HTTP server finishes running requests within this time when it stops.
+HTTP_FINISH_S = 5
+# A client that came over HTTP counts as connected for this long.
+HTTP_CLIENT_KEPT_S = 15 * 60.0
+# A status request to a daemon that has just started waits this long for HTTP to come up.
+HTTP_START_WAIT_S = 3.0
+
+# Faces
+
+# Progress of a command or call is sent at most this often.
+PROGRESS_EVERY_S = 1.0
+# After its input closes, an MCP client gets the answers of running calls for this long.
+MCP_FINISH_S = 5.0
+# An MCP client that reads nothing for this long is disconnected.
+MCP_STALL_S = 60.0
+# A link to the page opens it once within this time; the cookie it sets lives this long.
+PAGE_CODE_S = 60.0
+PAGE_COOKIE_S = 24 * 3600
+# The page looks for news this often, and keeps an idle stream open with a line this often.
+PAGE_POLL_S = 0.25
+PAGE_HEARTBEAT_S = 15.0
+
+# Shells and outputs
+
+# A question about a command waits this long for an answer, and the call that caused it this long for the question.
+APPROVAL_HOLDS = timedelta(minutes=10)
+APPROVAL_WAIT_S = 50.0
+# An ended shell is listed for this long.
+ENDED_SHELLS_SHOWN = timedelta(hours=24)
+# After a restart, shells of sessions that were active within this time get their end recorded.
+SHELLS_LOOKED_BACK = timedelta(days=30)
+# Closing all shells, and ending a cancelled command, take at most this long.
+SHELL_CLOSE_S = 5.0
+COMMAND_END_S = 5.0
+# How much output is kept, unless the policy says otherwise, and how often the rest is deleted.
+OUTPUT_COMMAND_BYTES = 2 << 30
+OUTPUT_TOTAL_BYTES = 20 << 30
+OUTPUT_KEPT_DAYS = 14
+OUTPUT_SWEEP_EVERY_S = 3600.0
+
+# Workspaces
+
+# A checkpoint waits this long for the lock of its shadow repository.
+CHECKPOINT_LOCK_WAIT_S = 120.0
+# Closing waits this long for background copies of checkpoints.
+CHECKPOINT_CLOSE_S = 30.0
+# Automatic checkpoints beyond their limit are removed this often.
+WORKSPACES_SWEPT_EVERY = timedelta(days=1)
