@@ -7,7 +7,7 @@ import pytest
 from shiftlog.model.moves import RunStatus
 from shiftlog.model.nouns import Usage
 from shiftlog.store.protocol import Filter, Reader, Store, Writer
-from shiftlog.store.tallies import Basis, Figures, Kin
+from shiftlog.store.tallies import Basis, Figures, TallyKey
 from tests.contract import builders as b
 
 USED = Usage(input_tokens=10, cached_input_tokens=4, output_tokens=2)
@@ -15,7 +15,7 @@ MIDNIGHT = b.START.replace(hour=0, minute=0, second=0, microsecond=0)
 DAY = timedelta(days=1)
 
 
-async def tallies(store: Store, where: Filter = Filter(), *by: str) -> list[tuple[Kin, Figures]]:  # noqa: B008
+async def tallies(store: Store, where: Filter = Filter(), *by: str) -> list[tuple[TallyKey, Figures]]:  # noqa: B008
     found = await store.read(lambda reader: reader.tallies(where, by))
     assert found is not None
     return found

@@ -15,7 +15,7 @@ from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
 from shiftlog.store.filters import Filter, Page
 from shiftlog.store.sources import Origin, Packed, Source
-from shiftlog.store.tallies import Figures, Kin
+from shiftlog.store.tallies import Figures, TallyKey
 
 T = TypeVar("T")
 
@@ -243,7 +243,7 @@ class TotalsReader(Protocol):
     """Sums over all sessions."""
 
     def counts(self) -> StoreSize: ...
-    def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
+    def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
         """Return what the sessions of a filter used, summed up; None if only the sessions themselves can tell.
 
         `by` names what sums are kept apart by, besides what prices and settings may treat differently; the rest is left
@@ -357,7 +357,7 @@ class Store(Protocol):
         ...
 
     async def sync(self) -> None:
-        """Make durable what was written without having to last; free where nothing is owed."""
+        """Make everything written so far durable; costs nothing if it already is."""
         ...
 
     async def read(self, work: Callable[[Reader], T]) -> T:

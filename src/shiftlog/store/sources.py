@@ -1,6 +1,6 @@
-"""What imports keep beside the journal: the files that were read, the origins of facts, and entries packed for bulk.
+"""What imports store beside the journal: files that were read, origins of facts, and entries encoded ahead.
 
-None of it is a projection: `rebuild` leaves it alone, and an import that finds it does nothing twice.
+None of it is a projection: `rebuild` leaves it alone. It keeps an import from storing a fact twice.
 """
 
 from dataclasses import dataclass, field
@@ -36,7 +36,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
-    """Who owns a fact: the session and turn that brought it first, and what later imports must know of it."""
+    """The session and turn that a fact was stored for, and what later imports must know of it."""
 
     session_id: str
     turn: str | None = None

@@ -29,7 +29,7 @@ _ADDED = (*_COUNTED, "cache_creation_1h_tokens", "reasoning_tokens")
 # Beyond these a session is kept apart, so that no sum can outgrow what a store holds.
 _MOST_TOKENS = 1 << 40
 _MOST_DOLLARS = 1 << 20
-# A part's cost is rounded before it is added to others; what is left then must not add up to anything.
+# A part's cost is rounded before it is added to others; the error must stay below this.
 _NOISE = 1e-13
 
 # The conditions of a filter that tallies can answer.
@@ -68,7 +68,7 @@ Parts = tuple[tuple[str | None, Basis], ...]
 # Named tuples, because they are made, hashed and compared with every change of a session's usage.
 
 
-class Kin(NamedTuple):
+class TallyKey(NamedTuple):
     """What the sessions of a tally have in common; `reported` says that their tokens are as a run reported them."""
 
     day: str
@@ -111,11 +111,11 @@ class Figures(NamedTuple):
 
 FIGURES = Figures._fields
 
-Tallies = dict[Kin, Figures]
+Tallies = dict[TallyKey, Figures]
 
 
 def tallies_of(session: Session) -> Tallies:
-    """Return the tallies that a session counts in, each with its own figures; none where there is nothing to count."""
+    """Return the tallies that a session counts in, each with its own figures; none if there is nothing to count."""
     if session.hidden or (session.run is None and session.usage is None and not session.model_usage):
         return {}
     reported = any(getattr(session.run, name, None) is not None for name in _REPORTED)
@@ -126,7 +126,7 @@ def tallies_of(session: Session) -> Tallies:
         used = [(day, session.id, Basis.APART, Figures(sessions=1)) for day in days]
     parts = tuple((model, basis) for _, model, basis, _ in used)
     run = session.run
-    common = Kin(
+    common = TallyKey(
         day=first,
         agent=session.agent,
         agent_id=session.agent_id,
@@ -265,9 +265,9 @@ _NONE = Figures()
 def difference(before: Tallies, after: Tallies) -> Tallies:
     """Return what must be added to the tallies of a store so that one session counts as it does now."""
     none = _NONE
-    changes = {kin: figures.plus(before.get(kin, none), -1) for kin, figures in after.items()}
-    changes |= {kin: none.plus(figures, -1) for kin, figures in before.items() if kin not in after}
-    return {kin: figures for kin, figures in changes.items() if figures != none}
+    changes = {key: figures.plus(before.get(key, none), -1) for key, figures in after.items()}
+    changes |= {key: none.plus(figures, -1) for key, figures in before.items() if key not in after}
+    return {key: figures for key, figures in changes.items() if figures != none}
 
 
 def parts_text(parts: Parts) -> str:

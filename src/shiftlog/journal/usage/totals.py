@@ -18,7 +18,7 @@ from shiftlog.model.moves import RunStatus
 from shiftlog.model.nouns import Session, Usage
 from shiftlog.model.prices import DECIMALS, Price
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, Kin, Parts, goes_beyond, is_spread
+from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, Parts, TallyKey, goes_beyond, is_spread
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 READ_AT_ONCE = 500
@@ -173,7 +173,7 @@ class Sheet:
         if session is not None:
             self.add_session(session, reader)
 
-    def add_tally(self, kin: Kin, figures: Figures) -> bool:
+    def add_tally(self, kin: TallyKey, figures: Figures) -> bool:
         """Count the sessions of a tally; say no where only they themselves can tell what they cost, or which do not."""
         model, basis = kin.parts[kin.part]
         if self._only not in (None, model):
@@ -213,7 +213,7 @@ class Sheet:
             self._prices[model] = self._runs.price_of(model)
         return self._prices[model]
 
-    def _used(self, kin: Kin, figures: Figures) -> Usage:
+    def _used(self, kin: TallyKey, figures: Figures) -> Usage:
         within = kin.reported and self._runs.cached_in_input(kin.backend, kin.agent)
         return Usage(
             input_tokens=figures.beyond_cache if within else figures.input_tokens,
@@ -297,7 +297,7 @@ def _value(session: Session, name: str, part: str | None = None) -> str | None:
             return _folder(session.workspace)
 
 
-def _tallied(kin: Kin, name: str) -> str | None:
+def _tallied(kin: TallyKey, name: str) -> str | None:
     if name == "model":
         return kin.parts[kin.part][0]
     value: str | None = getattr(kin, _OF_KIN[name])

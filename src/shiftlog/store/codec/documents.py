@@ -23,7 +23,7 @@ _REQUIRED: dict[type, frozenset[str]] = {
     noun: frozenset(f.name for f in fields(noun) if f.default is MISSING and f.default_factory is MISSING)
     for noun in (Session, Turn, Lease, Receipt)
 }
-# Of the nouns without slots, in the order of the class.
+# For nouns without slots, in the order of the class.
 _DEFAULTS: dict[type, dict[str, Any]] = {noun: {f.name: f.default for f in fields(noun)} for noun in (Session, Turn)}
 _DECODERS: dict[type, msgspec.json.Decoder[Any]] = {
     noun: msgspec.json.Decoder(noun) for noun in (Session, Turn, Lease, Receipt)

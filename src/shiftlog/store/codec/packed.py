@@ -1,4 +1,4 @@
-"""Small documents compressed one by one: a body of an imported entry, against a dictionary of what all of them share.
+"""Small documents, such as bodies of imported entries, compressed one by one against a shared dictionary.
 
 The first byte tells the form, so that plain JSON (which begins with a brace) and packed documents stand side by side.
 A dictionary never changes; a better one gets the next number (`scripts/make_dictionary.py`). The second has tables of
@@ -69,7 +69,7 @@ _coders = _DocumentCoders()
 
 
 def packed(document: bytes) -> bytes:
-    """Return a document as it is kept: compressed where that is worth it."""
+    """Return a document as it is stored: compressed if that makes it smaller."""
     if len(document) < WORTHWHILE_BYTES:
         return document
     made = SECOND + _coders.pack(document)

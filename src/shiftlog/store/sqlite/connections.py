@@ -32,7 +32,7 @@ def connect(path: Path, synchronous: str) -> apsw.Connection:
 
 
 def open_for_writing(path: Path, synchronous: str) -> apsw.Connection:
-    """Return the writer's connection to a file of mode 0600, made where there is none, at the newest schema."""
+    """Return the writer's connection, at the newest schema; a file that does not exist is made with mode 0600."""
     try:
         return _opened(path, synchronous)
     except StorageError:  # which is an OSError too

@@ -62,7 +62,7 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
     _add_history_conditions(where, clauses, values)
     if turns_too:
         for table, condition, asked in _turn_parts(replace(where, tag=None)):
-            _add_turn_condition(table, condition, asked, clauses, values, kin_too=where.without_subagents)
+            _add_turn_condition(table, condition, asked, clauses, values, subagents_too=where.without_subagents)
         if where.tag is not None:
             clauses.append(_TAGGED)
             values.extend((where.tag, where.tag))
@@ -70,20 +70,20 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
 
 
 def _add_turn_condition(
-    table: str, condition: str, asked: list[Any], clauses: list[str], values: list[Any], *, kin_too: bool
+    table: str, condition: str, asked: list[Any], clauses: list[str], values: list[Any], *, subagents_too: bool
 ) -> None:
-    """Add that one of a session's turns meets a condition; with `kin_too` a turn of one of its subagents will do."""
+    """Add that a turn of the session, or with `subagents_too` of one of its subagents, meets a condition."""
     own = f"EXISTS (SELECT 1 FROM {table} x WHERE x.session_key = s.key AND {condition})"
     values.extend(asked)
-    if kin_too:
-        theirs = f"EXISTS (SELECT 1 FROM {table} x WHERE x.session_key IN ({_KIN}) AND {condition})"
-        own = f"({own} OR ({_HAS_KIN} AND {theirs}))"
+    if subagents_too:
+        theirs = f"EXISTS (SELECT 1 FROM {table} x WHERE x.session_key IN ({_SELF_AND_SUBAGENTS}) AND {condition})"
+        own = f"({own} OR ({_HAS_CHILDREN} AND {theirs}))"
         values.extend(asked)
     clauses.append(own)
 
 
 def _add_history_conditions(where: Filter, clauses: list[str], values: list[Any]) -> None:
-    """Add what the session log's history asks for; its times count in whole seconds, as they are shown."""
+    """Add the conditions whose times count in whole seconds, as results show them."""
     if where.model_part is not None:
         clauses.append("instr(lower(coalesce(s.model, 'unknown')), lower(?)) > 0")
         values.append(where.model_part)
@@ -94,19 +94,19 @@ def _add_history_conditions(where: Filter, clauses: list[str], values: list[Any]
         clauses.append("s.active_ms / 1000 <= ?")
         values.append(millis(where.active_to) // 1000)
     if where.finished is not None:
-        finished = _FINISHED_WITH_KIN if where.without_subagents else _FINISHED
+        finished = _FINISHED_WITH_SUBAGENTS if where.without_subagents else _FINISHED
         clauses.append(finished if where.finished else f"NOT {finished}")
 
 
 _TAGGED_ITSELF = "EXISTS (SELECT 1 FROM json_each(CAST(s.doc AS TEXT), '$.tags') WHERE value = ?)"
 # By its own tags or those of a turn.
 _TAGGED = f"(EXISTS (SELECT 1 FROM turn_tags x WHERE x.session_key = s.key AND x.tag = ?) OR {_TAGGED_ITSELF})"
-_HAS_KIN = "EXISTS (SELECT 1 FROM sessions c WHERE c.parent_id = s.id)"
-# A session's subagents and theirs.
-_KIN = (
-    "WITH RECURSIVE kin (key, id) AS (SELECT s.key, s.id UNION SELECT c.key, c.id FROM kin k JOIN sessions c"
+_HAS_CHILDREN = "EXISTS (SELECT 1 FROM sessions c WHERE c.parent_id = s.id)"
+# A session, its subagents and theirs.
+_SELF_AND_SUBAGENTS = (
+    "WITH RECURSIVE family (key, id) AS (SELECT s.key, s.id UNION SELECT c.key, c.id FROM family k JOIN sessions c"
     " ON c.parent_id = k.id WHERE c.hidden = 0 AND json_extract(CAST(c.doc AS TEXT), '$.subagent') IS NOT NULL)"
-    " SELECT key FROM kin"
+    " SELECT key FROM family"
 )
 
 
@@ -118,7 +118,7 @@ def _finished(of: str) -> str:
     )
 
 
-_FINISHED, _FINISHED_WITH_KIN = _finished("= s.key"), _finished(f"IN ({_KIN})")
+_FINISHED, _FINISHED_WITH_SUBAGENTS = _finished("= s.key"), _finished(f"IN ({_SELF_AND_SUBAGENTS})")
 
 
 def turn_conditions(where: Filter) -> Conditions:
@@ -137,7 +137,7 @@ def turn_conditions(where: Filter) -> Conditions:
 
 
 def add_own_turn(where: Filter, entry: str, clauses: list[str], values: list[Any]) -> None:
-    """Add that what is asked of turns holds for the turn of an entry; a tag may be its session's too."""
+    """Add the conditions on turns for the turn of an entry; a tag may also be its session's."""
     own = f"SELECT 1 FROM turns t WHERE t.session_key = s.key AND t.request_id = {entry}.turn"
     asked_of_turn: list[str] = []
     asked: list[Any] = []
@@ -160,7 +160,7 @@ def _of_turn(table: str, condition: str) -> str:
 
 
 def add_span(where: Filter, column: str, clauses: list[str], values: list[Any]) -> None:
-    """Add that the time of an entry lies within the span that is asked for."""
+    """Add that the time of an entry lies between `from_` and `to`."""
     for operator, bound in ((">=", where.from_), ("<=", where.to)):
         if bound is not None:
             clauses.append(f"{column} {operator} ?")
@@ -168,7 +168,7 @@ def add_span(where: Filter, column: str, clauses: list[str], values: list[Any]) 
 
 
 def add_touched(where: Filter, touched: str, clauses: list[str], values: list[Any]) -> None:
-    """Add that a file `f` of a fitting turn was touched within the span; only its last change has a known time."""
+    """Add that a file `f` was touched between `from_` and `to`; only the time of its last change is known."""
     if where.from_ is not None:
         clauses.append(f"coalesce({touched} >= ?, 1)")
         values.append(precise(where.from_))
@@ -178,7 +178,7 @@ def add_touched(where: Filter, touched: str, clauses: list[str], values: list[An
 
 
 def _turn_parts(where: Filter) -> list[tuple[str, str, list[Any]]]:
-    """Return what is asked of turns: the table, a condition on it, and the values that it names."""
+    """Return the conditions on turns: each with its table and the values to bind."""
     parts: list[tuple[str, str, list[Any]]] = []
     since = where.untouched_since
     of_one = {

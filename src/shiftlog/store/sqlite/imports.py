@@ -15,7 +15,7 @@ from shiftlog.store.sqlite.rows import Queries, Row, entry_id
 
 _ASKED_AT_ONCE = 256
 _FEW = 8
-# Of so many keys a store begins to remember all, and of so many it forgets them again: they take 90 bytes each.
+# A store with at most _KEYS_READ keys remembers all of them, up to _KEYS_KEPT; each takes 90 bytes.
 _KEYS_READ = 4_096
 _KEYS_KEPT = 120_000
 _READ_ORIGIN = (
@@ -23,7 +23,7 @@ _READ_ORIGIN = (
 )
 _READ_ORIGINS = _READ_ORIGIN.removesuffix("= ?") + f"IN ({', '.join('?' * _ASKED_AT_ONCE)})"
 
-# Of the pages of 4 KiB that SQLite makes unless it is told otherwise; what a row has besides its text is an estimate.
+# For pages of 4 KiB, SQLite's default; the bytes of a row besides its text are an estimate.
 PAGE_BYTES = 4061
 _OVERFLOW_BYTES = 4092
 _LEAST_LOCAL = 489
@@ -38,10 +38,10 @@ def _origin_of(row: Row) -> Origin:
 
 
 class OriginKeys:
-    """The keys of all origins, as long as they are few enough to be remembered.
+    """The keys of all origins, while they are few enough to stay in memory.
 
-    In a first import nearly every key is new, and asking the table for each would be a twentieth of its work. A key
-    that was rolled back stays here; then the table is asked in vain.
+    In a first import nearly every key is new, and a lookup for each would be a twentieth of its work. A key that was
+    rolled back stays here, which costs a lookup in vain.
     """
 
     def __init__(self) -> None:
@@ -176,7 +176,7 @@ def by_pages(texts: list[LongText]) -> list[tuple[bytes, int, bytes]]:
 
 
 def _room_of(text: LongText) -> int:
-    """Return how much of a leaf page a long text takes; SQLite gives whole pages of their own to what is longer."""
+    """Return how much of a leaf page a long text takes; the rest of it gets overflow pages of its own."""
     size = len(text.data) + _ROW_BYTES
     return size if size <= PAGE_BYTES else _LEAST_LOCAL + (size - _LEAST_LOCAL) % _OVERFLOW_BYTES
 

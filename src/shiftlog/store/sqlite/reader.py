@@ -47,7 +47,7 @@ from shiftlog.store.sqlite.rows import (
 from shiftlog.store.sqlite.search.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.search.trigrams import is_behind, turns_in_question
 from shiftlog.store.sqlite.tallies import read_tallies
-from shiftlog.store.tallies import Figures, Kin
+from shiftlog.store.tallies import Figures, TallyKey
 
 # When a file `f` was changed last, if that entry is there.
 _TOUCHED = f"(SELECT e.at FROM entries e WHERE e.id = (f.session_key << {SEQ_BITS}) + f.seq)"
@@ -356,7 +356,7 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
             self.behind.append(key)
         return turns_in_question(self._db, key, covers)
 
-    def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
+    def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
         return read_tallies(self._db, where, by)
 
 

@@ -14,7 +14,7 @@ SEQ_BITS = 24
 SEQ_LIMIT = 1 << SEQ_BITS
 ENTRY_COLUMNS = "id, kind, at, turn, body, salt, body_hash, hash"
 
-# What an outcome says that is no more than that an entry was written.
+# The keys of an outcome that says only that an entry was written.
 RECEIPT_KEYS = frozenset({"code", "session_id", "seq", "hash", "redactions"})
 
 _KINDS = frozenset(str(kind) for kind in Kind)
@@ -23,7 +23,7 @@ Row = tuple[Any, ...]
 
 
 def entry_id(session_key: int, seq: int) -> int:
-    """Return the id of an entry; the full-text index has nothing else to tell the session by."""
+    """Return the id of an entry, from which the full-text index alone can tell the session."""
     if not 0 <= seq < SEQ_LIMIT:
         raise OverflowError(f"a session holds at most {SEQ_LIMIT - 1} entries")
     return (session_key << SEQ_BITS) + seq
@@ -40,7 +40,7 @@ def time_of_ms(ms: int) -> datetime:
 
 
 def hour_of(at: datetime) -> int:
-    """Return the hour by which outcomes are kept, so that forgetting the old needs no index of its own."""
+    """Return the hour under which an outcome is stored, so that old ones are removed without another index."""
     return int(at.timestamp()) // 3600
 
 

@@ -14,8 +14,8 @@ from shiftlog.store.protocol import Filter
 from shiftlog.store.tallies import (
     FIGURES,
     Figures,
-    Kin,
     Tallies,
+    TallyKey,
     days_asked,
     difference,
     parts_text,
@@ -23,7 +23,7 @@ from shiftlog.store.tallies import (
     tallies_of,
 )
 
-_KIN = (
+_KEY_COLUMNS = (
     "agent",
     "agent_id",
     "agent_key",
@@ -38,8 +38,8 @@ _KIN = (
     "part",
 )
 # Those that stand in a column as they are.
-_shared = attrgetter(*_KIN[:8])
-_COLUMNS = ("day", "id", *_KIN, *FIGURES)
+_shared = attrgetter(*_KEY_COLUMNS[:8])
+_COLUMNS = ("day", "id", *_KEY_COLUMNS, *FIGURES)
 _ADD = (
     f"INSERT INTO tallies ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
     f" ON CONFLICT (day, id) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in FIGURES)}"
@@ -50,7 +50,7 @@ _ALWAYS = ("agent", "backend", "run_status", "reported", "parts", "part")
 
 
 def project_of(workspace: str | None) -> str | None:
-    """Return the last part of a path, by which filters know a workspace."""
+    """Return the last part of a workspace's path, the name of its project."""
     return workspace.rstrip("/").rpartition("/")[2] if workspace else None
 
 
@@ -61,17 +61,17 @@ def tally(db: apsw.Connection, before: Session | None, after: Session | None) ->
 
 
 def _add(db: apsw.Connection, changes: Tallies) -> None:
-    for kin, figures in changes.items():
-        values = _values(kin)
+    for key, figures in changes.items():
+        values = _values(key)
         db.execute(_ADD, (*values, *figures))
         if min(figures) < 0:
             db.execute(_FORGET, values[:2])
 
 
-def _values(kin: Kin) -> tuple[Any, ...]:
-    values = (*_shared(kin), project_of(kin.workspace), int(kin.reported), parts_text(kin.parts), kin.part)
+def _values(key: TallyKey) -> tuple[Any, ...]:
+    values = (*_shared(key), project_of(key.workspace), int(key.reported), parts_text(key.parts), key.part)
     digest = hashlib.blake2b(msgspec.json.encode(values), digest_size=12).digest()
-    return (kin.day, digest, *values)
+    return (key.day, digest, *values)
 
 
 def recount(db: apsw.Connection) -> None:
@@ -80,8 +80,8 @@ def recount(db: apsw.Connection) -> None:
     sums: Tallies = {}
     none = Figures()
     for (doc,) in db.execute("SELECT doc FROM sessions"):
-        for kin, figures in tallies_of(decode_noun(doc, Session)).items():
-            sums[kin] = sums.get(kin, none).plus(figures)
+        for key, figures in tallies_of(decode_noun(doc, Session)).items():
+            sums[key] = sums.get(key, none).plus(figures)
     _add(db, sums)
     db.execute("DELETE FROM unbuilt WHERE projection = 'tallies'")
 
@@ -99,20 +99,20 @@ def build_owed(db: apsw.Connection) -> None:
     db.execute("COMMIT")
 
 
-def read_tallies(db: apsw.Connection, where: Filter, by: Iterable[str]) -> list[tuple[Kin, Figures]] | None:
-    """Return the tallies that a filter asks for, summed up but for what is asked by; None where they cannot answer."""
+def read_tallies(db: apsw.Connection, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
+    """Return the tallies of a filter, summed up except for `by`; None if tallies cannot answer it."""
     days = days_asked(where)
     if days is None:
         return None
     asked = frozenset(by)
-    kept = [name for name in ("day", *_KIN) if name in asked or name in _ALWAYS]
+    kept = [name for name in ("day", *_KEY_COLUMNS) if name in asked or name in _ALWAYS]
     clauses, values = _conditions(where)
     rows = db.execute(
         f"SELECT {', '.join(kept)}, {', '.join(f'sum({name})' for name in FIGURES)} FROM tallies"
         f" WHERE day BETWEEN ? AND ?{clauses} GROUP BY {', '.join(kept)}",
         (*days, *values),
     )
-    return [(_kin(kept, row), Figures(*row[len(kept) :])) for row in rows]
+    return [(_key_of(kept, row), Figures(*row[len(kept) :])) for row in rows]
 
 
 def _conditions(where: Filter) -> tuple[str, list[Any]]:
@@ -135,9 +135,9 @@ def _conditions(where: Filter) -> tuple[str, list[Any]]:
     return "".join(f" AND {clause}" for clause in clauses), values
 
 
-def _kin(names: Sequence[str], row: Sequence[Any]) -> Kin:
+def _key_of(names: Sequence[str], row: Sequence[Any]) -> TallyKey:
     known: dict[str, Any] = dict(zip(names, row, strict=False))
-    return Kin(
+    return TallyKey(
         day=known.get("day", ""),
         agent=known["agent"],
         agent_id=known.get("agent_id", ""),
