@@ -14,7 +14,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from shiftlog.mcp import transport
-from shiftlog.mcp.lines import LineCutter, Overlong, Refused, find_id, parse_line
+from shiftlog.mcp.lines import InvalidMessage, LineSplitter, Overlong, find_id, parse_line
 from shiftlog.mcp.server import build_server
 from tests.mcp.samples import Gate, sample_registry, tool
 from tests.mcp.wire import REVISIONS, Peer, connected
@@ -318,7 +318,7 @@ def test_whatever_is_sent_the_server_keeps_serving(lines: list[bytes], revision:
 )
 def test_lines_are_the_same_however_the_bytes_arrive(lines: list[bytes], cuts: list[int]):
     data = b"".join(line + b"\n" for line in lines) + b"rest"
-    cutter = LineCutter(10_000)
+    cutter = LineSplitter(10_000)
     seen: list[bytes | Overlong] = []
     for size in [*cuts, len(data)]:
         seen += cutter.feed(data[:size])
@@ -328,7 +328,7 @@ def test_lines_are_the_same_however_the_bytes_arrive(lines: list[bytes], cuts: l
 
 
 def test_an_overlong_line_is_not_kept_in_memory():
-    cutter = LineCutter(1_000_000)
+    cutter = LineSplitter(1_000_000)
     chunk = b"x" * 65_536
     tracemalloc.start()
     try:
@@ -366,7 +366,7 @@ def test_a_request_keeps_its_lone_surrogates():
     message = parse_line(b'{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":"\\ud800"}}')
     assert isinstance(message, types.JSONRPCRequest)
     assert message.params == {"a": "\ud800"}
-    with pytest.raises(Refused):
+    with pytest.raises(InvalidMessage):
         parse_line(b'"\\ud800"')
 
 

@@ -11,11 +11,11 @@ from shiftlog.params.fields import (
     Integer,
     ListOf,
     Number,
-    Plain,
     Record,
     Repeated,
     SessionRef,
     Text,
+    TypeOnly,
 )
 
 TITLE_CHARS = 500
@@ -191,16 +191,16 @@ TURN_FIELDS: dict[str, Field] = {
     "files_modified": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Added."),
     "blockers": ListOf(item=Text(lines=True), description="Added."),
     "commits": ListOf(
-        item=Plain(record=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."
+        item=TypeOnly(record=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."
     ),
     "dialog": ListOf(item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Appended."),
     "actions": ListOf(item=ACTION_ITEM, max_items=APPEND_ITEMS, description="Appended."),
-    "usage": Plain(
+    "usage": TypeOnly(
         record=USAGE,
         description="To add: input_, cached_input_, cache_creation_, output_, reasoning_tokens, cost_usd.",
     ),
     "clear": ListOf(
-        item=Plain(record=Choice(values=CLEARABLE)),
+        item=TypeOnly(record=Choice(values=CLEARABLE)),
         description="Fields above to empty.",
     ),
 }

@@ -1,7 +1,7 @@
-"""What a running call knows: who called, the SDK's context of the request, and how to report progress.
+"""The running call as context variables: its caller, the SDK's request context, progress and log messages.
 
-A transport sets `CALLER` once for its connection (HTTP: once for each request); context variables follow the
-SDK into the task of every request, so nothing here is handed through the tools.
+A transport sets `CALLER` once for its connection (HTTP: once for each request). Context variables follow the SDK into
+the task of every request, so tools need not pass them on.
 """
 
 import time
@@ -39,7 +39,7 @@ class Call:
     _said_at: float = field(default=float("-inf"), init=False)
 
     async def log(self, level: types.LoggingLevel, data: object, logger: str) -> None:
-        """Send a log message to a client that asked for this level; nobody else hears anything.
+        """Send a log message if the client asked for this level.
 
         A client of the older revision asks once for its connection, one of the newer with each request.
         """
@@ -53,7 +53,7 @@ class Call:
             await send(level, data, logger, self.context.request_id)
 
     async def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Tell the client how far the call is, at most once a second; do nothing if it did not ask."""
+        """Report progress to the client at most once a second; do nothing if it did not ask for it."""
         now = self.clock()
         if now - self._said_at < PROGRESS_EVERY_S:
             return
@@ -62,17 +62,17 @@ class Call:
 
 
 def level_set(level: types.LoggingLevel) -> None:
-    """Note from which level on the client of this connection wants to hear."""
+    """Set the lowest level of log messages that the client of this connection wants."""
     _LEVEL.get([None])[0] = level
 
 
 def client_is_gone() -> bool:
-    """Tell whether the connection of this task has ended; then a cancelled call was not taken back by anybody."""
+    """Return True if the connection of this task has ended; then a cancelled call was not cancelled by its client."""
     return _GONE.get()()
 
 
 def enter_connection(is_gone: Callable[[], bool]) -> None:
-    """Begin a connection: say how its calls learn that it has ended; no log level is set yet."""
+    """Begin a connection without a log level; `is_gone` tells its calls that it has ended."""
     _GONE.set(is_gone)
     _LEVEL.set([None])
 

@@ -42,7 +42,7 @@ _Contents = types.TextResourceContents | types.BlobResourceContents
 
 
 class Face:
-    """What one selection offers, with everything that does not change between requests made once."""
+    """The handlers of one selection; what does not change between requests is made once."""
 
     def __init__(self, chosen: Registry, whole: Registry) -> None:
         self.chosen = chosen
@@ -95,7 +95,7 @@ class Face:
         elif near := suggestion(shown, self._tools):
             details["nearest"] = near
         error = UnknownTool(f"Unknown tool: {shown}", details=details, hint=hint)
-        # Clients of Delx call more tools than there are here; what they are told has the shape that they read.
+        # Clients of Delx call more tools than this server has; they get the error shape that they read.
         raise MCPError(types.INVALID_PARAMS, error.message, refusal(shown, error))
 
     async def list_resources(
@@ -215,7 +215,7 @@ def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
 
 
 def refuse_depth(arguments: dict[str, Any]) -> None:
-    """Refuse what is nested so deeply that code walking it could run out of stack."""
+    """Refuse arguments nested so deeply that code walking them could run out of stack."""
     for name, value in arguments.items():
         level = _nested([value])
         for _ in range(MAX_DEPTH):
@@ -227,7 +227,7 @@ def refuse_depth(arguments: dict[str, Any]) -> None:
 
 
 def _nested(items: Iterable[Any]) -> list[Iterable[Any]]:
-    """Return what stands inside each item that has an inside."""
+    """Return the contents of each object and list among the items."""
     return [
         cast("dict[str, Any]", item).values() if isinstance(item, dict) else cast("list[Any]", item)
         for item in items

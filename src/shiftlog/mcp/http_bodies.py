@@ -1,7 +1,6 @@
-"""Bodies of HTTP requests that are no messages, refused in the words in which lines are.
+"""Check of HTTP request bodies before the SDK sees them, with the same errors as for lines.
 
-The SDK answers some of them by repeating what it was sent, and stumbles over others without saying where. What a
-message asks for is not looked at here.
+By itself the SDK repeats some bad bodies in its answer and fails on others without naming the cause.
 """
 
 import json
@@ -16,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftlog.mcp.errors import repeated
 from shiftlog.mcp.face import refuse_depth
-from shiftlog.mcp.lines import Refused, parse_line
+from shiftlog.mcp.lines import InvalidMessage, parse_line
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.text.printable import SURROGATES
 
@@ -26,7 +25,7 @@ _MAYBE_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")
 
 
 class BodyGate:
-    """Lets through messages, and what is left to the SDK: other methods, its newer revision, and too much."""
+    """Refuses bodies that are not messages; other methods, the newer revision and oversized bodies are the SDK's."""
 
     def __init__(self, app: ASGIApp, max_body_bytes: int) -> None:
         self._app = app
@@ -57,11 +56,11 @@ class BodyGate:
         await self._app(scope, again, send)
 
 
-def _refused(body: bytes) -> Refused | None:
-    """Return why a body is no message, None for one that is."""
+def _refused(body: bytes) -> InvalidMessage | None:
+    """Return why a body is not a valid message, None if it is."""
     try:
         message = parse_line(body)
-    except Refused as refused:
+    except InvalidMessage as refused:
         return refused
     if not isinstance(message, types.JSONRPCRequest):
         return None
@@ -74,7 +73,7 @@ def _refused(body: bytes) -> Refused | None:
         if _MAYBE_SURROGATE.search(body):
             _refuse_surrogates(given)
     except InvalidParameter as error:
-        return Refused(types.INVALID_PARAMS, error.message, message.id)
+        return InvalidMessage(types.INVALID_PARAMS, error.message, message.id)
     return None
 
 
@@ -84,6 +83,6 @@ def _refuse_surrogates(arguments: dict[str, Any]) -> None:
             raise InvalidParameter.invalid(repeated(name), "valid Unicode is expected, without lone surrogates")
 
 
-def _answer(refused: Refused) -> JSONResponse:
+def _answer(refused: InvalidMessage) -> JSONResponse:
     error = {"code": refused.code, "message": refused.message}
     return JSONResponse({"jsonrpc": "2.0", "id": refused.request_id, "error": error}, status_code=400)

@@ -20,14 +20,14 @@ _ID_AT_TAIL = re.compile(rb",\s*" + _ID + rb'(?:,\s*"jsonrpc"\s*:\s*"2\.0"\s*)?\
 
 @dataclass(frozen=True, slots=True)
 class Overlong:
-    """A line over the limit, of which only the two ends were kept."""
+    """The two ends of a line over the limit."""
 
     head: bytes
     tail: bytes
 
 
-class LineCutter:
-    """Cuts bytes into lines with bounded memory; knows nothing of streams."""
+class LineSplitter:
+    """Splits bytes into lines with bounded memory."""
 
     def __init__(self, max_line_bytes: int) -> None:
         self._limit = max_line_bytes
@@ -44,7 +44,7 @@ class LineCutter:
         self._hold(chunk[start:])
 
     def rest(self) -> Iterator[bytes | Overlong]:
-        """Yield what stands after the last newline once the input has ended."""
+        """Yield the text after the last newline once the input has ended."""
         if self._held:
             yield self._take()
 
@@ -61,7 +61,7 @@ class LineCutter:
         return held if head is None else Overlong(head, held)
 
 
-class Refused(Exception):
+class InvalidMessage(Exception):
     """A line that is not a message; answered with this JSON-RPC error."""
 
     def __init__(self, code: int, message: str, request_id: str | int | None = None) -> None:
@@ -70,7 +70,7 @@ class Refused(Exception):
 
 
 def parse_line(line: bytes) -> types.JSONRPCMessage:
-    """Read one line; raise Refused for what is not a JSON-RPC message.
+    """Read one line; raise InvalidMessage for what is not a JSON-RPC message.
 
     The standard library parses it, because its strings may hold lone surrogates: these reach the checks of
     the fields, whose error names the argument.
@@ -78,17 +78,19 @@ def parse_line(line: bytes) -> types.JSONRPCMessage:
     try:
         data: object = json.loads(line.decode("utf-8"), parse_constant=_refuse_constant)
     except UnicodeDecodeError as error:
-        raise Refused(types.PARSE_ERROR, f"Parse error: not UTF-8 at byte {error.start}") from None
+        raise InvalidMessage(types.PARSE_ERROR, f"Parse error: not UTF-8 at byte {error.start}") from None
     except RecursionError:
-        raise Refused(types.INVALID_REQUEST, "Invalid request: nested too deeply", find_id(line, line)) from None
+        raise InvalidMessage(types.INVALID_REQUEST, "Invalid request: nested too deeply", find_id(line, line)) from None
     except json.JSONDecodeError as error:
-        raise Refused(types.PARSE_ERROR, f"Parse error: {error}") from None
+        raise InvalidMessage(types.PARSE_ERROR, f"Parse error: {error}") from None
     except ValueError as error:  # a number that JSON does not have; around it the message is whole
-        raise Refused(types.PARSE_ERROR, f"Parse error: {error}", find_id(line, line)) from None
+        raise InvalidMessage(types.PARSE_ERROR, f"Parse error: {error}", find_id(line, line)) from None
     if isinstance(data, list):
-        raise Refused(types.INVALID_REQUEST, "Invalid request: batches are not served; send one message at a time")
+        raise InvalidMessage(
+            types.INVALID_REQUEST, "Invalid request: batches are not served; send one message at a time"
+        )
     if not isinstance(data, dict):
-        raise Refused(types.INVALID_REQUEST, "Invalid request: a JSON object is expected")
+        raise InvalidMessage(types.INVALID_REQUEST, "Invalid request: a JSON object is expected")
     return _message(cast("dict[str, Any]", data))
 
 
@@ -99,18 +101,18 @@ def _refuse_constant(name: str) -> NoReturn:
 def _message(data: dict[str, Any]) -> types.JSONRPCMessage:
     request_id: object = data.get("id")
     if "id" in data and (isinstance(request_id, bool) or not isinstance(request_id, str | int)):
-        raise Refused(types.INVALID_REQUEST, "Invalid request: 'id' must be a string or an integer")
+        raise InvalidMessage(types.INVALID_REQUEST, "Invalid request: 'id' must be a string or an integer")
     known_id = cast("str | int | None", request_id)
     if data.get("jsonrpc") != "2.0":
-        raise Refused(types.INVALID_REQUEST, "Invalid request: 'jsonrpc' must be \"2.0\"", known_id)
+        raise InvalidMessage(types.INVALID_REQUEST, "Invalid request: 'jsonrpc' must be \"2.0\"", known_id)
     if "method" not in data:
         return _response(data)
     method: object = data["method"]
     if not isinstance(method, str):
-        raise Refused(types.INVALID_REQUEST, "Invalid request: 'method' must be a string", known_id)
+        raise InvalidMessage(types.INVALID_REQUEST, "Invalid request: 'method' must be a string", known_id)
     params: object = data.get("params")
     if params is not None and not isinstance(params, dict):
-        raise Refused(types.INVALID_PARAMS, "Invalid params: 'params' must be an object", known_id)
+        raise InvalidMessage(types.INVALID_PARAMS, "Invalid params: 'params' must be an object", known_id)
     given = cast("dict[str, Any] | None", params)
     if known_id is None:
         return types.JSONRPCNotification(jsonrpc="2.0", method=method, params=given)
@@ -122,7 +124,9 @@ def _response(data: dict[str, Any]) -> types.JSONRPCMessage:
         kind = types.JSONRPCError if "error" in data else types.JSONRPCResponse
         return kind.model_validate(data)
     except ValidationError:
-        raise Refused(types.INVALID_REQUEST, "Invalid request: neither a request nor a well-formed response") from None
+        raise InvalidMessage(
+            types.INVALID_REQUEST, "Invalid request: neither a request nor a well-formed response"
+        ) from None
 
 
 def find_id(head: bytes, tail: bytes) -> str | int | None:

@@ -1,7 +1,6 @@
-"""What the MCP face offers: tools, resources and prompts, and which of them one connection sees.
+"""Declarations of tools, resources and prompts, and the selection of those that one connection sees.
 
-Here are the declarations and the choice among them. What they do stands in the native tools and the dialects;
-how they are spoken stands in `server`.
+`tools` and `dialects` declare them, `face` answers calls, `server` speaks the protocol.
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -66,7 +65,7 @@ class Tool:
     annotated: bool = True
 
     def as_listed(self) -> types.Tool:
-        """Return the tool as `tools/list` shows it; a native one without what every reader of the list pays for."""
+        """Return the tool as `tools/list` shows it; a native one without title and bounds, to keep the list short."""
         native = self.toolset in TOOLSETS
         return types.Tool(
             name=self.name,
@@ -91,9 +90,9 @@ _CHECKED_ANYWAY = frozenset(
 
 
 def _slim(schema: Schema) -> Schema:
-    """Return a schema without bounds, which the service checks and names, and which descriptions give where they help.
+    """Return a schema without bounds, which the service checks anyway.
 
-    Seventeen tools are read by a model before its first word.
+    A model reads seventeen tools before its first word.
     """
     slim: Schema = {}
     for name, value in schema.items():
@@ -111,7 +110,7 @@ ReadResource = Callable[[Caller, dict[str, str]], Awaitable[Content]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Resource:
-    """Something to read by URI; a `uri` with `{variables}` (RFC 6570) stands for a family of them."""
+    """Something to read by URI; a `uri` with `{variables}` (RFC 6570) is a template."""
 
     uri: str
     toolset: str
@@ -123,7 +122,7 @@ class Resource:
 
     @property
     def is_template(self) -> bool:
-        """Tell whether the URI has variables to fill."""
+        """Return True if the URI has variables to fill."""
         return "{" in self.uri
 
 
@@ -166,7 +165,7 @@ _FLAGS = Record(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Selection:
-    """Which part of the registry a connection asked for; names are checked by `Registry.select`.
+    """The part of the registry that a connection requested; `Registry.select` checks the names.
 
     Without toolsets and tools the default toolsets are served; tools alone replace them, tools beside
     toolsets are added. Excluded names and `read_only` then take away, and dialects always add.
@@ -233,7 +232,7 @@ class Registry:
         return tuple(known)
 
     def select(self, selection: Selection) -> "Registry":
-        """Return the part that was asked for; raise InvalidParameter for a name that does not exist."""
+        """Return the selected part; raise InvalidParameter for a name that does not exist."""
         names = [tool.name for tool in self.tools]
         _check("toolsets", "toolset", selection.toolsets, [*self.toolsets(), *GROUPS])
         _check("tools", "tool", selection.tools, names)

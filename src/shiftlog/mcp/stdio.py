@@ -19,7 +19,7 @@ from mcp.server.lowlevel.server import Server
 from shiftlog.mcp.transport import serve_lines
 from shiftlog.model.caller import Caller
 
-# A pipe that is ready takes this much without blocking (POSIX), and a blocked loop serves nobody.
+# A pipe that is ready takes this much without blocking (POSIX); a blocked loop would stop every connection.
 _READY_BYTES = select.PIPE_BUF
 
 
@@ -46,7 +46,7 @@ def claimed_stdio() -> Generator[tuple["FdReceiveStream", "FdSendStream"]]:
 
 
 def _can_wait(fd: int) -> bool:
-    """Tell whether the event loop can watch a descriptor; files and /dev/null are always ready."""
+    """Return True if the event loop can watch a descriptor; files and /dev/null are always ready."""
     mode = os.fstat(fd).st_mode
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or os.isatty(fd)
 

@@ -1,7 +1,7 @@
 """MCP over any pair of byte streams: newline-delimited JSON, one message a line.
 
-Here bytes become the SDK's messages and back. Bad input is answered with a JSON-RPC error and never ends the
-connection. What a line must look like stands in `lines`; the streams are opened and closed elsewhere.
+Bytes become the SDK's messages and back. Bad input is answered with a JSON-RPC error and never ends the connection.
+`lines` decides what is a message; the caller opens and closes the streams.
 """
 
 import json
@@ -16,7 +16,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
 from shiftlog.mcp.calls import CALLER, enter_connection
-from shiftlog.mcp.lines import LineCutter, Overlong, Refused, find_id, parse_line
+from shiftlog.mcp.lines import InvalidMessage, LineSplitter, Overlong, find_id, parse_line
 from shiftlog.model.caller import Caller
 from shiftlog.model.limits import MCP_FINISH_S, MCP_STALL_S
 
@@ -38,7 +38,7 @@ async def serve_lines(
     Requests run concurrently. Once no more is read, those in flight have `finish_s` to be answered; the rest
     are cancelled and told so. The streams stay open: they belong to the caller.
     """
-    reading = _Reading(receive, _Writing(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
+    reading = _LineReader(receive, _LineWriter(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
     token = CALLER.set(caller)
     enter_connection(lambda: reading.has_ended)
     try:
@@ -52,8 +52,8 @@ async def serve_lines(
         CALLER.reset(token)
 
 
-class _Writing(ObjectSendStream[SessionMessage]):
-    """The SDK's way out: one message, one line."""
+class _LineWriter(ObjectSendStream[SessionMessage]):
+    """The SDK's output: one message, one line."""
 
     def __init__(self, sink: ByteSendStream) -> None:
         self._sink = sink
@@ -61,7 +61,7 @@ class _Writing(ObjectSendStream[SessionMessage]):
         self._lock = anyio.Lock(fast_acquire=True)
         self.broken = anyio.Event()
         self.unanswered = 0
-        self._settled = anyio.Event()
+        self._all_answered = anyio.Event()
 
     async def send(self, item: SessionMessage) -> None:
         """Write a message of the SDK."""
@@ -73,9 +73,9 @@ class _Writing(ObjectSendStream[SessionMessage]):
                 await self._write(message.model_dump(by_alias=True, exclude_unset=True))
         finally:
             if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
-                await self.settle()
+                await self.count_answered()
 
-    async def refuse(self, refused: Refused) -> None:
+    async def refuse(self, refused: InvalidMessage) -> None:
         """Answer a line that is not a message."""
         error = {"code": refused.code, "message": refused.message}
         try:
@@ -98,18 +98,18 @@ class _Writing(ObjectSendStream[SessionMessage]):
             self.broken.set()
             raise anyio.BrokenResourceError
 
-    async def settle(self) -> None:
+    async def count_answered(self) -> None:
         """Count one request as done, answered or not."""
         self.unanswered -= 1
         if self.unanswered == 0:
-            self._settled.set()
+            self._all_answered.set()
 
     async def finish(self, finish_s: float) -> None:
         """Wait until nothing is in flight, or for `finish_s`."""
         if self.unanswered > 0:
-            self._settled = anyio.Event()
+            self._all_answered = anyio.Event()
             with anyio.move_on_after(finish_s):
-                await self._settled.wait()
+                await self._all_answered.wait()
 
     async def aclose(self) -> None:
         """Leave the stream to its owner."""
@@ -122,23 +122,25 @@ def _encoded(body: dict[str, Any]) -> bytes:
         return json.dumps(body, separators=(",", ":")).encode() + b"\n"
 
 
-class _Reading(ObjectReceiveStream[SessionMessage | Exception]):
+class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
     """The SDK's input: lines become messages; a line that is not a message is answered here."""
 
-    def __init__(self, source: ByteReceiveStream, writing: _Writing, *, max_line_bytes: int, finish_s: float) -> None:
+    def __init__(
+        self, source: ByteReceiveStream, writing: _LineWriter, *, max_line_bytes: int, finish_s: float
+    ) -> None:
         self.writing = writing
         self._source = source
-        self._cutter = LineCutter(max_line_bytes)
+        self._cutter = LineSplitter(max_line_bytes)
         self._max_line_bytes = max_line_bytes
         self._finish_s = finish_s
         self._lines: deque[bytes | Overlong] = deque()
         self._waiting: anyio.CancelScope | None = None
         self._stopped = False
-        self._metadata = ServerMessageMetadata(on_request_unanswered=writing.settle)
+        self._metadata = ServerMessageMetadata(on_request_unanswered=writing.count_answered)
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether nothing more is read, so that requests end without having been taken back."""
+        """Return True if nothing more is read; requests then end without having been cancelled."""
         return self._stopped
 
     async def stop_at(self, event: anyio.Event) -> None:
@@ -171,13 +173,13 @@ class _Reading(ObjectReceiveStream[SessionMessage | Exception]):
     async def _admit(self, line: bytes | Overlong) -> SessionMessage | None:
         if isinstance(line, Overlong):
             says = f"Invalid request: a line may have at most {self._max_line_bytes} bytes"
-            await self.writing.refuse(Refused(types.INVALID_REQUEST, says, find_id(line.head, line.tail)))
+            await self.writing.refuse(InvalidMessage(types.INVALID_REQUEST, says, find_id(line.head, line.tail)))
             return None
         if not line or line.isspace():
             return None
         try:
             message = parse_line(line)
-        except Refused as refused:
+        except InvalidMessage as refused:
             await self.writing.refuse(refused)
             return None
         if isinstance(message, types.JSONRPCRequest):

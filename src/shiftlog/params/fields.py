@@ -16,7 +16,7 @@ from shiftlog.text.printable import CONTROLS, SURROGATES
 
 Schema = dict[str, Any]
 
-# Of names that do not exist so many are answered; the nearest to each is looked for.
+# At most so many unknown names are reported, each with its nearest known name.
 MOST_FAULTS = 20
 
 # What terminals and editors really write (\a \b \t \n \v \f \r ESC) stays; the rest is never text.
@@ -32,7 +32,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What one parameter accepts; subclasses say of which type. `or_blank`: a blank text counts as absent."""
+    """What one parameter accepts; a subclass per type. With `or_blank` a blank text counts as absent."""
 
     description: str = ""
     required: bool = False
@@ -53,7 +53,7 @@ class Field:
         raise NotImplementedError
 
     def nested_schema(self) -> Schema:
-        """Return the JSON Schema inside a list or object; there limits are left to the check, to keep it short."""
+        """Return the JSON Schema inside a list or object, without limits to keep it short."""
         return self.schema()
 
     def schema(self) -> Schema:
@@ -70,10 +70,8 @@ class Field:
 class Text(Field):
     """A string; one line unless `lines`; `check(value, path)` may refuse it with its own error.
 
-    With `mends` characters that are never text are replaced instead of refused: what a program printed must not cost
-    the report about it.
-
-    The schema states the limit only of what must be given, to keep it short; the check knows them all.
+    With `mends`, control characters are replaced instead of refused, so that a program's output never prevents the
+    report about it. To stay short, the schema states the limits of required texts only; the check applies all.
     """
 
     max_chars: int = 1_048_576
@@ -275,7 +273,7 @@ class ListOf(Field):
     max_items: int = 10_000
 
     def read(self, value: object, path: str) -> list[Any]:
-        kind = self.item.record if isinstance(self.item, Plain) else self.item
+        kind = self.item.record if isinstance(self.item, TypeOnly) else self.item
         if isinstance(value, str) and isinstance(kind, Text | Choice):
             value = [value] if value.strip() else []
         if not isinstance(value, list | tuple):
@@ -333,10 +331,10 @@ class SessionRef(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Record(Field):
-    """An object with named fields; a name that is not among them is refused, naming the nearest."""
+    """An object with named fields; an unknown name is refused with the nearest known one."""
 
     fields: Mapping[str, Field]
-    others: str = ""  # what the schema says of fields that it does not list, because another tool lists them
+    others: str = ""  # the schema's note about fields that another tool lists
 
     def read(self, value: object, path: str = "") -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -357,7 +355,7 @@ class Record(Field):
         return values
 
     def faults(self, given: Mapping[str, object]) -> list[InvalidParameter]:
-        """Return what is wrong with an object, each field for itself, where `read` stops at the first fault."""
+        """Return the faults of every field, where `read` stops at the first one."""
         unknown = [name for name in given if name not in self.fields][:MOST_FAULTS]
         found: list[InvalidParameter] = []
         for name in (*unknown, *self.fields):
@@ -421,8 +419,8 @@ class Repeated(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Plain(Field):
-    """A field whose schema is only its type, because a description names its members in fewer words."""
+class TypeOnly(Field):
+    """A field whose schema is only its type; the description names its members in fewer words."""
 
     record: Field
 

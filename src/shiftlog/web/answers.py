@@ -1,6 +1,6 @@
-"""Answers: one view as a page, as a part of one or as JSON, with the headers that every answer has; errors alike.
+"""HTTP responses of the page: a view or an error as HTML, as part of a page, or as JSON, with the common headers.
 
-A view is data first: what the JSON twin shows is what the template gets.
+The JSON form of a view is the data that its template gets.
 """
 
 import logging
@@ -52,9 +52,9 @@ STATUSES_BY_CODE = {
     "ssh_connect_failed": 502,
     "unauthorized": 401,
 }
-# What addresses of files end with.
+# Suffixes of addresses that are files.
 FILES = (".md", ".csv", ".html", ".jsonl")
-# Where the hint of an error speaks to an agent about its tools, a person reads this instead.
+# For people, in place of hints that speak to an agent about its tools.
 HINTS = {
     "session_not_found": "The list of sessions shows what is there",
     "invalid_session_id": "The list of sessions shows what is there",
@@ -65,8 +65,8 @@ HINTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class View:
-    """Something to look at: its data, and how a page shows it; `part` is the template of the part that changes."""
+class PageView:
+    """Data and the template that shows it; `part` is the template of the part that changes."""
 
     data: Mapping[str, Any]
     template: str
@@ -76,11 +76,11 @@ class View:
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-Looking = Callable[[Request], Awaitable[View | Response]]
+Looking = Callable[[Request], Awaitable[PageView | Response]]
 
 
 def wants_json(request: Request) -> bool:
-    """Tell whether JSON is asked for, by the path or by what the client accepts."""
+    """Return True if the path or the Accept header asks for JSON."""
     if request.url.path.endswith(".json"):
         return True
     accepted = request.headers.get("accept", "")
@@ -88,12 +88,12 @@ def wants_json(request: Request) -> bool:
 
 
 def _wants_file(request: Request) -> bool:
-    """Tell whether a program asks for a file, which a page that says why there is none would only spoil."""
+    """Return True if a program requests a file; it gets errors as JSON, not as a page."""
     return request.url.path.endswith(FILES) and "text/html" not in request.headers.get("accept", "")
 
 
 def answering(look: Looking) -> Endpoint:
-    """Make an endpoint of what looks something up; errors become answers here."""
+    """Return the endpoint of a lookup; its errors become answers."""
 
     async def endpoint(request: Request) -> Response:
         try:
@@ -109,7 +109,7 @@ def answering(look: Looking) -> Endpoint:
     return endpoint
 
 
-def shown(request: Request, view: View) -> Response:
+def shown(request: Request, view: PageView) -> Response:
     """Answer with a view in the form that was asked for."""
     if wants_json(request):
         return json_response(view.data, view.status)
@@ -137,7 +137,7 @@ def refusal(request: Request, error: ShiftlogError, status: int | None = None) -
 
 
 def _hint(error: ShiftlogError) -> str | None:
-    """Return what a person can do; that of a parameter or of a page may say it better than its kind."""
+    """Return a hint for a person; one given with the error itself counts before that of its class."""
     is_plain = error.hint in (type(error).hint, None) or error.code in ("session_not_found", "invalid_session_id")
     return HINTS.get(error.code, error.hint) if is_plain else error.hint
 

@@ -1,7 +1,7 @@
-"""Who may see the page: a link with a single-use code, the cookie that it is exchanged for, or the token itself.
+"""Access to the page: a link with a single-use code, the cookie that it is exchanged for, or the token itself.
 
 The cookie is signed with a key made from the state directory's token, so it outlives the daemon and ends with a new
-token. A code lives for a minute in memory and opens once. The host check stands before all this, in the daemon.
+token. A code lives for a minute in memory and opens once. The daemon checks the host before.
 """
 
 import hashlib
@@ -54,7 +54,7 @@ class Door:
         return f"{stamp}.{self._sign(stamp)}"
 
     def admits(self, headers: Headers) -> bool:
-        """Tell whether a request carries the cookie or the token."""
+        """Return True if a request carries the cookie or the token."""
         given = headers.getlist("authorization")
         if given:
             scheme, _, token = given[0].partition(" ")
@@ -74,7 +74,7 @@ class Door:
 
 
 def is_foreign(headers: Headers) -> bool:
-    """Tell whether another page sends this request: one of another site, or of another port of this machine."""
+    """Return True if a page of another site, or of another port of this machine, sent the request."""
     host = headers.get("host", "")
     if any(origin.partition("://")[2].casefold() != host.casefold() for origin in headers.getlist("origin")):
         return True

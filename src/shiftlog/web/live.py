@@ -51,17 +51,17 @@ class Live:
         self._stopping.set()
 
     async def sessions(self, request: Request) -> Response:
-        """Tell when any session changed, so that a list of them can be looked up again.
+        """Stream an event whenever a session changed, so that lists can be read again.
 
-        A client that says which mark it saw last, or `since` which one, is told at once if that is over.
+        A client that names the mark it saw last (`Last-Event-ID` or `since`) gets an event at once if that is outdated.
         """
-        # Looked at before the answer begins: what changes after it is told.
+        # Read before the answer begins, so that no later change is missed.
         heads = await self.app.store.read(newest_heads)
         seen = request.headers.get("last-event-id") or request.query_params.get("since") or mark_of(heads)
         return self._streamed(request, self._sessions({} if seen != mark_of(heads) else heads))
 
     async def session(self, request: Request) -> Response:
-        """Tell each new entry of a session, and what its running commands print."""
+        """Stream each new entry of a session and the output of its running commands."""
         session = await self.app.store.read(lambda reader: find_session(reader, request.path_params["session_id"]))
         came_back = request.headers.get("last-event-id", "")
         after = int(came_back) if came_back.isascii() and came_back.isdigit() and len(came_back) < 10 else None
@@ -88,7 +88,7 @@ class Live:
             await events.aclose()
 
     async def _pause(self) -> bool:
-        """Wait for the next look; tell whether the server goes on."""
+        """Wait for the next poll; return False once the server stops."""
         with suppress(TimeoutError):
             await asyncio.wait_for(self._stopping.wait(), PAGE_POLL_S)
         return not self._stopping.is_set()
@@ -113,7 +113,7 @@ class Live:
         outputs = _Outputs(self.app, session_id)
         quiet = 0.0
         while True:
-            # Asked before the entries are read: a command's start is told before what it prints.
+            # Read before the entries, so that a command's start comes before its output.
             running = outputs.running()
             news = await self.app.store.read(lambda reader, after=after: self._news(reader, session_id, after))
             told = False
@@ -137,7 +137,7 @@ class Live:
         if head is None or session is None:
             return []
         entries = reader.entries(session_id, after=after, until=head[0], limit=ENTRIES_AT_ONCE)
-        news = [(entry.seq, _told(reader, session, entry)) for entry in entries]
+        news = [(entry.seq, _entry_item(reader, session, entry)) for entry in entries]
         if news:
             facts = SessionView(app=self.app).facts(reader, session, self.app.clock.now())
             news[-1][1]["head"] = render("_session_head.html", {"session": facts, "tab": "timeline"})
@@ -150,10 +150,10 @@ def event(name: str, data: Item, mark: int | str | None = None) -> bytes:
     return f"{head}event: {name}\ndata: ".encode() + encoded(data) + b"\n\n"
 
 
-def _told(reader: Reader, session: Session, entry: Entry) -> Item:
+def _entry_item(reader: Reader, session: Session, entry: Entry) -> Item:
     """Return what a page needs of a new entry: the step it makes, and the head of its turn where that changed.
 
-    The turn that is open shows whether anybody still works in its session.
+    An open turn shows whether its session is still worked in.
     """
     item: Item = {"seq": entry.seq, "kind": str(entry.kind), "request_id": entry.turn, "state": str(session.state)}
     turn = reader.turn(session.id, entry.turn) if entry.turn else None
@@ -181,7 +181,7 @@ def _turn_html(session: Session, turn: Turn, *, is_new: bool) -> str:
 
 
 class _Outputs:
-    """What running commands of a session have printed since the last look."""
+    """New output of a session's running commands, poll by poll."""
 
     def __init__(self, app: App, session_id: str) -> None:
         self._app = app

@@ -1,7 +1,7 @@
-"""The addresses of the page, and the gate before them.
+"""The addresses of the page, and the access check before them.
 
-Every page answers JSON at the same address, by `Accept` or with `.json` at its end. Only the way in, the style, the
-scripts and the icon are open to who has neither cookie nor token.
+Every page answers JSON at the same address, by `Accept` or with `.json` at its end. Only the entrance and the static
+files are open without cookie or token.
 """
 
 from collections.abc import Awaitable, Callable
@@ -37,7 +37,7 @@ _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=ut
 
 
 def page_routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
-    """Return the routes of the page, to be added to whatever serves HTTP behind the host check."""
+    """Return the routes of the page, to be served behind the host check."""
     return [Mount("/", app=Gate(Starlette(routes=_routes(app, door, live), exception_handlers=_HANDLERS), door))]
 
 
@@ -77,7 +77,7 @@ def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
 
 
 class Gate:
-    """Lets through what carries the cookie or the token and comes from no other page."""
+    """Lets through requests that carry the cookie or the token and come from no other page."""
 
     def __init__(self, app: ASGIApp, door: Door) -> None:
         self._app = app
@@ -124,9 +124,7 @@ async def _static(request: Request) -> Response:
         return refusal(request, Unauthorized("Only the page's own files are served here"), FORBIDDEN)
     path = HERE / "static" / name
     if path.suffix not in _TYPES or not path.is_file():
-        return refusal(
-            request, UnknownTool("There is no such file", hint="The page names those that there are"), NOT_FOUND
-        )
+        return refusal(request, UnknownTool("There is no such file", hint="The page links its own files"), NOT_FOUND)
     headers = {**HEADERS, "Cache-Control": "private, max-age=60"}
     return Response(path.read_bytes(), 200, headers, _TYPES[path.suffix])
 

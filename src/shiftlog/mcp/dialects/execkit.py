@@ -111,7 +111,7 @@ def _text(description: str, max_chars: int | None = 255) -> Nullable:
     return Nullable(inner=RawText(max_chars=max_chars, min_chars=0), description=description)
 
 
-# Texts that are looked up, not kept: whatever is given, too long and empty ones too, the answer is that it is unknown.
+# An id is only looked up, so any text is accepted and at worst unknown.
 SESSION_ID = RawText(required=True, min_chars=0, description="The session_id that session_create gave.")
 CREATE = Record(
     fields={
@@ -235,10 +235,10 @@ def _checked(app: App, params: Record, body: Body) -> Run:
             return await body(app, named(caller), values)
         except (ShellNotFound, ShellEnded, ShellLost):
             unknown = f"unknown session_id '{values.get('session_id', '')}'; call session_list to see live sessions"
-            raise _Plain(unknown, create=False) from None
+            raise _TextError(unknown, create=False) from None
         except InvalidParameter as error:
             if text := _CREATE_FAULTS.get((error.details.get("parameter"), error.details.get("problem"))):
-                raise _Plain(text) from None
+                raise _TextError(text) from None
             mask = app.shells.redactor
             error.message = mask.text(error.message, by_rule=True).text
             error.details = dict(mask.value(error.details, by_rule=True)[0])
@@ -264,11 +264,11 @@ async def _create(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
         wanted["output_budget"] = _checked_mode(_without_nulls(wanted["output_budget"]))
     if transport == "docker":
         if "container" not in wanted:
-            raise _Plain("docker: 'container' required")
+            raise _TextError("docker: 'container' required")
         if not re.fullmatch(CONTAINER, wanted["container"]):
-            raise _Plain("invalid docker container name/id")
+            raise _TextError("invalid docker container name/id")
     if transport == "ssh" and "host" not in wanted:
-        raise _Plain("ssh: 'host' required")
+        raise _TextError("ssh: 'host' required")
     opened = await app.shells.open_shell(wanted, caller, Conventions(dialect=True))
     answer = {"session_id": opened["shell_id"], "journal_session_id": opened["session_id"]}
     return Reply(data={**answer, "ignored": ignored} if ignored else answer)
@@ -288,7 +288,7 @@ async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     if ran["state"] == "unknown":
         shell = app.shells.registry.find(shell_id)
         transport = shell.transport if shell else "ssh"
-        raise _Plain(
+        raise _TextError(
             f"pty/transport error: {transport} session closed; whether the command finished is unknown", create=False
         )
     await _log(app, shell_id, ran)
@@ -359,7 +359,7 @@ async def _restore(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     _known(app, values["session_id"])
     wanted = values.get("checkpoint_id")
     if wanted is not None and not re.fullmatch(r"[0-9a-f]{4,40}", wanted):
-        raise _Plain("invalid checkpoint id", create=False)
+        raise _TextError("invalid checkpoint id", create=False)
     arguments = {"shell_id": values["session_id"], "clean": True, **({"checkpoint_id": wanted} if wanted else {})}
     restored = await app.workspaces.restore_checkpoint(arguments, caller)
     return Reply(
@@ -399,7 +399,7 @@ async def _log(app: App, shell_id: str, ran: Mapping[str, Any]) -> None:
     await current_call().log("info" if ran["exit_code"] == 0 else "warning", data, f"execkit/{shell_id}")
 
 
-class _Plain(InternalError):
+class _TextError(InternalError):
     """An error whose text is all that a client of execkit gets."""
 
     def __init__(self, text: str, *, create: bool = True) -> None:
@@ -409,7 +409,7 @@ class _Plain(InternalError):
 def _said(tool: str) -> Callable[[ShiftlogError], str]:
     def said(error: ShiftlogError) -> str:
         text = error.message
-        if isinstance(error, _Plain):
+        if isinstance(error, _TextError):
             return text
         if isinstance(error, PolicyDenied | PolicyUndecidable):
             return text
@@ -446,5 +446,5 @@ def _checked_mode(budget: object) -> object:
     for name in ("keep", "mode"):
         given = cast(Mapping[str, object], given).get(name) if isinstance(given, Mapping) else None
     if isinstance(given, str) and given not in KEEP_MODES:
-        raise _Plain(f"unknown keep mode: {given}", create=False)
+        raise _TextError(f"unknown keep mode: {given}", create=False)
     return budget

@@ -1,4 +1,4 @@
-"""close_session and resume_session over MCP: profiles, the error shape, and the names that Delx clients call."""
+"""Adapters from service methods to tools: plain answers, session handles from the transport, Delx's shapes."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -28,7 +28,7 @@ def presented(service: Callable[[Mapping[str, Any], Caller], Awaitable[Presented
 
 
 def through(service: Service) -> Run:
-    """Return a tool that shows what the service answers as it is."""
+    """Return a tool that passes the service's answer on unchanged."""
 
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
         return Reply(data=await service(arguments, caller))
@@ -78,7 +78,7 @@ async def _handled(
 
 
 def _is_same(reader: Reader, one: str, other: str) -> bool:
-    """Tell whether two names are those of the same session, whichever of its names they are."""
+    """Return True if two names belong to the same session."""
     try:
         return one == other or resolve_session_id(reader, one) == resolve_session_id(reader, other)
     except ShiftlogError:  # the handle is no name of any session, or of several
@@ -86,7 +86,7 @@ def _is_same(reader: Reader, one: str, other: str) -> bool:
 
 
 def without_reserved(params: Record, run: Run) -> Run:
-    """Return a tool that takes these parameters, and drops the arguments which clients of Delx send for nothing."""
+    """Return a tool that drops the arguments that Delx clients send without effect, and checks the rest."""
 
     async def dropped(caller: Caller, arguments: dict[str, Any]) -> Any:
         return await run(caller, params.read(unreserved(arguments)))

@@ -25,7 +25,7 @@ LABEL_CHARS, FIGURE_CHAR = 44, 7
 ROW = 44
 INDENT = 26
 BOX, BOX_WIDTH = 34, 520
-# A cost that nobody knows is not nothing.
+# An unknown cost is not zero.
 UNKNOWN = "–"
 
 

@@ -24,11 +24,11 @@ TEMPLATES = HERE / "templates"
 LEAST_WHOLE = 1_000
 STATES = {
     "open": ("Open", "live"),
-    "suspended": ("Suspended", "calm"),
-    "closed": ("Closed", "calm"),
+    "suspended": ("Suspended", "neutral"),
+    "closed": ("Closed", "neutral"),
     "awaiting_successor": ("Awaits a successor", "warn"),
-    "sealed": ("Sealed", "calm"),
-    "succeeded": ("Continued", "calm"),
+    "sealed": ("Sealed", "neutral"),
+    "succeeded": ("Continued", "neutral"),
     "in_progress": ("In progress", "live"),
     "interrupted": ("Interrupted", "warn"),
     "completed": ("Completed", "good"),

@@ -1,6 +1,6 @@
-"""Recorded text made fit to be shown: nothing in it can hide, turn the line around, run or flood the page.
+"""Recorded text made safe for the page: folding, Markdown and diffs.
 
-Everything that templates print goes through `page_text`; the rest here is folding, Markdown and differences.
+Everything that templates print goes through `page_text`, so nothing can hide, run or flood the page.
 """
 
 import re
@@ -31,7 +31,7 @@ class Folded:
 
     @property
     def is_long(self) -> bool:
-        """Tell whether even what is shown wants folding."""
+        """Return True if even the shown part is long enough to fold."""
         return self.lines > FOLD_LINES // 3 or len(self.text) > FOLD_CHARS // 3
 
 
@@ -50,7 +50,7 @@ def folded(text: object, chars: int = FOLD_CHARS, lines: int = FOLD_LINES) -> Fo
 def _markdown() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    # No raw HTML, and no images: looking at a record must not ask anything of anybody.
+    # No raw HTML and no images: reading a record must cause no request.
     reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 12}).enable(["table", "strikethrough"])
     return reader.disable(["image", "html_inline", "html_block"])
 

@@ -12,7 +12,7 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.store.protocol import Reader
-from shiftlog.web.answers import NOT_FOUND, View, refusal
+from shiftlog.web.answers import NOT_FOUND, PageView, refusal
 from shiftlog.web.views.session import SessionView, number
 from shiftlog.web.views.steps import steps_of
 
@@ -26,7 +26,7 @@ class CheckpointView:
     app: App
     sessions: SessionView
 
-    async def look(self, request: Request) -> View | Response:
+    async def look(self, request: Request) -> PageView | Response:
         """Show the checkpoint that an entry saved, and what changed since the one before."""
         name, seq = request.path_params["session_id"], number(request.path_params, "seq", 0)
         now = self.app.clock.now()
@@ -56,7 +56,7 @@ class CheckpointView:
             "changes": changes,
         }
         extra = {"session": facts, "steps": steps_of([this])}
-        return View(data=data, template="checkpoint.html", extra=extra)
+        return PageView(data=data, template="checkpoint.html", extra=extra)
 
     async def _changes(self, before: Entry, this: Entry) -> Item | None:
         """Return the difference of two checkpoints of a workspace on this machine; of others only their shell knows."""

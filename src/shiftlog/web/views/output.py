@@ -7,7 +7,7 @@ from starlette.requests import Request
 
 from shiftlog.app.app import App
 from shiftlog.model.caller import LIBRARY
-from shiftlog.web.answers import View
+from shiftlog.web.answers import PageView
 
 PAGE_CHARS = 60_000
 
@@ -18,7 +18,7 @@ class OutputView:
 
     app: App
 
-    async def look(self, request: Request) -> View:
+    async def look(self, request: Request) -> PageView:
         """Show a page of one stream of a command's output, from a cursor or a line on."""
         query = request.query_params
         arguments: dict[str, Any] = {
@@ -29,4 +29,4 @@ class OutputView:
         if query.get("cursor"):
             arguments["cursor"] = query["cursor"]
         page = await self.app.shells.read_output(arguments, LIBRARY)
-        return View(data=page, template="output.html", part="_output.html")
+        return PageView(data=page, template="output.html", part="_output.html")

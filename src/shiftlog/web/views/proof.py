@@ -15,7 +15,7 @@ from shiftlog.journal.journal import find_session
 from shiftlog.journal.signing.keys import receipt_document
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.store.protocol import Reader
-from shiftlog.web.answers import HEADERS, NOT_FOUND, View, json_response, refusal
+from shiftlog.web.answers import HEADERS, NOT_FOUND, PageView, json_response, refusal
 from shiftlog.web.present.charts import lineage_picture
 from shiftlog.web.views.session import SessionView, number
 
@@ -29,7 +29,7 @@ class ProofView:
     app: App
     sessions: SessionView
 
-    async def handover(self, request: Request) -> View:
+    async def handover(self, request: Request) -> PageView:
         """Show the capsule of a session as it stands, its Markdown and its lineage."""
         name, now = request.path_params["session_id"], self.app.clock.now()
 
@@ -45,14 +45,14 @@ class ProofView:
 
         data = await self.app.store.read(work)
         picture = lineage_picture(data["lineage"], data["session"]["session_id"])
-        return View(data=data, template="handover.html", extra={"picture": picture})
+        return PageView(data=data, template="handover.html", extra={"picture": picture})
 
     async def brief(self, request: Request) -> Response:
         """Return the capsule as Markdown."""
         view = await self.handover(request)
         return Response(view.data["markdown"], 200, HEADERS, "text/markdown; charset=utf-8")
 
-    async def trust(self, request: Request) -> View:
+    async def trust(self, request: Request) -> PageView:
         """Check the chain of a session now, against its receipts too."""
         name, now = request.path_params["session_id"], self.app.clock.now()
 
@@ -66,7 +66,7 @@ class ProofView:
         async for found in self.app.maintenance.verify([facts["session_id"]]):
             finding = {**asdict(found), "ok": found.ok}
         data = {"session": facts, "chain": finding, "receipts": receipts}
-        return View(data=data, template="trust.html", part="_chain.html")
+        return PageView(data=data, template="trust.html", part="_chain.html")
 
     async def receipt(self, request: Request) -> Response:
         """Return one receipt as a file to keep elsewhere."""

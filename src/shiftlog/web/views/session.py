@@ -16,7 +16,7 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.moves import SessionState, TurnStatus, status_shown
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.web.answers import NOT_FOUND, View, refusal
+from shiftlog.web.answers import NOT_FOUND, PageView, refusal
 from shiftlog.web.present.charts import strip
 from shiftlog.web.present.times import between
 from shiftlog.web.views.steps import steps_of
@@ -50,7 +50,7 @@ class SessionView:
 
     app: App
 
-    async def look(self, request: Request) -> View:
+    async def look(self, request: Request) -> PageView:
         """Show a session: facts, glance and a page of its timeline; `turn` begins it at that turn."""
         name, query = request.path_params["session_id"], request.query_params
         now = self.app.clock.now()
@@ -78,9 +78,9 @@ class SessionView:
             return data, extra
 
         data, extra = await self.app.store.read(work)
-        return View(data=data, template="session.html", part="_timeline.html", extra=extra)
+        return PageView(data=data, template="session.html", part="_timeline.html", extra=extra)
 
-    async def look_at_turn(self, request: Request) -> View:
+    async def look_at_turn(self, request: Request) -> PageView:
         """Show the steps of one turn, from the entry `after` on."""
         name, request_id = request.path_params["session_id"], request.path_params["request_id"]
         after = number(request.query_params, "after", 0)
@@ -103,9 +103,9 @@ class SessionView:
             return data, {"block": block, "session": self.facts(reader, session, now)}
 
         data, extra = await self.app.store.read(work)
-        return View(data=data, template="turn.html", part="_turn_steps.html", extra=extra)
+        return PageView(data=data, template="turn.html", part="_turn_steps.html", extra=extra)
 
-    async def look_at_entries(self, request: Request) -> View:
+    async def look_at_entries(self, request: Request) -> PageView:
         """Show the journal itself: entries as they were written."""
         name, query = request.path_params["session_id"], request.query_params
         after, limit = number(query, "after", 0), number(query, "limit", 100, ENTRIES_MOST, least=1)
@@ -124,9 +124,9 @@ class SessionView:
             return data, {"session": self.facts(reader, session, now)}
 
         data, extra = await self.app.store.read(work)
-        return View(data=data, template="entries.html", extra=extra)
+        return PageView(data=data, template="entries.html", extra=extra)
 
-    async def look_at_entry(self, request: Request) -> View | Response:
+    async def look_at_entry(self, request: Request) -> PageView | Response:
         """Show one entry whole, and where it belongs."""
         name, seq = request.path_params["session_id"], number(request.path_params, "seq", 0)
         now = self.app.clock.now()
@@ -142,7 +142,7 @@ class SessionView:
         read = await self.app.store.read(work)
         if read is None:
             return refusal(request, InvalidParameter.invalid("seq", f"the session has no entry {seq}", seq), NOT_FOUND)
-        return View(data=read[0], template="entry.html", extra=read[1])
+        return PageView(data=read[0], template="entry.html", extra=read[1])
 
     def facts(self, reader: Reader, session: Session, now: datetime) -> Item:
         """Return what the head of a session's page shows."""

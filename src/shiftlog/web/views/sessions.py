@@ -1,6 +1,6 @@
-"""The list of sessions: filters and search as the address says them, grouped by day, children under their parent.
+"""The list of sessions: filtered or searched by the query, grouped by day, children under their parent.
 
-A family (a session with what it spawned) stands where its newest activity puts it, and once in the whole list.
+A family (a session and its descendants) is listed once, by its newest activity.
 """
 
 import hashlib
@@ -22,13 +22,13 @@ from shiftlog.model.moves import SessionState, TurnStatus
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import parse, shown
 from shiftlog.store.protocol import Filter, Page, Reader, SessionRow
-from shiftlog.web.answers import View
+from shiftlog.web.answers import PageView
 from shiftlog.web.present.times import between, day_name
 
 FAMILIES = 40
 ROWS_AT_ONCE = 60
-LOOKS_MOST = 20
-LOOKED_AT = 20
+READS_MOST = 20
+WATCHED = 20
 CHILDREN_SHOWN = 30
 GENERATIONS = 64
 SEARCH_CHARS = 400_000
@@ -45,12 +45,12 @@ class SessionsView:
 
     app: App
 
-    async def look(self, request: Request) -> View:
+    async def look(self, request: Request) -> PageView:
         """List or search sessions, as the query says."""
         query = request.query_params
         filters = {name: value for name in FILTERS if (value := query.get(name, "").strip())}
         check_states(filters)
-        # Looked at before the list itself: what changes meanwhile is told by the stream of events.
+        # Read before the list itself: the stream of events reports later changes.
         mark = mark_of(await self.app.store.read(newest_heads))
         text, kind = query.get("q", "").strip(), query.get("kind") or "session"
         if kind not in KINDS:
@@ -65,11 +65,11 @@ class SessionsView:
             "days": _days(data["items"], now) if not text else [],
             "state_names": list(map(str, SessionState)),
             "kinds": KINDS,
-            "known": _known(data["items"]),
+            "known": _completions(data["items"]),
             "is_first": "cursor" not in query,
             "mark": mark,
         }
-        return View(data=data, template="sessions.html", part="_sessions.html", extra=extra)
+        return PageView(data=data, template="sessions.html", part="_sessions.html", extra=extra)
 
     async def _list(self, filters: Mapping[str, str], cursor: str | None) -> Item:
         now = self.app.clock.now()
@@ -85,7 +85,7 @@ class SessionsView:
                 items, last = self._families(reader, after, now)
             return {
                 "items": items,
-                # Counting by a filter reads every row; how many journals there are the store knows at once.
+                # Counting by a filter reads every row; the store keeps the total.
                 "total": reader.count("session", where) if filters else reader.counts().sessions,
                 "next_cursor": f"{last.at[0]}-{last.at[1]}" if last else None,
             }
@@ -100,7 +100,7 @@ class SessionsView:
         # A large family has many rows, and is gathered for the first of them alone; it waits for its newest.
         known: set[str] = set()
         waiting: dict[str, tuple[Session, list[Session]]] = {}
-        for _ in range(LOOKS_MOST):
+        for _ in range(READS_MOST):
             rows = reader.find_sessions(Filter(), Page(limit=ROWS_AT_ONCE, after=after), by_activity=True)
             for row in rows:
                 after = row.at
@@ -172,18 +172,18 @@ class SessionsView:
 
 
 def newest_heads(reader: Reader) -> dict[str, int]:
-    """Return how far the journals of the sessions active last have come."""
-    rows = reader.find_sessions(Filter(), Page(limit=LOOKED_AT), by_activity=True)
+    """Return the head of the journal of each session that was active last."""
+    rows = reader.find_sessions(Filter(), Page(limit=WATCHED), by_activity=True)
     return {row.session.id: row.session.head_seq for row in rows}
 
 
 def mark_of(heads: Mapping[str, int]) -> str:
-    """Return a short name of a state of the list, by which a client says what it has seen."""
+    """Return a short hash of the list's state, by which a client names what it has seen."""
     return hashlib.sha256(repr(sorted(heads.items())).encode()).hexdigest()[:16]
 
 
 def check_states(filters: Mapping[str, str]) -> None:
-    """Refuse a state that there is not: the store would only find nothing."""
+    """Reject unknown states instead of returning an empty list."""
     for name, states in (("status", SessionState), ("turn_status", TurnStatus)):
         if filters.get(name) not in (None, *states):
             raise InvalidParameter.invalid(name, "one of " + ", ".join(states), filters[name], allowed=list(states))
@@ -227,7 +227,7 @@ def _below(reader: Reader, head: Session) -> list[Session]:
 
 
 def _days(items: Iterable[Item], now: datetime) -> list[tuple[str, str, list[Item]]]:
-    """Return the items of each day under its name; days as this machine has them, for whom the page is."""
+    """Return the items of each day under its name, in this machine's time zone."""
 
     def day(item: Item) -> date:
         return parse(str(item.get("family_activity", item["last_activity"]))).astimezone().date()
@@ -236,8 +236,8 @@ def _days(items: Iterable[Item], now: datetime) -> list[tuple[str, str, list[Ite
     return [(one.isoformat(), day_name(one, today), list(group)) for one, group in groupby(items, day)]
 
 
-def _known(items: Iterable[Item]) -> dict[str, list[str]]:
-    """Return the values of the items at hand, to offer them where a filter is typed."""
+def _completions(items: Iterable[Item]) -> dict[str, list[str]]:
+    """Return the values of the listed items, offered as completions of filters."""
     rows = [row for item in items for row in (item, *item.get("children", ()))]
     names = ("agent", "agent_id", "model", "project")
     return {name: sorted({str(row[name]) for row in rows if row.get(name)}) for name in names}

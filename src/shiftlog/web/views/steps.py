@@ -1,7 +1,7 @@
-"""Entries as steps: what a person reads as one thing is one step, such as a call, its result and what it changed.
+"""Entries joined into steps: a call, its result and its changes are one step on the page.
 
 Pure. A step is a dictionary with a `type` that names the template's block, the entries it is made of (`seqs`), and
-`error` where something went wrong, which is where the keyboard jumps to.
+`error` if something went wrong; the keyboard jumps between errors.
 """
 
 import shlex
@@ -62,7 +62,7 @@ def steps_of(entries: Sequence[Entry], children: Iterable[Session] = ()) -> list
     commands: dict[str, Step] = {}
     for entry in entries:
         if entry.body is not None and (entry.kind in _HEADS or entry.facts.get("type") == "command"):
-            continue  # the turn's head tells the one, the command's own entries tell the other
+            continue  # the turn's head shows the one, the command's own entries the other
         step = _joined(entry, calls, commands) or _answered(entry, steps) or _step(entry)
         if step["seqs"][0] != entry.seq:
             continue  # it completed an earlier one
@@ -253,7 +253,7 @@ def _note(entry: Entry) -> Step:
 
 
 def _run(entry: Entry) -> Step:
-    """A run that failed, or was given up, says so for everybody to see, and how it ended before its figures."""
+    """Return the step of a run update; one that failed is shown openly, its outcome before its figures."""
     status = entry.facts.get("status")
     first = {name: entry.facts[name] for name in ("status", "returncode", "error") if name in entry.facts}
     facts = _plain({name: value for name, value in (first | dict(entry.facts)).items() if name != "derived"})
@@ -313,7 +313,7 @@ def child_card(child: Session) -> Step:
 
 
 def _gathered(steps: list[Step]) -> list[Step]:
-    """Put neighbouring notes that hardly anybody reads under one line."""
+    """Group neighbouring minor notes under one line."""
     gathered: list[Step] = []
     for step in steps:
         if step["type"] == "note" and step["quiet"]:

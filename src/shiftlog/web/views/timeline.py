@@ -107,7 +107,7 @@ def read_turn(reader: Reader, session: Session, turn: Turn, after: int, limit: i
 
 
 def counts(turn: Turn, entry: Entry) -> bool:
-    """Tell whether an entry is still part of its turn: neither cleared nor deleted."""
+    """Return True if an entry is still part of its turn: neither cleared nor deleted."""
     if entry.kind is Kind.DIALOG:
         return turn.keeps_dialog(entry.seq)
     return entry.kind is not Kind.ACTION or turn.keeps_action(entry.seq)
@@ -120,7 +120,7 @@ def read_children(reader: Reader, session: Session) -> list[Session]:
 
 
 def is_of(child: Session, turn: Turn) -> bool:
-    """Tell whether a turn spawned a child: as the child says, else by the time at which it started."""
+    """Return True if a turn spawned a child: by the child's own record, else by its start time."""
     if child.parent_turn is not None:
         return child.parent_turn == turn.request_id
     return turn.begun_at <= child.started and (turn.finished_at is None or child.started <= turn.finished_at)

@@ -15,7 +15,7 @@ from shiftlog.journal.usage.service import runs_filter, total_usage
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.prices import DECIMALS
 from shiftlog.store.protocol import Reader
-from shiftlog.web.answers import HEADERS, View
+from shiftlog.web.answers import HEADERS, PageView
 from shiftlog.web.present.charts import bars, levels
 
 DIMENSIONS = ("day", "model", "agent", "project")
@@ -34,7 +34,7 @@ class UsageView:
 
     app: App
 
-    async def look(self, request: Request) -> View:
+    async def look(self, request: Request) -> PageView:
         """Show usage of the last month, or of the days that the query names."""
         asked = self._asked(request.query_params)
         data = await self._totals(asked)
@@ -51,7 +51,7 @@ class UsageView:
                 levels(tables[name], name, "tokens", f"Tokens per {name}"),
                 levels(tables[name], name, "cost_usd", f"Cost per {name}"),
             ]
-        return View(data=data, template="usage.html", extra={"pictures": pictures, "dimensions": DIMENSIONS})
+        return PageView(data=data, template="usage.html", extra={"pictures": pictures, "dimensions": DIMENSIONS})
 
     async def download(self, request: Request) -> Response:
         """Return one of the tables as CSV."""
