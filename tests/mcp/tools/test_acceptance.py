@@ -23,7 +23,7 @@ from tests.mcp.wire import REVISIONS, sdk_client
 
 pytestmark = pytest.mark.anyio
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 VENDOR = "e4ee2456-8a54-4492-9915-1904d6b2966a"
 ITEM = {"role": "model", "category": "decision", "content": "Decision: lock the temp dir"}
 ACTION = {"description": "Lock it", "type": "edit", "status": "completed", "file_path": "src/up.py"}
