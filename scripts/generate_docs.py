@@ -18,8 +18,8 @@ from shiftlog.app.app import open_app
 from shiftlog.cli.program import SECTIONS, program
 from shiftlog.config.policy_reference import policy_table
 from shiftlog.config.reference import reference_table
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Prompt, Registry, Resource, Tool
-from shiftlog.mcp.tools.journal import native_registry
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOTE = "<!-- Written by scripts/generate_docs.py; change the source and run `make docs`. -->"
@@ -145,7 +145,7 @@ def _option_text(option: click.Option) -> str:
 async def _registry() -> Registry:
     with tempfile.TemporaryDirectory() as home:
         async with open_app(Path(home), {}) as app:
-            return native_registry(app)
+            return registry_for(app)
 
 
 def tools_page(registry: Registry) -> str:

@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 from anyio.abc import TaskGroup
 
-from shiftlog.mcp.tools.journal import native_registry
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, SessionNotFound, ShiftlogError
 from shiftlog.model.shell_errors import BudgetInvalid, CommandNotRunning, PolicyDenied, PolicyUndecidable, ShellEnded
@@ -149,7 +149,7 @@ async def tried(rig: ShellRig, text: str, letter: str) -> list[str]:
 
 async def test_annotations_say_what_reads_what_destroys_and_what_reaches_outside(tmp_path: Path) -> None:
     async with shell_rig(tmp_path, shell=False) as rig:
-        tools = [tool for tool in native_registry(rig.app).tools if tool.toolset in ("shell", "workspace")]
+        tools = [tool for tool in registry_for(rig.app).tools if tool.toolset in ("shell", "workspace")]
     assert {tool.name for tool in tools} == {
         *("open_shell", "run_command", "read_output", "send_input", "list_shells", "close_shell"),
         *("create_checkpoint", "list_checkpoints", "diff_checkpoint", "restore_checkpoint"),

@@ -58,7 +58,7 @@ class AppServices:
             options = without_policy(self._app, options)
             timeout_s = command_timeout_s(cast("dict[str, str]", variables))
         servers = await self._mcp.servers()
-        from shiftlog.mcp.tools.journal import selection_for
+        from shiftlog.mcp.catalogue import selection_for
         from shiftlog.mcp.transport import serve_lines
 
         try:

@@ -83,7 +83,7 @@ class HttpService:
             return
         servers = await self._mcp.servers()
         from shiftlog.daemon.http import HttpFace
-        from shiftlog.mcp.tools.journal import selection_for
+        from shiftlog.mcp.catalogue import selection_for
 
         server = servers.serving(selection_for(self._app, {})) if settings.enabled else None
         try:

@@ -17,9 +17,9 @@ from shiftlog.daemon.log import open_log
 from shiftlog.daemon.tasks import repeat
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.link import processes, wire
+from shiftlog.mcp.catalogue import registry_for, selection_for
 from shiftlog.mcp.server import build_server
 from shiftlog.mcp.stdio import serve_stdio
-from shiftlog.mcp.tools.journal import native_registry, selection_for
 from shiftlog.model.caller import Caller
 from shiftlog.model.limits import RENEW_EVERY_S, SWEEP_EVERY_S
 
@@ -36,7 +36,7 @@ async def _serve(home: Path, options: Mapping[str, object]) -> None:
     caller = _caller()
     present = [str(caller.client_id)]
     async with open_app(home, connected=lambda: present) as app:
-        server = build_server(native_registry(app), selection_for(app, options))
+        server = build_server(registry_for(app), selection_for(app, options))
         drain = anyio.Event()
         async with anyio.create_task_group() as beside:
             beside.start_soon(_obey_signals, drain)

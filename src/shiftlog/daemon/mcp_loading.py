@@ -53,7 +53,7 @@ class McpLoader:
 
     def _load(self) -> "Servers":
         import_module("shiftlog.app.shells")  # so that the first call of a shell tool does not wait for it
+        from shiftlog.mcp.catalogue import registry_for
         from shiftlog.mcp.server import Servers
-        from shiftlog.mcp.tools.journal import native_registry
 
-        return Servers(native_registry(self._app))
+        return Servers(registry_for(self._app))

@@ -51,11 +51,11 @@ class Tool:
     title: str
     description: str
     params: Record
-    read_only: bool
-    destructive: bool
-    idempotent: bool
-    open_world: bool
     run: Run
+    read_only: bool = False
+    destructive: bool = False
+    idempotent: bool = False
+    open_world: bool = False
     output: Schema | None = None
     render_error: RenderError | None = None
     aliases: tuple[str, ...] = ()

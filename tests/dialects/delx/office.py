@@ -4,8 +4,8 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.server import build_server
-from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.caller import Caller
 from tests.journal.desk import Desk, client
 from tests.mcp.wire import connected
@@ -91,7 +91,7 @@ class Office:
 
     def __init__(self, desk: Desk) -> None:
         self.desk = desk
-        self.server = build_server(native_registry(desk.app))
+        self.server = build_server(registry_for(desk.app))
 
     def visitor(self, name: str = "one", **facts: Any) -> Visitor:
         return Visitor(office=self, caller=client(name, **facts))

@@ -10,9 +10,9 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
-from shiftlog.mcp.tools.journal import native_registry
 from tests.mcp.wire import sdk_client
 from tests.shell.rig import shell_rig
 
@@ -30,7 +30,7 @@ NAMES = [
 @asynccontextmanager
 async def execkit(folder: Path, settings: str = "") -> AsyncGenerator[Client]:
     async with shell_rig(folder, settings=settings, shell=False) as desk:
-        server = build_server(native_registry(desk.app), Selection(dialects=("execkit",)))
+        server = build_server(registry_for(desk.app), Selection(dialects=("execkit",)))
         async with sdk_client(server) as client:
             yield client
 

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
-from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.nouns import Run, Session
 from tests.journal.desk import Desk, client
 from tests.mcp.wire import REVISIONS, Peer, connected
@@ -81,6 +81,6 @@ class Ledger:
 @asynccontextmanager
 async def open_ledger(desk: Desk, name: str = "desktop", revision: str = REVISIONS[0]) -> AsyncGenerator[Ledger]:
     """Connect a client to the dialect over a desk."""
-    server = build_server(native_registry(desk.app), Selection(dialects=("nexo",)))
+    server = build_server(registry_for(desk.app), Selection(dialects=("nexo",)))
     async with connected(server, revision, client(name, cwd="/somewhere/of/the/client")) as peer:
         yield Ledger(desk=desk, peer=peer)

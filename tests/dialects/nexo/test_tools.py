@@ -3,8 +3,8 @@
 import json
 from typing import Any
 
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Selection
-from shiftlog.mcp.tools.journal import native_registry
 from tests.dialects.nexo.ledger import CLOSE, CREATE, Ledger
 from tests.journal.desk import Desk
 
@@ -15,7 +15,7 @@ async def listed(ledger: Ledger) -> dict[str, dict[str, Any]]:
 
 
 async def test_the_tools_are_listed_beside_the_native_ones_and_only_with_the_dialect(desk: Desk) -> None:
-    whole = native_registry(desk.app)
+    whole = registry_for(desk.app)
     plain = {tool.name for tool in whole.select(Selection()).tools}
     with_dialect = {tool.name for tool in whole.select(Selection(dialects=("nexo",))).tools}
     assert with_dialect - plain == {CREATE, CLOSE}

@@ -10,8 +10,8 @@ import pytest
 from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.tools import call_tool
 from shiftlog.ingest.importing.ports import ImportOptions, StopSign
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Reply, Selection
-from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from tests.ingest.files.test_opencode_db import Database
@@ -26,7 +26,7 @@ def transcript() -> Claude:
 
 async def called(app: ImportApp, arguments: dict[str, Any]) -> dict[str, Any]:
     """Call `import_transcripts` as an agent whose server was started in the folder."""
-    registry = native_registry(app.desk.app).select(Selection(toolsets=("ingest",)))
+    registry = registry_for(app.desk.app).select(Selection(toolsets=("ingest",)))
     (tool,) = registry.tools
     reply = await tool.run(Caller(face="mcp", cwd=str(app.folder), workspace=str(app.folder)), arguments)
     assert isinstance(reply, Reply)
@@ -36,7 +36,7 @@ async def called(app: ImportApp, arguments: dict[str, Any]) -> dict[str, Any]:
 
 async def test_the_tool_is_only_listed_where_its_toolset_is_asked_for(tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:
-        everything = native_registry(app.desk.app)
+        everything = registry_for(app.desk.app)
         assert "import_transcripts" not in [tool.name for tool in everything.select(Selection()).tools]
         assert [tool.name for tool in everything.select(Selection(toolsets=("ingest",))).tools] == [
             "import_transcripts"

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
-from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.errors import SpendingLimitExceeded
 from tests.journal.desk import Desk, client, open_desk
 from tests.mcp.wire import connected
@@ -90,7 +90,7 @@ async def test_what_a_deleted_session_used_is_used_all_the_same(tmp_path: Path) 
         session = await desk.open(agent_id="Nightly")
         await desk.begin(session)
         await desk.update(session, usage={"input_tokens": 500})
-        server = build_server(native_registry(desk.app), Selection(dialects=("mcpserver",)))
+        server = build_server(registry_for(desk.app), Selection(dialects=("mcpserver",)))
         async with connected(server, caller=client()) as peer:
             named = {"agent": "Codex", "sessionId": session}
             deleted = (await peer.call("sessionlog_delete_session", named))["result"]["structuredContent"]

@@ -15,8 +15,8 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from mcp.client.client import Client
 
 from shiftlog.journal.history.fitting import size
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.server import build_server
-from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.params.fields import Field, ListOf, Record
 from tests.journal.desk import Desk, client, files_holding, open_desk
 from tests.mcp.wire import REVISIONS, sdk_client
@@ -267,7 +267,7 @@ async def test_12_a_secret_in_any_field_of_any_tool_is_in_no_store_no_result_and
     secrets: dict[str, str] = {}
     said: list[str] = []
     async with open_desk(home) as desk:
-        registry = native_registry(desk.app)
+        registry = registry_for(desk.app)
         async with sdk_client(build_server(registry)) as mcp:
             for tool in (tool for tool in registry.tools if tool.toolset == "journal"):
                 for path in _paths(tool.params.fields):
@@ -366,7 +366,7 @@ async def test_14_a_client_of_either_protocol_revision_gets_the_same_results_for
     for revision in REVISIONS:
         async with (
             open_desk(tmp_path / revision) as desk,
-            sdk_client(build_server(native_registry(desk.app)), revision) as mcp,
+            sdk_client(build_server(registry_for(desk.app)), revision) as mcp,
         ):
             days.append(await _day(mcp))
     old, new = (json.loads(_comparable(day)) for day in days)

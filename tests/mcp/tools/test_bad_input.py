@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Tool
 from shiftlog.mcp.server import build_server
-from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
 from shiftlog.params.fields import Choice, Field, ListOf, Record, Text
@@ -90,7 +90,7 @@ def fuzzed() -> Iterator[SyncDesk]:
 
 
 def tools_of(sync: SyncDesk) -> dict[str, Tool]:
-    return {tool.name: tool for tool in native_registry(sync.desk.app).tools}
+    return {tool.name: tool for tool in registry_for(sync.desk.app).tools}
 
 
 def valid_arguments(sync: SyncDesk, name: str) -> dict[str, Any]:
@@ -249,7 +249,7 @@ async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
 async def test_bad_input_over_the_wire_names_the_argument_and_the_server_keeps_serving(
     desk: Desk, revision: str
 ) -> None:
-    async with connected(build_server(native_registry(desk.app)), revision) as peer:
+    async with connected(build_server(registry_for(desk.app)), revision) as peer:
         for arguments, parameter in (
             ({"agent": "Codex", "title": TEN_MB}, "title"),
             ({"agent": "Codex", "title": "\ud800"}, "title"),

@@ -14,9 +14,9 @@ import jsonschema
 import pytest
 
 from shiftlog.config.tool_names import DEFAULT_TOOLSETS, DIALECTS, TOOLS, TOOLSETS
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Reply, Tool
 from shiftlog.mcp.server import COMMON_CODES, build_server
-from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import ShiftlogError, leaves
 from shiftlog.params.fields import Repeated
@@ -53,13 +53,13 @@ async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
 
 async def listed(desk: Desk) -> dict[str, dict[str, Any]]:
     """Return the tools as `tools/list` gives them to a client."""
-    async with sdk_client(build_server(native_registry(desk.app))) as mcp:
+    async with sdk_client(build_server(registry_for(desk.app))) as mcp:
         tools = (await mcp.list_tools()).tools
     return {tool.name: tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools}
 
 
 def native(desk: Desk) -> dict[str, Tool]:
-    return {tool.name: tool for tool in native_registry(desk.app).tools}
+    return {tool.name: tool for tool in registry_for(desk.app).tools}
 
 
 async def run(desk: Desk, tool: str, /, **arguments: Any) -> dict[str, Any]:
@@ -93,7 +93,7 @@ async def test_a_tool_is_listed_as_its_golden_file_says(desk: Desk, name: str) -
 
 
 async def test_the_settings_know_the_names_of_all_tools_by_toolset(desk: Desk) -> None:
-    tools = native_registry(desk.app).tools
+    tools = registry_for(desk.app).tools
     assert {toolset: tuple(t.name for t in tools if t.toolset == toolset) for toolset in TOOLS} == TOOLS
     assert {tool.toolset for tool in tools} == {*TOOLSETS, *DIALECTS} == TOOLS.keys()
 
@@ -262,7 +262,7 @@ async def test_an_error_that_can_be_provoked_is_in_the_description_and_has_its_s
         await tool.run(LIBRARY, given)
     assert refused.value.code == code
     assert code in _stated_codes(tool.description) | set(COMMON_CODES)
-    async with sdk_client(build_server(native_registry(desk.app))) as mcp:
+    async with sdk_client(build_server(registry_for(desk.app))) as mcp:
         result = await mcp.call_tool(name, given)
     assert result.is_error
     body = result.structured_content

@@ -8,9 +8,9 @@ from typing import Any
 import anyio
 import pytest
 
+from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
-from shiftlog.mcp.tools.journal import native_registry
 from shiftlog.model.entry import Kind
 from tests.mcp.wire import REVISIONS, connected
 from tests.shell.rig import shell_rig, until
@@ -30,7 +30,7 @@ async def test_case_11_taking_a_request_back_ends_its_command_and_nothing_is_ans
 ) -> None:
     async with (
         shell_rig(tmp_path) as desk,
-        connected(build_server(native_registry(desk.app)), revision) as peer,
+        connected(build_server(registry_for(desk.app)), revision) as peer,
     ):
         command = {"shell_id": desk.shell_id, "command": "sleep 60; touch done"}
         request = peer.request("tools/call", {"name": "run_command", "arguments": command})
@@ -46,7 +46,7 @@ async def test_case_11_taking_a_request_back_ends_its_command_and_nothing_is_ans
 
 async def test_a_command_goes_on_when_its_client_is_gone(tmp_path: Path) -> None:
     async with shell_rig(tmp_path) as desk:
-        server = build_server(native_registry(desk.app))
+        server = build_server(registry_for(desk.app))
         async with connected(server, finish_s=0.1) as peer:
             command = {"shell_id": desk.shell_id, "command": "sleep 1; touch done"}
             await peer.send(peer.request("tools/call", {"name": "run_command", "arguments": command}))
@@ -61,7 +61,7 @@ async def test_a_command_goes_on_when_its_client_is_gone(tmp_path: Path) -> None
 async def test_case_24_output_comes_as_progress_before_the_command_ends(tmp_path: Path, revision: str) -> None:
     async with (
         shell_rig(tmp_path) as desk,
-        connected(build_server(native_registry(desk.app)), revision) as peer,
+        connected(build_server(registry_for(desk.app)), revision) as peer,
     ):
         command = {"shell_id": desk.shell_id, "command": "echo one; sleep .5; echo two"}
         params = {"name": "run_command", "arguments": command, "_meta": {"progressToken": "p"}}
@@ -77,7 +77,7 @@ async def test_case_24_output_comes_as_progress_before_the_command_ends(tmp_path
 
 async def test_execkit_sends_log_messages_only_after_a_level_was_set(tmp_path: Path) -> None:
     async with shell_rig(tmp_path, shell=False) as desk:
-        server = build_server(native_registry(desk.app), Selection(dialects=("execkit",)))
+        server = build_server(registry_for(desk.app), Selection(dialects=("execkit",)))
         async with connected(server) as peer:
             created = await peer.call("session_create", {"transport": "local"})
             session = created["result"]["structuredContent"]["session_id"]
@@ -98,7 +98,7 @@ async def test_execkit_sends_log_messages_only_after_a_level_was_set(tmp_path: P
 async def test_the_output_of_a_command_is_a_resource(tmp_path: Path, revision: str) -> None:
     async with (
         shell_rig(tmp_path) as desk,
-        connected(build_server(native_registry(desk.app)), revision) as peer,
+        connected(build_server(registry_for(desk.app)), revision) as peer,
     ):
         ran = await desk.run("seq 1 5; echo late >&2")
         uri = f"shiftlog://commands/{ran['command_id'].replace('#', '%23')}/output"
@@ -113,7 +113,7 @@ async def test_the_output_of_a_command_is_a_resource(tmp_path: Path, revision: s
 
 
 async def test_an_output_that_is_too_long_for_a_resource_says_where_it_goes_on(tmp_path: Path) -> None:
-    async with shell_rig(tmp_path) as desk, connected(build_server(native_registry(desk.app))) as peer:
+    async with shell_rig(tmp_path) as desk, connected(build_server(registry_for(desk.app))) as peer:
 
         async def read(ran: dict[str, Any], query: str = "") -> str:
             uri = f"shiftlog://commands/{ran['command_id'].replace('#', '%23')}/output{query}"
@@ -136,7 +136,7 @@ async def test_an_output_that_is_too_long_for_a_resource_says_where_it_goes_on(t
 
 
 async def test_lines_of_an_output_end_only_where_the_command_ended_them(tmp_path: Path) -> None:
-    async with shell_rig(tmp_path) as desk, connected(build_server(native_registry(desk.app))) as peer:
+    async with shell_rig(tmp_path) as desk, connected(build_server(registry_for(desk.app))) as peer:
         ran = await desk.run(r"printf 'a\fb\xc2\x85c\nd\n'")
         uri = f"shiftlog://commands/{ran['command_id'].replace('#', '%23')}/output?limit=1"
         shown = (await peer.ask("resources/read", {"uri": uri}))["result"]["contents"][0]["text"]
@@ -156,7 +156,7 @@ async def test_a_connection_answers_while_begin_turn_waits_for_its_checkpoint(
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     async with (
         shell_rig(tmp_path, workspace=str(tmp_path / "place")) as desk,
-        connected(build_server(native_registry(desk.app)), revision) as peer,
+        connected(build_server(registry_for(desk.app)), revision) as peer,
     ):
         await desk.run("touch changed")
         turn = {"session_id": desk.session_id, "query_title": "Slow", "query_text": "Slow"}

@@ -269,7 +269,6 @@ def _tool(app: App, name: str, face: _Listing, fields: dict[str, Field], *, list
         read_only=face.read_only,
         destructive=face.destructive,
         idempotent=face.idempotent,
-        open_world=False,
         run=_through(app, name),
         render_error=tool_error,
         part_of=_PART_OF.get(name),

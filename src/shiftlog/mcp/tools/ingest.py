@@ -101,10 +101,7 @@ def ingest_tools(app: App) -> tuple[Tool, ...]:
             description=TEXT,
             params=PARAMS,
             output=OUTPUT,
-            read_only=False,
-            destructive=False,
             idempotent=True,
-            open_world=False,
             run=run,
         ),
     )

@@ -1,20 +1,14 @@
-"""The native tools of the journal: what they say of themselves and which service does the work.
+"""The journal's native tools: their descriptions and the service method behind each.
 
-Descriptions are written for a model that reads them once: purpose, when and when not, what changes, repeats,
-results, errors. Resources and prompts stand in `native_reading`.
+A description is read once, by a model: purpose, when and when not, what changes, repeats, results, errors. Resources
+and prompts are in `resources`.
 """
-
-from collections.abc import Mapping
-from dataclasses import replace
 
 from shiftlog.app.app import App
 from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.history.requests import QUERY_HISTORY
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, SESSION_ID, UPDATE_TURN
-from shiftlog.mcp.dialects.execkit import execkit_tools
-from shiftlog.mcp.dialects.mcpserver import mcpserver_tools
-from shiftlog.mcp.dialects.nexo import nexo_tools
-from shiftlog.mcp.registry import Registry, Selection, Tool
+from shiftlog.mcp.registry import Tool
 from shiftlog.mcp.tools import outputs
 from shiftlog.mcp.tools.adapters import (
     presented,
@@ -24,10 +18,6 @@ from shiftlog.mcp.tools.adapters import (
     with_handle,
     without_reserved,
 )
-from shiftlog.mcp.tools.ingest import ingest_tools
-from shiftlog.mcp.tools.resources import prompts, resources
-from shiftlog.mcp.tools.shell import shell_tools
-from shiftlog.mcp.tools.workspace import workspace_tools
 from shiftlog.params.fields import Record
 
 OPEN_SESSION_TEXT = """\
@@ -79,7 +69,7 @@ Errors: session_not_found, turn_not_found."""
 ONE_SESSION = Record(fields={"session_id": SESSION_ID})
 
 
-def native_tools(app: App) -> tuple[Tool, ...]:
+def journal_tools(app: App) -> tuple[Tool, ...]:
     """Return the journal's seven tools over an app."""
     return (
         Tool(
@@ -89,10 +79,6 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             description=OPEN_SESSION_TEXT,
             params=OPEN_SESSION,
             output=outputs.OPEN_SESSION,
-            read_only=False,
-            destructive=False,
-            idempotent=False,
-            open_world=False,
             run=through(app.sessions.open_session),
         ),
         Tool(
@@ -102,10 +88,6 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             description=RESUME_SESSION_TEXT,
             params=RESUME_SESSION,
             output=outputs.RESUME_SESSION,
-            read_only=False,
-            destructive=False,
-            idempotent=False,
-            open_world=False,
             run=presented(app.delx.resume_session),
             render_error=render_error("resume_session"),
         ),
@@ -116,10 +98,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             description=CLOSE_SESSION_TEXT,
             params=CLOSE_SESSION,
             output=outputs.CLOSE_SESSION,
-            read_only=False,
-            destructive=False,
             idempotent=True,
-            open_world=False,
             run=with_handle(app.store, presented(app.delx.close_session)),
             render_error=render_error("close_session"),
             aliases=("sovereign_shutdown", "write_epitaph"),
@@ -131,10 +110,6 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             description=BEGIN_TURN_TEXT,
             params=BEGIN_TURN,
             output=outputs.BEGIN_TURN,
-            read_only=False,
-            destructive=False,
-            idempotent=False,
-            open_world=False,
             run=with_handle(app.store, through(app.sessions.begin_turn)),
         ),
         Tool(
@@ -144,10 +119,6 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             description=UPDATE_TURN_TEXT,
             params=UPDATE_TURN,
             output=outputs.UPDATE_TURN,
-            read_only=False,
-            destructive=False,
-            idempotent=False,
-            open_world=False,
             run=with_handle(app.store, through(app.sessions.update_turn)),
         ),
         Tool(
@@ -157,10 +128,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             description=FINISH_TURN_TEXT,
             params=FINISH_TURN,
             output=outputs.FINISH_TURN,
-            read_only=False,
-            destructive=False,
             idempotent=True,
-            open_world=False,
             run=with_handle(app.store, through(app.sessions.finish_turn)),
         ),
         Tool(
@@ -171,9 +139,7 @@ def native_tools(app: App) -> tuple[Tool, ...]:
             params=QUERY_HISTORY,
             output=outputs.QUERY_HISTORY,
             read_only=True,
-            destructive=False,
             idempotent=True,
-            open_world=False,
             run=reading_with_handle(app.store, app.history.query_history),
         ),
         _summary_tool(app),
@@ -190,44 +156,9 @@ def _summary_tool(app: App) -> Tool:
         params=ONE_SESSION,
         output=outputs.QUERY_HISTORY,
         read_only=True,
-        destructive=False,
         idempotent=True,
-        open_world=False,
         run=with_handle(app.store, without_reserved(ONE_SESSION, through(app.history.query_history))),
         aliases=("session_summary", "session_snapshot"),
         part_of="query_history",
         listed=False,
-    )
-
-
-def native_registry(app: App) -> Registry:
-    """Return everything that the MCP face offers over an app."""
-    tools = (
-        *native_tools(app),
-        *shell_tools(app),
-        *workspace_tools(app),
-        *ingest_tools(app),
-        *nexo_tools(app),
-        *mcpserver_tools(app),
-        *execkit_tools(app),
-    )
-    return Registry(tools=tools, resources=resources(app), prompts=prompts(app))
-
-
-def selection_for(app: App, asked: Mapping[str, object]) -> Selection:
-    """Return what a client gets: what it asks for, or else the configuration's choice.
-
-    What the operator excluded stays excluded, and read-only stays read-only, whatever a client asks for.
-    """
-    chosen = app.config.mcp
-    configured: dict[str, object] = {
-        "toolsets": list(chosen.toolsets),
-        "tools": list(chosen.tools),
-        "dialects": list(chosen.dialect),
-    }
-    selection = Selection.read(configured | dict(asked))
-    return replace(
-        selection,
-        exclude_tools=(*chosen.exclude_tools, *selection.exclude_tools),
-        read_only=chosen.read_only or selection.read_only,
     )

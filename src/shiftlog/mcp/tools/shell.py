@@ -3,15 +3,16 @@
 The work is the shell service's. A request that is taken back ends its command; a client that merely vanished does not.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import anyio
 
 from shiftlog.app.app import App
 from shiftlog.mcp.calls import client_is_gone, client_name, confirm_with_client, report_progress
-from shiftlog.mcp.registry import Reply, Run, Tool
-from shiftlog.mcp.tools.adapters import with_handle
+from shiftlog.mcp.registry import Run, Tool
+from shiftlog.mcp.tools.adapters import through, with_handle
 from shiftlog.mcp.tools.outputs import OBJECTS, OPEN_OBJECT, Schema, flag, listing, number, record, text
 from shiftlog.model.caller import Caller
 from shiftlog.model.nouns import changed
@@ -137,13 +138,11 @@ CLOSED: Schema = record(
     }
 )
 
-Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
-
 
 def shell_tools(app: App) -> tuple[Tool, ...]:
     """Return the six shell tools over an app; the service itself is made with the first call."""
 
-    def tool(name: str, title: str, description: str, params: Record, output: Schema, run: Run, **kind: bool) -> Tool:
+    def tool(name: str, title: str, description: str, params: Record, output: Schema, run: Run, **kind: Any) -> Tool:
         return Tool(
             name=name,
             toolset="shell",
@@ -152,21 +151,25 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             params=params,
             output=output,
             run=run,
-            read_only=kind.get("read_only", False),
-            destructive=kind.get("destructive", False),
-            idempotent=kind.get("idempotent", False),
-            open_world=kind.get("open_world", False),
+            **kind,
         )
 
     return (
-        tool("open_shell", "Open shell", OPEN_SHELL_TEXT, requests.OPEN_SHELL, OPENED, _named_call(app, "open_shell")),
+        tool(
+            "open_shell",
+            "Open shell",
+            OPEN_SHELL_TEXT,
+            requests.OPEN_SHELL,
+            OPENED,
+            with_handle(app.store, _call(app, "open_shell")),
+        ),
         tool(
             "run_command",
             "Run command",
             RUN_COMMAND_TEXT,
             requests.RUN_COMMAND,
             RAN,
-            _running(app),
+            through(partial(run_cancellable, app)),
             destructive=True,
             open_world=True,
         ),
@@ -195,7 +198,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             LIST_SHELLS_TEXT,
             requests.LIST_SHELLS,
             LISTED,
-            _named_call(app, "list_shells"),
+            with_handle(app.store, _call(app, "list_shells")),
             read_only=True,
             idempotent=True,
         ),
@@ -213,23 +216,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
 
 
 def _call(app: App, verb: str) -> Run:
-    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
-        service: Service = getattr(app.shells, verb)
-        return Reply(data=await service(arguments, named(caller)))
-
-    return run
-
-
-def _named_call(app: App, verb: str) -> Run:
-    """Return a call whose session, where it names none, is the one that the transport names."""
-    return with_handle(app.store, _call(app, verb))
-
-
-def _running(app: App) -> Run:
-    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
-        return Reply(data=await run_cancellable(app, arguments, caller))
-
-    return run
+    return through(lambda arguments, caller: getattr(app.shells, verb)(arguments, named(caller)))
 
 
 async def run_cancellable(

@@ -1,11 +1,12 @@
 """The native workspace tools: naming, listing, comparing and restoring the states of a working tree."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from shiftlog.app import workspaces as asked
 from shiftlog.app.app import App
-from shiftlog.mcp.registry import Reply, Run, Tool
+from shiftlog.mcp.registry import Run, Tool
+from shiftlog.mcp.tools.adapters import through
 from shiftlog.mcp.tools.outputs import OBJECTS, OPEN_OBJECT, Schema, flag, number, record, text
 from shiftlog.model.caller import Caller
 from shiftlog.params.fields import Record
@@ -66,13 +67,11 @@ RESTORED: Schema = record(
     }
 )
 
-Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
-
 
 def workspace_tools(app: App) -> tuple[Tool, ...]:
     """Return the four workspace tools over an app."""
 
-    def tool(name: str, title: str, says: str, params: Record, output: Schema, **kind: bool) -> Tool:
+    def tool(name: str, title: str, says: str, params: Record, output: Schema, **kind: Any) -> Tool:
         return Tool(
             name=name,
             toolset="workspace",
@@ -81,10 +80,8 @@ def workspace_tools(app: App) -> tuple[Tool, ...]:
             params=params,
             output=output,
             run=_call(app, name),
-            read_only=kind.get("read_only", False),
-            destructive=kind.get("destructive", False),
             idempotent=kind.get("read_only", False),
-            open_world=False,
+            **kind,
         )
 
     return (
@@ -103,8 +100,7 @@ def workspace_tools(app: App) -> tuple[Tool, ...]:
 
 
 def _call(app: App, verb: str) -> Run:
-    async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
-        service: Service = getattr(app.workspaces, verb)
-        return Reply(data=await service(arguments, caller))
+    async def service(arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+        return await getattr(app.workspaces, verb)(arguments, caller)  # made with the first call
 
-    return run
+    return through(service)
