@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 from click.shell_completion import CompletionItem
 
-from shiftlog.model.agents import find_kind
 from shiftlog.model.errors import InternalError, SessionNotFound, ShiftlogError, StorageError, Unauthorized
 from shiftlog.model.moves import SessionState
 
@@ -116,6 +115,8 @@ def agent_option() -> Callable[[F], F]:
 def _agent_kind(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
     if not name or name[0].isupper():
         return name
+    from shiftlog.model.agents import find_kind  # its imports take ten milliseconds
+
     kind = find_kind(name)
     if kind is None:
         raise click.BadParameter(f"an agent kind begins with a capital letter, as ClaudeCode does; got {name!r}")
