@@ -9,7 +9,7 @@ from shiftlog.app.app import App
 from shiftlog.control.ports import Params, Question
 from shiftlog.dialects.mcpserver.objects import turns_with_items
 from shiftlog.ingest.importing.ports import ImportOptions, ImportProgress, StopSign
-from shiftlog.ingest.restoring import VENDORS, TurnDialog, restore, said_late
+from shiftlog.ingest.restoring import VENDORS, TurnDialog, late_dialog, restore
 from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
@@ -99,7 +99,7 @@ async def restore_transcript(app: App, params: Params, caller: Caller) -> AsyncG
         turns = [
             TurnDialog(
                 turn=turn,
-                entries=[*(entry for entry in entries if entry.kind is Kind.DIALOG), *said_late(turn)],
+                entries=[*(entry for entry in entries if entry.kind is Kind.DIALOG), *late_dialog(turn)],
                 vendor_id=begun.get(turn.request_id, {}).get("vendor_turn_id"),
             )
             for turn, entries in turns_with_items(reader, session.id)

@@ -329,16 +329,16 @@ class LineCounts(msgspec.Struct, kw_only=True):
 class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """An open turn at the end of what was read, or what is held back: what time alone will make of it.
 
-    `settles_as` is what it becomes once its newest record is 30 minutes old (or the vendor's hook said it stopped);
-    None stays in progress until more arrives. A command without an answer is `observed`: it opens no turn. So are the
-    lines of a fork that has not begun a turn of its own.
+    `ends_as` is what it becomes once its newest record is 30 minutes old (or the vendor's hook said it stopped);
+    None stays in progress until more arrives. A command that nobody answered is `observed`: it opens no turn; so are
+    the lines of a fork that has not begun a turn of its own.
     """
 
     session: VendorSession
     turn: str
     last_at: str | None
     quiet: bool
-    settles_as: Literal["completed", "failed", "observed"] | None
+    ends_as: Literal["completed", "failed", "observed"] | None
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
@@ -391,8 +391,8 @@ class TranscriptReader(Protocol):
         """Return the turns still open."""
         ...
 
-    def settle(self, sessions: Iterable[VendorSession] | None = None) -> Sequence[AnyFact]:
-        """End the open turns that settle, of the given sessions or of all; they are closed for the reader too."""
+    def end_idle(self, sessions: Iterable[VendorSession] | None = None) -> Sequence[AnyFact]:
+        """End the open turns that time alone ends, of the given sessions or of all."""
         ...
 
     def save(self) -> bytes:

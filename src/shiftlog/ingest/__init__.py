@@ -1,4 +1,4 @@
-"""Ingest: other tools' transcripts and hook events become facts, and facts become entries.
+"""Ingest: other tools' transcripts and hook events become facts for the journal.
 
-Readers (one file a format) are sans-I/O; finding files, deciding and storing live beside them.
+Readers are sans-I/O; finding files, running an import and reading hook events are separate packages.
 """

@@ -1,6 +1,6 @@
-"""Rollouts of Codex as turns of the session log: read whole, with the fields that its clients know, and subagents.
+"""A Codex rollout as turns of the session log: read whole, masked, with its subagents. Nothing is stored.
 
-The reading itself is the Codex reader's; here its facts are folded into one object a turn, masked. Nothing is stored.
+The Codex reader reads; here its facts are folded into one object per turn. Finding rollouts is here too.
 """
 
 import os
@@ -38,7 +38,7 @@ LISTS = {
 }
 CHANGING = ("edit", "create", "delete")
 VARIABLES = ("CODEX_SESSION_FILE", "CODEX_ROLLOUT_FILE")
-# Of these at the end of a rollout, one can be read.
+# At least one of the last lines of a rollout is readable.
 LAST_LINES = 8
 
 Turn = dict[str, Any]
@@ -47,7 +47,7 @@ Mask = Callable[[Any], Any]
 
 @dataclass(slots=True, kw_only=True)
 class CapturedRollout:
-    """One rollout, read: its header, its turns in order, and what of it could not be read."""
+    """A rollout: its header, its turns in order, and counts of unreadable lines."""
 
     path: str
     thread: str
@@ -64,7 +64,7 @@ class CapturedRollout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutHeader:
-    """What the first `session_meta` of a rollout says."""
+    """The first `session_meta` of a rollout."""
 
     thread: str
     parent: str | None = None
@@ -92,7 +92,7 @@ def read_rollout(path: str, mask: Mask) -> CapturedRollout:
                 folded.take(reader.feed(line.data))
             else:
                 folded.cut += 1
-    folded.take([*reader.finish(), *reader.settle_waiting()])
+    folded.take([*reader.finish(), *reader.take_waiting()])
     counts = reader.counts
     return CapturedRollout(
         path=path,
@@ -110,7 +110,7 @@ def read_rollout(path: str, mask: Mask) -> CapturedRollout:
 
 
 class _FoldedTurns:
-    """The facts of one thread, gathered turn by turn."""
+    """Folds the facts of one thread into turns."""
 
     def __init__(self, mask: Mask) -> None:
         self.cut = 0
@@ -147,7 +147,7 @@ class _FoldedTurns:
                 pass
 
     def _begun(self, fact: f.TurnBegun, name: str) -> Turn:
-        # Masked before it is cut: the rest of a secret would not be known for one.
+        # Masked before it is cut: a cut secret would not be recognised.
         text = self._mask(fact.query_text)
         title = first_line(text) if fact.query_title == first_line(fact.query_text) else fact.query_title
         return _empty(fact, name) | {"queryTitle": title or name, "queryText": text or title or name}
@@ -182,7 +182,7 @@ class _FoldedTurns:
 
 
 def _used(fact: f.UsageFact) -> int:
-    """Return the tokens of a response; a total that is not broken down counts as it is."""
+    """Return the tokens of a response; a total without a breakdown counts as it is."""
     used = fact.input_tokens + fact.cached_input_tokens + fact.cache_creation_tokens + fact.output_tokens
     total = fact.vendor.get("total_tokens")
     return used or (total if isinstance(total, int) else 0)
@@ -228,7 +228,7 @@ def _time(at: str | None) -> str | None:
 
 
 def header_of(path: str) -> RolloutHeader | None:
-    """Return the header of a rollout; for a file of an early release, which has none, its name; None for no rollout."""
+    """Return the header of a rollout, or its name for early releases without one; None if it is not a rollout."""
     looked = 0
     try:
         with LineFile(path, HEADER_BYTES) as file:
@@ -265,7 +265,7 @@ def _header(record: Mapping[str, Any]) -> RolloutHeader | None:
 
 
 def _utc(text: object, spell: Callable[[datetime], str] = shown) -> str:
-    """Return a time as results show it; nothing for what is none."""
+    """Return a time as results show it; an empty string if there is none."""
     try:
         return spell(parse(text)) if isinstance(text, str) else ""
     except ValueError:
@@ -285,7 +285,7 @@ def rollout_folder(environ: Mapping[str, str], home: Path) -> Path:
 
 
 def rollouts_under(folder: Path) -> Iterator[str]:
-    """Yield the rollouts in all date folders, the plain one of a pair."""
+    """Yield the rollouts in all date folders; of a plain and a compressed copy the plain one."""
     seen: set[str] = set()
     for pattern in FILES:
         for path in sorted(folder.rglob(pattern)) if folder.is_dir() else ():
@@ -298,9 +298,9 @@ def rollouts_under(folder: Path) -> Iterator[str]:
 def find_rollout(
     environ: Mapping[str, str], home: Path, workspace: str, kept: str | None = None, roots: Iterable[str] = ()
 ) -> str:
-    """Return the rollout that a capture takes where nobody names one; raise TranscriptNotFound.
+    """Return the rollout to capture if none is named; raise TranscriptNotFound.
 
-    `kept` is the one that the session names; it counts only in the agents' folders, `roots` and the workspace.
+    `kept` is the session's own; it counts only below the agents' folders, `roots` and the workspace.
     """
     for name in VARIABLES:
         given = environ.get(name)
@@ -326,13 +326,13 @@ def _is_below(header: RolloutHeader | None, workspace: str) -> bool:
     if header is None or header.cwd is None or header.parent is not None:
         return False
     top = os.path.realpath(workspace)
-    # A shell's own idea of where it is may go through a link.
+    # A shell's working directory may go through a link.
     places = (os.path.normpath(header.cwd), os.path.realpath(header.cwd)) if header.cwd.startswith("/") else ()
     return any(cwd == top or cwd.startswith(top.rstrip("/") + "/") for cwd in places)
 
 
 def _last_record(path: str) -> tuple[str, float]:
-    """Return the time of a rollout's last record that has one, and that of the file."""
+    """Return the time of a rollout's last timed record, and the file's modification time."""
     try:
         with LineFile(path, MAX_LINE_BYTES) as file:
             last = deque((line.data for line in file.lines() if line.data), maxlen=LAST_LINES)
@@ -344,7 +344,7 @@ def _last_record(path: str) -> tuple[str, float]:
 
 
 def subagents_of(parent: str, folder: Path) -> list[dict[str, Any]]:
-    """Describe the rollouts whose parent is a thread, the earliest first."""
+    """Describe the rollouts of a thread's subagents, the earliest first."""
     found: list[dict[str, Any]] = []
     for path in rollouts_under(folder):
         head = header_of(path)
@@ -364,7 +364,7 @@ def subagents_of(parent: str, folder: Path) -> list[dict[str, Any]]:
 
 
 def as_subagents_turn(turn: Turn, rollout: CapturedRollout, parent_request: str | None) -> Turn:
-    """Return a subagent's turn as the parent's session has it: under its own id, with its tags."""
+    """Return a subagent's turn as the parent's session lists it: under its own id, with its tags."""
     stamp = (rollout.started or str(turn["timestamp"])).replace("-", "").replace(":", "")
     own = slug(str(turn.get("vendorTurnId") or ""), turn["requestId"].split("-", 2)[2])
     tags = ["subagent", rollout.nickname, *([f"parent:{parent_request}"] if parent_request else [])]

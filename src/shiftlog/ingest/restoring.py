@@ -1,7 +1,7 @@
-"""Vendor transcripts written again from the journal, so that a session whose file is gone can be continued.
+"""Vendor transcripts written from the journal, so that a session whose file is gone can be continued.
 
-Sans-I/O: a session, its turns and entries in, records of the vendor out. What the journal does not hold (signatures of
-reasoning, images, masked secrets) cannot come back; `Restored` counts it.
+Sans-I/O: a session, its turns and entries in, the vendor's records out. The journal lacks signatures of reasoning,
+images and masked secrets; `RestoredTranscript` counts what is missing.
 """
 
 import json
@@ -37,7 +37,7 @@ Record = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class RestoredTranscript:
-    """A transcript to be written: its records come from `records`, the counts are whole once they have all come."""
+    """A transcript to write; its counts are complete once all `records` were read."""
 
     vendor: str
     session_id: str
@@ -49,7 +49,7 @@ class RestoredTranscript:
     left_out: int = 0
 
     def about(self) -> Record:
-        """Return what a person is told about it."""
+        """Return a summary for people."""
         return {
             "vendor": self.vendor,
             "vendor_session_id": self.session_id,
@@ -61,7 +61,7 @@ class RestoredTranscript:
         }
 
     def place(self) -> str:
-        """Return where the vendor's client looks for it, below its own folder."""
+        """Return the path where the vendor's client looks for it, below its home folder."""
         if self.vendor == "claude":
             folder = re.sub(r"[^A-Za-z0-9-]", "-", self.cwd)
             return f"projects/{folder}/{self.session_id}.jsonl"
@@ -70,15 +70,15 @@ class RestoredTranscript:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TurnDialog:
-    """A turn and what was said in it, in order; `vendor_id` is the vendor's own name of it."""
+    """A turn and its dialog in order; `vendor_id` is the vendor's turn id."""
 
     turn: Turn
     entries: Sequence[Entry]
     vendor_id: str | None = None
 
 
-def said_late(turn: Turn) -> list[Entry]:
-    """Return what a transcript said of a turn that had ended already, as entries of their own."""
+def late_dialog(turn: Turn) -> list[Entry]:
+    """Return the dialog that a transcript added to an ended turn, as entries."""
     late: list[Entry] = []
     for note in turn.amendments:
         items = cast("list[Record]", note.fields.get("dialog") or [])
@@ -98,14 +98,14 @@ def said_late(turn: Turn) -> list[Entry]:
     return late
 
 
-def restore(session: Session, told: Iterable[TurnDialog], vendor: str) -> RestoredTranscript:
-    """Return the transcript of a session in a vendor's form; under its own id where the vendor is its own."""
+def restore(session: Session, dialog: Iterable[TurnDialog], vendor: str) -> RestoredTranscript:
+    """Return the transcript of a session in a vendor's format; under its own id if it is that vendor's session."""
     own = session.vendor_session_id if session.agent == BY_NAME[vendor].kind else None
     name = own or str(uuid.uuid5(_SPACE, f"{vendor}:{session.id}"))
     cwd = session.cwd or session.workspace or "/"
     restored = RestoredTranscript(vendor=vendor, session_id=name, cwd=cwd, started=session.started)
     writer = _Claude(session, restored) if vendor == "claude" else _Codex(session, restored)
-    restored.records = _counted(writer.records(told), restored)
+    restored.records = _counted(writer.records(dialog), restored)
     return restored
 
 
@@ -116,23 +116,23 @@ def _counted(records: Iterator[Record], restored: RestoredTranscript) -> Iterato
 
 
 class _TranscriptWriter:
-    """What both vendors' forms share: items of dialog in order, each call with a result."""
+    """What both formats share: dialog in order, each call with a result."""
 
     def __init__(self, session: Session, restored: RestoredTranscript) -> None:
         self._session = session
         self._restored = restored
 
-    def _items(self, told: TurnDialog) -> Iterator[tuple[str, Mapping[str, Any], Entry]]:
-        """Yield texts, calls and results; a call that nobody answered gets a result that says so."""
-        # An agent that records its own work need not name its calls; what it says of them is text.
+    def _items(self, dialog: TurnDialog) -> Iterator[tuple[str, Mapping[str, Any], Entry]]:
+        """Yield texts, calls and results; an unanswered call gets a result that says so."""
+        # An agent that records its own work need not name its calls; then they are text.
         named = [
             (entry.facts.get("category"), str(entry.facts["call_id"]))
-            for entry in told.entries
+            for entry in dialog.entries
             if entry.facts.get("call_id")
         ]
         calls = {name for category, name in named if category == "tool_call"}
         answered = {name for category, name in named if category == "tool_result"}
-        for entry in told.entries:
+        for entry in dialog.entries:
             facts: dict[str, Any] = entry.facts
             category, role, call = facts.get("category"), facts.get("role"), str(facts.get("call_id"))
             if category == "tool_call" and facts.get("call_id"):
@@ -140,54 +140,54 @@ class _TranscriptWriter:
                 if call not in answered:
                     yield "result", {"call_id": call, "content": NO_RESULT, "is_error": True}, entry
             elif category == "tool_result" and call in calls:
-                calls.discard(call)  # a second result of one call cannot be taken back
+                calls.discard(call)  # a call can have only one result
                 yield "result", facts, entry
             elif role in ("model", "user") and (category != "reasoning" or "phase" in facts) and facts.get("content"):
-                # What Codex says between its calls is said, whatever the journal takes it for.
+                # Codex says text between its calls too; the journal may file it as reasoning.
                 yield ("text" if role == "model" else "user"), facts, entry
             elif category == "reasoning" and role == "model":
                 yield "reasoning", facts, entry
             else:
                 self._restored.left_out += 1
 
-    def _answer(self, told: TurnDialog, said: Sequence[str]) -> str | None:
-        """Return the response of a turn if nothing that was said is it."""
-        response = told.turn.response
-        if response and response not in said and "\n\n".join(said[-8:]).find(response) < 0:
+    def _answer(self, dialog: TurnDialog, texts: Sequence[str]) -> str | None:
+        """Return the response of a turn unless its dialog already holds it."""
+        response = dialog.turn.response
+        if response and response not in texts and "\n\n".join(texts[-8:]).find(response) < 0:
             return response
-        return NO_ANSWER if not said and told.turn.status is TurnStatus.COMPLETED else None
+        return NO_ANSWER if not texts and dialog.turn.status is TurnStatus.COMPLETED else None
 
 
 class _Claude(_TranscriptWriter):
-    """Records of Claude Code: one line a block, each pointing at the one before."""
+    """Records of Claude Code: one line per block, each linked to the one before."""
 
     def __init__(self, session: Session, restored: RestoredTranscript) -> None:
         super().__init__(session, restored)
         self._last: str | None = None
         self._count = 0
 
-    def records(self, told: Iterable[TurnDialog]) -> Iterator[Record]:
+    def records(self, dialog: Iterable[TurnDialog]) -> Iterator[Record]:
         """Yield the records of a session."""
         name = self._restored.session_id
         yield {"type": "custom-title", "customTitle": self._session.title, "sessionId": name}
-        for each in told:
+        for each in dialog:
             self._restored.turns += 1
             yield from self._turn(each)
 
-    def _turn(self, told: TurnDialog) -> Iterator[Record]:
-        turn = told.turn
+    def _turn(self, dialog: TurnDialog) -> Iterator[Record]:
+        turn = dialog.turn
         prompt = _user(turn.query_text or turn.query_title)
-        yield self._record("user", turn.begun_at, told.vendor_id or turn.request_id, prompt)
-        said: list[str] = []
-        for what, facts, entry in self._items(told):
+        yield self._record("user", turn.begun_at, dialog.vendor_id or turn.request_id, prompt)
+        texts: list[str] = []
+        for what, facts, entry in self._items(dialog):
             given: Mapping[str, Any] = facts.get("record") or {}
             key = str(given.get("uuid") or f"{entry.seq}:{what}")
             if what == "text":
-                said.append(str(facts["content"]))
-                yield self._says({"type": "text", "text": facts["content"]}, told, entry, given, key)
+                texts.append(str(facts["content"]))
+                yield self._says({"type": "text", "text": facts["content"]}, dialog, entry, given, key)
             elif what == "call":
                 use = {"type": "tool_use", "id": facts["call_id"], "name": facts.get("tool") or "unknown"}
-                yield self._says({**use, "input": _object(facts.get("input"))}, told, entry, given, key)
+                yield self._says({**use, "input": _object(facts.get("input"))}, dialog, entry, given, key)
             elif what == "result":
                 block: Record = {"type": "tool_result", "tool_use_id": facts["call_id"], "content": facts["content"]}
                 if facts.get("is_error"):
@@ -196,24 +196,24 @@ class _Claude(_TranscriptWriter):
             elif what == "user":
                 yield self._record("user", entry.at, key, _user(str(facts["content"])), isMeta=True)
             else:
-                self._restored.left_out += 1  # reasoning is only taken back with its signature
-        answer = self._answer(told, said)
+                self._restored.left_out += 1  # reasoning needs its signature
+        answer = self._answer(dialog, texts)
         if answer is not None:
             block = {"type": "text", "text": answer}
-            yield self._says(block, told, None, {}, f"{turn.request_id}:answer")
+            yield self._says(block, dialog, None, {}, f"{turn.request_id}:answer")
         if turn.status is TurnStatus.COMPLETED:
             at = turn.finished_at or turn.last_updated
             duration = max(int((at - turn.begun_at).total_seconds() * 1000), 0)
             about = {"subtype": "turn_duration", "durationMs": duration, "isMeta": False}
             yield self._record("system", at, f"{turn.request_id}:end", None, **about)
         elif turn.status is TurnStatus.FAILED and turn.failure_note not in (SUPERSEDED, UNFINISHED):
-            yield self._failed(told)  # those two need no record: the next prompt ends them again
+            yield self._failed(dialog)  # those two need no record: the next prompt ends the turn
 
-    def _failed(self, told: TurnDialog) -> Record:
-        """Return the record that ends a failed turn, under its own id where the journal has it."""
-        turn = told.turn
+    def _failed(self, dialog: TurnDialog) -> Record:
+        """Return the record that ends a failed turn, under its own id if the journal has it."""
+        turn = dialog.turn
         at, key, text = turn.finished_at or turn.last_updated, f"{turn.request_id}:end", turn.failure_note
-        observed = [entry for entry in told.entries if entry.facts.get("role") == "system"]
+        observed = [entry for entry in dialog.entries if entry.facts.get("role") == "system"]
         for entry in reversed(observed):
             content = str(entry.facts.get("content"))
             if content == text if turn.error_code else content.startswith(STOPS):
@@ -226,20 +226,22 @@ class _Claude(_TranscriptWriter):
         body = {"role": "assistant", "model": SYNTHETIC, "content": [{"type": "text", "text": text}]}
         return self._record("assistant", at, key, body, isApiErrorMessage=True, error=turn.error_code)
 
-    def _says(self, block: Record, told: TurnDialog, entry: Entry | None, given: Mapping[str, Any], key: str) -> Record:
+    def _says(
+        self, block: Record, dialog: TurnDialog, entry: Entry | None, given: Mapping[str, Any], key: str
+    ) -> Record:
         self._count += 1
         message = str(given.get("message_id") or "") or f"msg_restored_{self._count:06d}"
         body: Record = {
             "id": message,
             "type": "message",
             "role": "assistant",
-            "model": told.turn.model or self._session.model or "unknown",
+            "model": dialog.turn.model or self._session.model or "unknown",
             "content": [block],
             "stop_reason": None,
             "stop_sequence": None,
             "usage": {"input_tokens": 0, "output_tokens": 0},
         }
-        at = entry.at if entry is not None else told.turn.last_updated
+        at = entry.at if entry is not None else dialog.turn.last_updated
         more = {"requestId": given["request_id"]} if given.get("request_id") else {}
         return self._record("assistant", at, key, body, **more)
 
@@ -272,7 +274,7 @@ class _Codex(_TranscriptWriter):
         super().__init__(session, restored)
         self._custom: set[str] = set()
 
-    def records(self, told: Iterable[TurnDialog]) -> Iterator[Record]:
+    def records(self, dialog: Iterable[TurnDialog]) -> Iterator[Record]:
         """Yield the lines of a session."""
         session = self._session
         yield _line(
@@ -289,14 +291,14 @@ class _Codex(_TranscriptWriter):
                 "instructions": None,
             },
         )
-        for each in told:
+        for each in dialog:
             self._restored.turns += 1
             yield from self._turn(each)
         yield _line(session.last_activity, "event_msg", {"type": "thread_name_updated", "thread_name": session.title})
 
-    def _turn(self, told: TurnDialog) -> Iterator[Record]:
-        turn = told.turn
-        name = told.vendor_id or turn.request_id.split("-", 2)[2]
+    def _turn(self, dialog: TurnDialog) -> Iterator[Record]:
+        turn = dialog.turn
+        name = dialog.vendor_id or turn.request_id.split("-", 2)[2]
         at = turn.begun_at
         started = {"type": "task_started", "turn_id": name, "started_at": int(at.timestamp())}
         yield _line(at, "event_msg", {**started, "model_context_window": None})
@@ -315,16 +317,16 @@ class _Codex(_TranscriptWriter):
         query = turn.query_text or turn.query_title
         yield _message(at, "user", "input_text", query)
         yield _line(at, "event_msg", {"type": "user_message", "message": query, "images": []})
-        said: list[str] = []
-        for what, facts, entry in self._items(told):
+        texts: list[str] = []
+        for what, facts, entry in self._items(dialog):
             if what == "text":
-                said.append(str(facts["content"]))
+                texts.append(str(facts["content"]))
             yield from self._item(what, facts, entry)
-        answer = self._answer(told, said)
+        answer = self._answer(dialog, texts)
         if answer is not None:
-            said.append(answer)
+            texts.append(answer)
             yield from _spoken(turn.last_updated, answer)
-        yield from _ended(turn, name, said)
+        yield from _ended(turn, name, texts)
 
     def _item(self, what: str, facts: Mapping[str, Any], entry: Entry) -> Iterator[Record]:
         content = str(facts.get("content") or "")
@@ -355,13 +357,13 @@ def _spoken(at: datetime, text: str, phase: str | None = None) -> Iterator[Recor
     yield _message(at, "assistant", "output_text", text, **more)
 
 
-def _ended(turn: Turn, name: str, said: Sequence[str]) -> Iterator[Record]:
+def _ended(turn: Turn, name: str, texts: Sequence[str]) -> Iterator[Record]:
     at = turn.finished_at or turn.last_updated
     if turn.status is TurnStatus.COMPLETED:
-        last = turn.response or (said[-1] if said else None)
+        last = turn.response or (texts[-1] if texts else None)
         yield _line(at, "event_msg", {"type": "task_complete", "turn_id": name, "last_agent_message": last})
     elif turn.status is TurnStatus.FAILED and turn.failure_note.startswith(SUPERSEDING):
-        return  # the start of the next one ends it again
+        return  # the start of the next turn ends it
     elif turn.status is TurnStatus.FAILED and turn.error_code:
         error = {"message": turn.failure_note, "code": turn.error_code}
         yield _line(at, "event_msg", {"type": "task_complete", "turn_id": name, "error": error})

@@ -75,7 +75,7 @@ def check(
             facts += reader.finish()
             reader = factory(hints, reader.save())
         facts += reader.feed(line)
-    facts += [*reader.finish(), *reader.settle()]
+    facts += [*reader.finish(), *reader.end_idle()]
     encode_facts(facts)
     wanted = sum(bool(line.strip().removeprefix(b"\xef\xbb\xbf").strip()) for line in lines)
     assert (total(reader.counts) if total else reader.counts.lines) == wanted

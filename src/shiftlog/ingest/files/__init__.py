@@ -1,1 +1,1 @@
-"""Which files there are, what changed in them, and their lines."""
+"""Transcript files: finding them, comparing them with earlier readings, and reading their lines."""

@@ -18,14 +18,14 @@ from shiftlog.store.sources import Source
 class SourceChange:
     """A file and what happened to it; `source` is its earlier reading, `moved_from` its earlier path.
 
-    `offset` is where reading goes on, None if there is nothing to read; `settles` asks for turns that time has ended.
+    `offset` is where reading goes on, None if there is nothing to read; `is_due` asks for turns that time has ended.
     """
 
     found: FoundFile
     status: str
     source: Source | None = None
     offset: int | None = None
-    settles: bool = False
+    is_due: bool = False
     moved_from: str | None = None
     head: str = ""
     head_bytes: int = 0
@@ -50,7 +50,7 @@ class KnownSources:
         source = self._by_path.get(found.path)
         if source is not None and not full and _is_same(source, found):
             due = source.settle_at is not None and source.settle_at <= now
-            return SourceChange(found=found, status="unchanged", source=source, settles=due)
+            return SourceChange(found=found, status="unchanged", source=source, is_due=due)
         if is_composed(found.path):
             # It is read whole after any change; the keys of its facts decide what is new.
             return SourceChange(found=found, status="imported" if source is None else "grown", source=source, offset=0)

@@ -1,6 +1,6 @@
-"""Finding transcripts: the folders where agents keep them, and what a file's name and place say about it.
+"""Finding transcripts: the folders where agents keep them, and the hints in a file's name and folder.
 
-Names only order and hint; what a file is, its content decides. Nothing here opens a transcript.
+Names only order and hint; the content decides whose transcript a file is. Nothing here opens a transcript.
 """
 
 import os
@@ -19,7 +19,7 @@ from shiftlog.model.errors import TranscriptNotFound
 
 SUFFIXES = (".jsonl", ".jsonl.zst", ".json", ".db")
 JOURNAL = "journal.jsonl"
-# Indexes and logs that lie among transcripts.
+# Indexes and logs among the transcripts.
 NOT_SESSIONS = frozenset({"history.jsonl", "session_index.jsonl", "sessions-index.json", JOURNAL})
 SIDECAR = ".meta.json"
 MAX_SIDECAR_BYTES = 1 << 20
@@ -30,7 +30,7 @@ _AGENT_FILE = re.compile(r"agent-(.+)")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
-    """A folder that an agent keeps transcripts under, and which of the files below it are some."""
+    """A folder where an agent keeps transcripts, and the patterns of their names."""
 
     agent: str
     folder: Path
@@ -39,7 +39,7 @@ class Root:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundFile:
-    """A file that may be a transcript, as it stands; `skip` says why it is not looked at."""
+    """A file that may be a transcript, with its status; `skip` says why it is not read."""
 
     path: str
     device: int
@@ -63,12 +63,12 @@ class FoundFile:
 
     @property
     def is_compressed(self) -> bool:
-        """Tell whether the file is compressed with zstd."""
+        """Return True if the file is compressed with zstd."""
         return self.path.endswith(".zst")
 
 
 def expanded(path: str | Path) -> Path:
-    """Return a path below a home directory where it names one; of a user whom nobody knows it stays as it is."""
+    """Expand `~` in a path; the home of an unknown user stays as it is."""
     return Path(os.path.expanduser(path))  # noqa: PTH111 - the other way raises for an unknown user
 
 
@@ -83,7 +83,7 @@ def default_roots(environ: Mapping[str, str], home: Path) -> list[Root]:
 
 
 def discover(roots: Iterable[Root]) -> list[FoundFile]:
-    """List the transcripts under the known folders; those that are missing are silent."""
+    """List the transcripts under the known folders; missing folders are ignored."""
     return _unique(path for root in roots for path in _under_root(root))
 
 
@@ -99,7 +99,7 @@ def _under_root(root: Root) -> Iterator[str]:
 
 
 def _glob(folder: str, parts: Sequence[str]) -> Iterator[str]:
-    """Yield the files that fit a pattern; links to folders are not followed."""
+    """Yield the files that match a pattern; links to folders are not followed."""
     part, rest = parts[0], parts[1:]
     try:
         with os.scandir(folder) as found:
@@ -121,7 +121,7 @@ def _glob(folder: str, parts: Sequence[str]) -> Iterator[str]:
 
 
 def find_under(paths: Iterable[str | Path], *, recursive: bool = True) -> list[FoundFile]:
-    """List what may be a transcript at or under the given paths; raise TranscriptNotFound for one that is not there."""
+    """List possible transcripts at or under the given paths; raise TranscriptNotFound for a missing path."""
     return _unique(path for given in paths for path in _at(expanded(given), recursive=recursive))
 
 
@@ -141,15 +141,15 @@ def _at(path: Path, *, recursive: bool) -> Iterator[str]:
 
 
 def exists(path: Path) -> bool:
-    """Tell whether there is something at a path."""
+    """Return True if the path exists."""
     try:
         return path.exists()
-    except OSError:  # a name that is too long is nobody's
+    except OSError:  # the name is too long
         return False
 
 
 def _unique(paths: Iterable[str]) -> list[FoundFile]:
-    """Look at each file once, whatever links lead to it; a compressed copy beside its plain file is a duplicate."""
+    """Return each file once, however many links lead to it; a compressed copy of a plain file is a duplicate."""
     found: list[FoundFile] = []
     targets: set[tuple[int, int]] = set()
     given = list(dict.fromkeys(str(Path(path).absolute()) for path in paths))
@@ -183,7 +183,7 @@ def _unreadable(path: str, error: str) -> FoundFile:
 
 
 def hints_of(path: str, *, keep_images: bool = False, first_at: str | None = None) -> Hints:
-    """Return what a file's name, folder and sidecar say, and the first time in it where the caller has looked."""
+    """Return the hints in a file's name, folder and sidecar; `first_at` is the first time in it, if known."""
     given = Path(path)
     stem = given.name.removesuffix(".zst").removesuffix(".jsonl").removesuffix(".json")
     session_id: str | None = stem

@@ -1,6 +1,6 @@
-"""Lines of a file from an offset on, plain or compressed, in bounded memory, and the fingerprints of its bytes.
+"""Lines of a file from an offset on, plain or compressed, in bounded memory, and digests of its ends.
 
-For compressed files all offsets are of the text inside. A file that shrinks while it is read just ends.
+Offsets in a compressed file count its uncompressed text. A file that shrinks while it is read just ends.
 """
 
 import hashlib
@@ -21,11 +21,11 @@ MAX_INFLATED_BYTES = 8 << 30
 MAX_RATIO = 1000
 _FRAME_HEADER_BYTES = 18
 _REPEATED_BYTE = 1
-_RATIO_FLOOR_BYTES = 64 << 20  # small files may be all alike
+_RATIO_FLOOR_BYTES = 64 << 20  # small files may compress very well
 
 
 class FileLine(msgspec.Struct, frozen=True, gc=False):
-    """A line with the offset after it; `data` is None for one longer than allowed, `whole` tells of its line end."""
+    """A line and the offset after it; `data` is None if it is too long, `whole` is False if its line end is missing."""
 
     data: bytes | None
     end: int
@@ -33,7 +33,7 @@ class FileLine(msgspec.Struct, frozen=True, gc=False):
 
 
 class _Inflated:
-    """The text inside a compressed file, bounded in size and ratio."""
+    """The text of a compressed file, bounded in size and ratio."""
 
     def __init__(self, path: str) -> None:
         self._raw = Path(path).open("rb")  # noqa: SIM115 - closed by close
@@ -42,7 +42,7 @@ class _Inflated:
         self._given = 0
 
     def read(self, size: int) -> bytes:
-        """Return the next bytes of the text; raise ZstdError for too much of it."""
+        """Return the next bytes of the text; raise ZstdError if there are too many."""
         data = self._stream.read(size)
         self._given += len(data)
         if self._given > self._limit:
@@ -55,9 +55,9 @@ class _Inflated:
 
 
 def _is_whole(path: str) -> bool:
-    """Tell whether the last frame of a compressed file has its end; the reader itself takes a cut one for a short one.
+    """Return True if the last frame of a compressed file is complete; the library reads a cut one as a short one.
 
-    Leaps from block to block, whose headers name their lengths.
+    Jumps from block to block, using the lengths in their headers.
     """
     with Path(path).open("rb") as file:
         size, at = file.seek(0, os.SEEK_END), 0
@@ -65,7 +65,7 @@ def _is_whole(path: str) -> bool:
             file.seek(at)
             head = file.read(_FRAME_HEADER_BYTES)
             if head[:4] != zstandard.FRAME_HEADER:
-                at += 8 + int.from_bytes(head[4:8], "little")  # a frame to be skipped
+                at += 8 + int.from_bytes(head[4:8], "little")  # a skippable frame
                 continue
             at += zstandard.frame_header_size(head)
             is_last = False
@@ -81,7 +81,7 @@ def _is_whole(path: str) -> bool:
 
 
 class LineFile:
-    """A transcript open for reading; `with` closes it. Every trouble with it is TranscriptUnreadable."""
+    """A transcript open for reading, closed by `with`. Every fault is TranscriptUnreadable."""
 
     def __init__(self, path: str, max_line_bytes: int) -> None:
         self._path = path
@@ -105,7 +105,7 @@ class LineFile:
 
     @property
     def is_compressed(self) -> bool:
-        """Tell whether offsets are of the text inside."""
+        """Return True if offsets count uncompressed text."""
         return self._path.endswith(".zst")
 
     def _opened(self) -> "BinaryIO | _Inflated":
@@ -130,14 +130,14 @@ class LineFile:
         return data
 
     def start(self, size: int) -> bytes:
-        """Return the first bytes; only before anything else was read."""
+        """Return the first bytes; call it before anything else is read."""
         data = self._read(size)
         self.rewind()
-        self.bytes_read = 0  # the lines bring them again
+        self.bytes_read = 0  # the lines read them again
         return data
 
     def check_end(self) -> None:
-        """Raise TranscriptUnreadable for a compressed file that was cut; what it still holds can be read."""
+        """Raise TranscriptUnreadable for a truncated compressed file; its complete part can still be read."""
         if self.is_compressed:
             try:
                 is_whole = _is_whole(self._path)
@@ -170,7 +170,7 @@ class LineFile:
             here = self._plain.tell()
             self._plain.seek(first)
             data = self._read(cursor - first)
-            self.bytes_read -= len(data)  # of lines that were read, now or before
+            self.bytes_read -= len(data)  # these bytes were counted with their lines
             self._plain.seek(here)
         return digest(data)
 
@@ -182,7 +182,7 @@ class LineFile:
             size -= len(data)
 
     def lines(self, offset: int = 0) -> Iterator[FileLine]:
-        """Yield the lines from an offset on; the last one may lack its end."""
+        """Yield the lines from an offset on; the last one may lack its line end."""
         assert self._file is not None
         if self.is_compressed:
             self._skip(max(offset - EDGE_BYTES, 0))
@@ -222,5 +222,5 @@ class LineFile:
 
 
 def digest(data: bytes) -> str:
-    """Return the digest by which the ends of a file are recognised."""
+    """Return the digest by which the ends of a file are compared."""
     return hashlib.sha256(data).hexdigest()

@@ -1,7 +1,7 @@
-"""OpenCode's sessions, which are no files of lines: rows of one shared database, or a tree of small documents.
+"""OpenCode's sessions, which are not files of lines: rows of one database, or a tree of small documents.
 
-Each session becomes a source of its own. A session of the database is named `<database>#<session id>`; one of a tree by
-the path of its session document. The database is opened read-only.
+Each session becomes a source of its own: `<database>#<session id>`, or the path of its session document. The database
+is opened read-only.
 """
 
 import os
@@ -29,7 +29,7 @@ Object = dict[str, Any]
 
 
 def with_sessions(found: Iterable[FoundFile]) -> list[FoundFile]:
-    """Put the sessions of databases and trees in place of their files; other files stay as they are."""
+    """Replace databases and trees by their sessions; other files stay as they are."""
     made: list[FoundFile] = []
     for file in found:
         if file.skip is not None:
@@ -44,7 +44,7 @@ def with_sessions(found: Iterable[FoundFile]) -> list[FoundFile]:
 
 
 def is_composed(path: str) -> bool:
-    """Tell whether a source is a session of a database or a tree."""
+    """Return True if a source is a session of a database or a tree."""
     return DATABASE + MARK in Path(path).name or _tree_of(path) is not None
 
 
@@ -70,7 +70,7 @@ def _opened(path: str) -> apsw.Connection:
 
 
 def _sessions_of(file: FoundFile) -> list[FoundFile]:
-    """Return the sessions of a database; what changed shows in their newest times and numbers of rows."""
+    """Return the sessions of a database; newest time and number of rows stand in for modification time and size."""
     try:
         db = _opened(file.path)
         try:
@@ -94,7 +94,7 @@ def _sessions_of(file: FoundFile) -> list[FoundFile]:
 
 
 def _nanoseconds(newest: object) -> int:
-    """Return the time of a session's newest row, whatever is written there: it only tells of change."""
+    """Return the time of a session's newest row; any other value becomes a number that changes with it."""
     if isinstance(newest, int | float) and abs(newest) < _MOST_MS:
         return int(newest) * 1_000_000
     return zlib.crc32(repr(newest).encode())
@@ -127,7 +127,7 @@ def _rows(db: apsw.Connection, sql: str, name: str) -> list[Object]:
 
 
 def _tree_of(path: str) -> Path | None:
-    """Return the folder that holds sessions, messages and parts beside each other, if the file lies in one."""
+    """Return the folder with sessions, messages and parts side by side, if the file is below one."""
     if not path.endswith(".json"):
         return None
     parts = Path(path).parts

@@ -1,4 +1,4 @@
-"""Which project a session belongs to: the address of its repository, else its first commit, else its path.
+"""The project of a session: its repository's address, else its first commit, else its path.
 
 Kept beside the journal, because it depends on the machine. Paths are aliases of projects; a folder's encoded name is
 never decoded.
@@ -20,7 +20,7 @@ _ADDRESS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLocation:
-    """Where a session says that it worked, and the folder in which its transcript lies."""
+    """Where a session worked, and the folder of its transcript."""
 
     cwd: str | None = None
     repository: str | None = None
@@ -30,14 +30,14 @@ class SessionLocation:
 
 @dataclass(slots=True, kw_only=True)
 class Projects:
-    """What an import learned: the projects of paths and of sessions."""
+    """The projects of paths and of sessions."""
 
     paths: dict[str, str] = field(default_factory=dict[str, str])
     sessions: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
 
 
 def projects_of(locations: Mapping[str, Iterable[SessionLocation]], aliases: Mapping[str, str]) -> Projects:
-    """Return the projects of sessions; every path that a session names is an alias of its project."""
+    """Return the projects of sessions; every path of a session is an alias of its project."""
     found = Projects()
     _key_of_directory.cache_clear()  # a directory may have become another repository since the last import
     for session_id, given in locations.items():
@@ -56,7 +56,7 @@ def projects_of(locations: Mapping[str, Iterable[SessionLocation]], aliases: Map
 
 
 def project_key(location: SessionLocation, aliases: Mapping[str, str]) -> str | None:
-    """Return the first that is known: repository address, the same of the directory as it is now, the path."""
+    """Return a session's project: its repository address, that of its directory today, or its path."""
     if location.repository:
         return plain_address(location.repository)
     if not location.cwd:
@@ -66,9 +66,9 @@ def project_key(location: SessionLocation, aliases: Mapping[str, str]) -> str | 
 
 
 def plain_address(address: str) -> str:
-    """Return a repository's address without scheme, user and `.git`, its host in small letters."""
+    """Return a repository's address without scheme, user and `.git`, with its host in lower case."""
     address = address.strip()
-    if address.startswith(("/", "file://")):  # a repository of this machine
+    if address.startswith(("/", "file://")):  # a repository on this machine
         return address.removeprefix("file://").rstrip("/").removesuffix(".git")
     match = _ADDRESS.fullmatch(address)
     if match is None:
@@ -78,7 +78,7 @@ def plain_address(address: str) -> str:
 
 @cache
 def _key_of_directory(path: str) -> str | None:
-    # A relative path is one of another process, and a name of any length or kind is nobody's.
+    # A relative path belongs to another process; a malformed name is not a directory.
     if not os.path.isabs(path) or not os.path.isdir(path):  # noqa: PTH112, PTH117
         return None
     address = _git(path, "config", "--get", "remote.origin.url")
@@ -88,7 +88,7 @@ def _key_of_directory(path: str) -> str | None:
 
 
 def _git(path: str, *arguments: str) -> str | None:
-    # Nothing that the directory itself configures may run.
+    # The directory's own configuration must not run anything.
     command = ["git", "-C", path, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
     try:
         done = subprocess.run(

@@ -1,1 +1,1 @@
-"""Hook events: read from the spool, turned into facts."""
+"""Hook events: read from the spool and turned into facts. Nothing here writes to the journal."""

@@ -1,7 +1,7 @@
-"""Events of agents' hooks → facts: which fields of an event count, and what a tool call in one tells.
+"""Hook events as facts: which fields of an event count, and the tool calls in it.
 
-Sans-I/O: a spooled line in, a `HookFact` out. A call is read by the agent's own transcript reader, from records made of
-the event, so that the transcript that comes later says the same under the same keys.
+Sans-I/O: a spooled line in, a `HookFact` out. A call becomes records of the agent's transcript, which the agent's own
+reader reads; so the transcript later gives the same facts under the same keys.
 """
 
 import json
@@ -48,7 +48,7 @@ class Spooled(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def read_spooled(line: bytes) -> Spooled | None:
-    """Return what a line of the spool holds, None for one that is torn or not ours."""
+    """Return the content of a spool line; None if it is torn or not ours."""
     read = read_line(line)
     record = read.record if read is not None else None
     if record is None:
@@ -74,19 +74,19 @@ def read_spooled(line: bytes) -> Spooled | None:
 
 
 def name_of(event: Event) -> str:
-    """Return the name of an event, under which spelling it may come."""
+    """Return the name of an event, in one spelling."""
     given = _text(event, "hook_event_name") or ("unreadable" if event.get("unreadable") else "unknown")
     return ALIASES.get(given, given)
 
 
 def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
-    """Return an event as the journal takes it."""
+    """Return an event as the journal stores it."""
     event, agent = spooled.event, spooled.agent
     name = name_of(event)
     vendor = _text(event, "session_id") or ""
     composer.begin(agent)
     turn_id = _text(event, "turn_id")
-    prompt, context = _asked(agent, _text(event, "prompt"))
+    prompt, context = _without_editor_context(agent, _text(event, "prompt"))
     error = event.get("error")
     fact = HookFact(
         id=spooled.id,
@@ -120,16 +120,16 @@ def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
     return msgspec.structs.replace(fact, calls=_calls(spooled, name, composer)) if name in CALLS else fact
 
 
-def _asked(agent: str, prompt: str | None) -> tuple[str | None, Sequence[str]]:
-    """Return a prompt without what an editor put before it, as the transcript will have it, and that context."""
+def _without_editor_context(agent: str, prompt: str | None) -> tuple[str | None, Sequence[str]]:
+    """Return a prompt as the transcript will have it, and the editor context before it."""
     if prompt is None:
         return None, ()
     if agent == CLAUDE:
-        said, around = without_context(prompt)
+        prompt_text, around = without_context(prompt)
     else:
-        said, before = split_prompt(prompt)
+        prompt_text, before = split_prompt(prompt)
         around = [before] if before else []
-    return (said, around) if said and around else (prompt, ())
+    return (prompt_text, around) if prompt_text and around else (prompt, ())
 
 
 def _turn_name(event: Event, turn_id: str) -> str:
@@ -159,8 +159,8 @@ def _calls(spooled: Spooled, name: str, composer: Composer) -> Batch | None:
     for record in records:
         facts.extend(reader.feed(json.dumps(record).encode()))
     facts.extend(reader.finish())
-    told = [fact for fact in facts if isinstance(fact, ToolCall | ToolResult | Action)]
-    items = composer.compose([msgspec.structs.replace(fact, record=None) for fact in told])
+    of_call = [fact for fact in facts if isinstance(fact, ToolCall | ToolResult | Action)]
+    items = composer.compose([msgspec.structs.replace(fact, record=None) for fact in of_call])
     return Batch(
         agent=spooled.agent,
         sessions=composer.sessions,
@@ -185,7 +185,7 @@ def _claude_records(event: Event, at: str, name: str) -> Sequence[Event]:
     if event.get("agent_id"):
         common |= {"isSidechain": True, "agentId": event["agent_id"]}
     use = {"type": "tool_use", "id": call, "name": event["tool_name"], "input": event.get("tool_input")}
-    text = str(event.get("error") or "") if failed else _said(response)
+    text = str(event.get("error") or "") if failed else _response_text(response)
     result: Event = {"type": "tool_result", "tool_use_id": call, "content": text}
     if failed:
         result["is_error"] = True
@@ -203,7 +203,7 @@ def _claude_records(event: Event, at: str, name: str) -> Sequence[Event]:
 def _codex_records(event: Event, at: str, name: str) -> Sequence[Event]:
     call, given = event["tool_use_id"], event.get("tool_input")
     arguments = given if isinstance(given, str) else json.dumps(given)
-    output = _said(event.get("tool_response")) or str(event.get("error") or "")
+    output = _response_text(event.get("tool_response")) or str(event.get("error") or "")
     if name == "PostToolUseFailure":
         output = f"Exit code: {_FAILED_CODE}\n{output}"
     session = {"id": event.get("session_id"), "timestamp": at, "cwd": event.get("cwd")}
@@ -220,8 +220,8 @@ def _codex_records(event: Event, at: str, name: str) -> Sequence[Event]:
     return tuple({"timestamp": at, "type": kind, "payload": payload} for kind, payload in items)
 
 
-def _said(response: object) -> str:
-    """Return what a tool answered as its agent would have read it."""
+def _response_text(response: object) -> str:
+    """Return a tool's response as the agent would have read it."""
     if isinstance(response, str):
         return response
     if isinstance(response, dict):

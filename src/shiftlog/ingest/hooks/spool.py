@@ -1,7 +1,7 @@
-"""The spool: lines that hooks and client scripts left in files, read in order, and files removed once they are drained.
+"""The spool: files of lines from hooks and client scripts, read in order and removed once they are drained.
 
-Which line comes next and where a file's reading stands is decided here; what a line means, and that it is taken once,
-is not. What cannot be taken is set aside with the reason, without its secrets.
+It decides which line comes next and how far a file is read. What a line means, and that it is stored once, the caller
+decides. A line that cannot be stored is set aside with the reason, without its secrets.
 """
 
 import fcntl
@@ -33,7 +33,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SpoolLine:
-    """A whole line of a spool file, and the file as it stands once the line is taken."""
+    """A complete line of a spool file, and the file's cursor after it."""
 
     data: bytes
     after: Source
@@ -46,7 +46,7 @@ class HookSpool:
     folder: Path
 
     def names(self, kind: str = HOOKS) -> list[str]:
-        """List the files of a kind that wait, in the order of their names."""
+        """List the waiting files of a kind by name."""
         try:
             with os.scandir(self.folder) as found:
                 return sorted(entry.name for entry in found if entry.name.startswith(kind) and _is_file(entry))
@@ -54,7 +54,7 @@ class HookSpool:
             return []
 
     def sizes(self) -> dict[str, int]:
-        """Return how large each file is, to notice that something was added."""
+        """Return the size of each file, to notice additions."""
         found: dict[str, int] = {}
         try:
             with os.scandir(self.folder) as entries:
@@ -66,12 +66,12 @@ class HookSpool:
         return found
 
     def waiting(self) -> dict[str, int]:
-        """Count the files that wait: of events, and of calls."""
+        """Count the waiting files of events and of calls."""
         return {"events": len(self.names(HOOKS)), "calls": len(self.names(CALLS))}
 
     @contextmanager
     def draining(self) -> Generator[bool]:
-        """Hold the right to drain; false where another process has it."""
+        """Hold the lock for draining; False if another process has it."""
         try:
             self.folder.mkdir(mode=0o700, exist_ok=True)
             handle = os.open(self.folder / DRAINING, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
@@ -95,7 +95,7 @@ class HookSpool:
     # Reading
 
     def at(self, name: str, known: Source | None) -> Source | None:
-        """Return a file and how far it has been read; None for one that is gone. Another file of the name is new."""
+        """Return a file and how far it has been read; None if it is gone. Another file of the same name starts anew."""
         path = self.folder / name
         try:
             status = path.stat()
@@ -122,7 +122,7 @@ class HookSpool:
         return _with_head(replace(fresh, cursor=known.cursor), head)
 
     def lines(self, source: Source) -> Generator[SpoolLine]:
-        """Yield the whole lines of a file after its cursor; one that is not ended yet waits."""
+        """Yield the complete lines after the cursor; an unfinished last line waits."""
         with Path(source.path).open("rb") as file:
             file.seek(source.cursor)
             while line := file.readline(LINE_BYTES):
@@ -134,7 +134,7 @@ class HookSpool:
                 yield SpoolLine(data=line, after=source)
 
     def merged(self, sources: Iterable[Source]) -> Generator[SpoolLine]:
-        """Yield the lines of several files by the times in them, those of one file in their order."""
+        """Yield the lines of several files by time; the lines of one file keep their order."""
         readers = [self.lines(source) for source in sources]
         waiting = [(line, reader) for reader in readers if (line := next(reader, None)) is not None]
         while waiting:
@@ -148,7 +148,7 @@ class HookSpool:
             yield line
 
     def remove(self, source: Source) -> bool:
-        """Empty and remove a file that has been drained, under its lock; false where something was added to it."""
+        """Empty and remove a drained file under its lock; return False if something was added."""
         try:
             handle = os.open(source.path, os.O_RDWR | os.O_CLOEXEC)
         except FileNotFoundError:
@@ -160,7 +160,7 @@ class HookSpool:
             status = os.fstat(handle)
             if status.st_ino != source.inode or status.st_size != source.cursor:
                 return False
-            # Emptied first: a name that is still open somewhere must not keep what was drained.
+            # Emptied first: a process may still have the file open, and its content must not stay.
             os.ftruncate(handle, 0)
             Path(source.path).unlink(missing_ok=True)
         except OSError:
@@ -172,7 +172,7 @@ class HookSpool:
     # Setting aside
 
     def set_aside(self, name: str, document: Document, reason: str, now: datetime) -> None:
-        """Keep what cannot be taken, with the reason; the same item again replaces itself."""
+        """Keep an item that cannot be stored, with the reason; the same item replaces itself."""
         folder = self.folder / ASIDE
         folder.mkdir(mode=0o700, exist_ok=True)
         kept = {"id": name, "set_aside_at": precise(now), "reason": reason, **document}
@@ -185,7 +185,7 @@ class HookSpool:
         draft.replace(folder / f"{safe}.json")
 
     def aside(self) -> list[Document]:
-        """Return what was set aside, oldest first."""
+        """Return the items set aside, oldest first."""
         found: list[Document] = []
         for path in sorted((self.folder / ASIDE).glob("*.json")):
             try:
@@ -214,5 +214,5 @@ def _rest_of_line(file: Any) -> bytes:
 
 def _time_of(line: SpoolLine) -> str:
     spooled = read_spooled(line.data)
-    # A torn line is skipped at once, so it never keeps the lines after it waiting.
+    # A torn line is skipped at once, so it never delays the lines after it.
     return spooled.at if spooled is not None else ""

@@ -1,7 +1,7 @@
-"""Which transcripts an event of a hook speaks of, and whether they may be read.
+"""The transcripts that a hook event names, and whether they may be read.
 
-An event comes from whoever can start a program of this user, so a path in it is only followed into the agents' own
-folders, or to a file that lies and is named as its vendor keeps the transcript of that very session.
+Any program of this user can write an event. So a path in it is followed only into the agents' own folders, or to a file
+with the place and name of that session's transcript.
 """
 
 import re
@@ -16,22 +16,22 @@ from shiftlog.model.agents import CLAUDE
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Transcripts:
-    """The transcript of an event's session and that of the subagent that it speaks of, where they are known."""
+    """The transcripts of an event's session and of its subagents, if known."""
 
     session: str | None
     subagent: str | None = None
     children: tuple[str, ...] = ()
 
     def to_read(self, event: str) -> list[str]:
-        """Return the files and folders that an event asks to be imported."""
+        """Return the files and folders to import after an event."""
         if event == "SubagentStop":
-            told = [self.subagent] if self.subagent else list(self.children)
-            return [path for path in (*told, self.session) if path]
+            subagents = [self.subagent] if self.subagent else list(self.children)
+            return [path for path in (*subagents, self.session) if path]
         return [path for path in (self.session, *self.children) if path]
 
 
 def transcripts_of(spooled: Spooled, roots: Iterable[Path]) -> Transcripts:
-    """Return the transcripts that an event speaks of and that may be read."""
+    """Return the transcripts of an event that may be read."""
     event = spooled.event
     folders = [folder.expanduser().resolve() for folder in roots]
     vendor = str(event.get("session_id") or "")
@@ -60,7 +60,7 @@ def _allowed(given: object, vendor: str, agent: str, folders: Sequence[Path]) ->
 
 
 def _is_in_place(path: Path, vendor: str, agent: str) -> bool:
-    """Tell whether a file lies where its vendor keeps the transcript of this session, under whatever home."""
+    """Return True if a file has the place and name of this session's transcript, below any home."""
     if not re.fullmatch(r"[0-9A-Za-z-]{8,64}", vendor):
         return False
     if agent == CLAUDE:
@@ -70,7 +70,7 @@ def _is_in_place(path: Path, vendor: str, agent: str) -> bool:
 
 
 def _children(session: str | None, vendor: str, agent: str) -> tuple[str, ...]:
-    """Return the files of the subagents of a session whose vendor keeps them beside it."""
+    """Return the files of a session's subagents, for a vendor that keeps them beside it."""
     if session is None or agent != CLAUDE:
         return ()
     folder = Path(session).parent / vendor / "subagents"
@@ -78,7 +78,7 @@ def _children(session: str | None, vendor: str, agent: str) -> tuple[str, ...]:
 
 
 def _rollout_of(thread: str, folders: Iterable[Path]) -> str | None:
-    """Return the newest rollout of a thread by its name, as events of Codex may leave its path out."""
+    """Return the newest rollout of a thread by its name; Codex events may lack the path."""
     if not re.fullmatch(r"[0-9A-Za-z-]{8,64}", thread):
         return None
     found = [

@@ -1,1 +1,1 @@
-"""One import: order, workers, masking, report. Door: Imports."""
+"""One import: compare files, read them in workers, compose and mask facts, report. The door: `service` and `ports`."""

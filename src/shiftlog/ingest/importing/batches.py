@@ -1,7 +1,6 @@
-"""Reading one transcript to the batches that are stored: lines → reader → facts → placed items, cut by size.
+"""Reading one transcript into batches: lines → reader → facts → composed items, cut by size.
 
-Where a batch ends depends on its content alone, so that a reading that was interrupted goes on with the batches that an
-undisturbed one would have had.
+The content alone decides where a batch ends, so an interrupted reading goes on with the same batches.
 """
 
 import re
@@ -36,8 +35,8 @@ BATCH_BYTES = 2 << 20
 SNIFF_BYTES = 1 << 20
 SNIFF_RECORDS = 64
 SNIFF_REACH_BYTES = 1 << 30
-SETTLED_AFTER = timedelta(minutes=30)
-# Before the names of unknown record types, among the counts that are kept of a file.
+IDLE_AFTER = timedelta(minutes=30)
+# Prefix of unknown record types among the counts of a file.
 UNKNOWN = "unknown/"
 FACTS = "facts"
 
@@ -48,7 +47,7 @@ _decode = msgspec.json.Decoder(dict[str, object]).decode
 
 
 class FileJob(msgspec.Struct, frozen=True, kw_only=True):
-    """What to read: a file from an offset on, with the state that its reader left there."""
+    """A file to read from an offset on, with the state that its reader saved there."""
 
     path: str
     now: str
@@ -57,19 +56,19 @@ class FileJob(msgspec.Struct, frozen=True, kw_only=True):
     state: bytes | None = None
     max_line_bytes: int = 128 << 20
     keep_images: bool = False
-    settle_only: bool = False
+    idle_only: bool = False
     facts: int = 0
-    """How many facts of the conversation earlier readings gave, up to the offset."""
+    """Facts of the conversation given by earlier readings, up to the offset."""
 
 
 class NotRecognised(Exception):
-    """The file is no transcript that any reader knows."""
+    """No reader knows this file."""
 
 
 def read_file(job: FileJob, composer: Composer) -> Iterator[Batch]:
     """Yield the batches of a file, the last one marked; raise NotRecognised or TranscriptUnreadable."""
-    if job.settle_only:
-        yield from _FileReading(job, composer, _restored(job)).settle()
+    if job.idle_only:
+        yield from _FileReading(job, composer, _restored(job)).end_idle()
         return
     if is_composed(job.path):
         reader = reader_for(OPENCODE)(hints_of(job.path, keep_images=job.keep_images))
@@ -90,7 +89,7 @@ def read_file(job: FileJob, composer: Composer) -> Iterator[Batch]:
 
 
 def _recognised_later(file: LineFile) -> str | None:
-    """Recognise a file whose first readable record comes after lines that are too long or broken."""
+    """Recognise a file whose first records are too long or broken."""
     head: list[bytes] = []
     size = 0
     for line in file.lines():
@@ -117,12 +116,12 @@ class _FileReading:
         self._reader = reader
         self._facts: list[AnyFact] = []
         self._bytes = 0
-        self._first = job.offset == 0 and not job.settle_only
+        self._first = job.offset == 0 and not job.idle_only
         self._partial = 0
         self._given = job.facts
 
     def read(self, file: LineFile) -> Iterator[Batch]:
-        """Yield what the lines of a file say."""
+        """Yield the batches of a file of lines."""
         cursor = self._job.offset
         whole = self._job.path.removesuffix(".zst").endswith(".json")
         lines: Iterable[FileLine] = _as_one(file.lines(cursor)) if whole else file.lines(cursor)
@@ -142,33 +141,33 @@ class _FileReading:
                 yield self._batch(cursor, file.edge_before(cursor), file.bytes_read)
         self._facts.extend(self._reader.finish())
         due = self._due()
-        self._facts.extend(self._reader.settle(due) if due else ())
+        self._facts.extend(self._reader.end_idle(due) if due else ())
         yield self._batch(cursor, file.edge_before(cursor), file.bytes_read, last=True)
         file.check_end()
 
     def take(self, lines: Iterable[bytes]) -> Iterator[Batch]:
-        """Yield what lines say that are made from something else than a file of lines."""
+        """Yield the batches of lines that come from a database or a tree."""
         size = 0
         for line in lines:
             self._facts.extend(self._reader.feed(line))
             size += len(line)
         self._facts.extend(self._reader.finish())
         due = self._due()
-        self._facts.extend(self._reader.settle(due) if due else ())
+        self._facts.extend(self._reader.end_idle(due) if due else ())
         yield self._batch(size, "", size, last=True)
 
-    def settle(self) -> Iterator[Batch]:
-        """Yield what the passing of time alone has made of the file."""
+    def end_idle(self) -> Iterator[Batch]:
+        """Yield a batch with the turns that time alone has ended."""
         due = self._due()
-        self._facts.extend(self._reader.settle(due) if due else ())
+        self._facts.extend(self._reader.end_idle(due) if due else ())
         yield self._batch(self._job.offset, "", 0, last=True)
 
     def _due(self) -> list[VendorSession]:
         now = parse(self._job.now)
-        return [one.session for one in self._waiting() if _settles_at(one) <= now]
+        return [one.session for one in self._waiting() if _idle_at(one) <= now]
 
     def _waiting(self) -> list[Standing]:
-        return [one for one in self._reader.standings() if one.settles_as is not None and one.last_at is not None]
+        return [one for one in self._reader.standings() if one.ends_as is not None and one.last_at is not None]
 
     def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
         self._composer.begin(self._reader.agent)
@@ -177,7 +176,7 @@ class _FileReading:
         counts = self._reader.counts
         first, self._first = self._first, False
         self._facts, self._bytes = [], 0
-        later = [_settles_at(one) for one in self._waiting()] if last else []
+        later = [_idle_at(one) for one in self._waiting()] if last else []
         return Batch(
             agent=self._reader.agent,
             sessions=self._composer.sessions,
@@ -205,13 +204,13 @@ class _FileReading:
         )
 
 
-def _settles_at(standing: Standing) -> datetime:
+def _idle_at(standing: Standing) -> datetime:
     assert standing.last_at is not None
-    return parse(standing.last_at) + SETTLED_AFTER
+    return parse(standing.last_at) + IDLE_AFTER
 
 
 def _as_one(lines: Iterator[FileLine]) -> Iterator[FileLine]:
-    """Give a file that is one document, written over several lines, as one line."""
+    """Join the lines of a file that is one document."""
     parts: list[bytes] = []
     end = 0
     for line in lines:
@@ -234,7 +233,7 @@ def _is_object(data: bytes | None) -> bool:
 
 
 def _without_repeats(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
-    """Leave out reports of a response that a later one of the same turn repeats with nothing smaller in it."""
+    """Leave out usage reports that a later one of the same turn repeats with nothing smaller."""
     latest: dict[Key, UsageFact] = {}
     kept: list[AnyFact] = []
     for fact in reversed(facts):
@@ -260,7 +259,7 @@ def _covers(later: UsageFact, fact: UsageFact) -> bool:
 
 
 def _composed_items(facts: Sequence[AnyFact], composer: Composer, job: FileJob) -> list[Incoming]:
-    """Return the facts placed, and before a turn in which its agent began a turn of ours the word that they are one."""
+    """Return the composed facts; an item before a turn joins it with the turn of ours that its agent began."""
     whole = [_unspilled(fact, job) if isinstance(fact, ToolResult) and fact.spilled else fact for fact in facts]
     items = composer.compose(whole)
     begun = _begun(facts)
@@ -268,7 +267,7 @@ def _composed_items(facts: Sequence[AnyFact], composer: Composer, job: FileJob) 
 
 
 def _begun(facts: Sequence[AnyFact]) -> dict[str, list[tuple[int, dict[str, str]]]]:
-    """Return for each turn the turns of ours that its agent began in it, with their sessions, and where."""
+    """Return, for each turn, the turns of ours that its agent began in it, with their sessions and positions."""
     begun: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for index, fact in enumerate(facts):
         if isinstance(fact, ToolResult) and fact.turn and fact.tool and fact.tool.endswith(_OWN_TOOLS):
@@ -293,10 +292,10 @@ def _with_adoptions(
 
 
 def _unspilled(fact: ToolResult, job: FileJob) -> ToolResult:
-    """Return a result with the output that its client kept in a file beside the transcript, if it is there.
+    """Return a result with the output that its client kept in a file beside the transcript, if it exists.
 
-    A transcript may name any path; only the folder of spilled outputs that belongs to it is looked into. What is
-    longer than a line may be is not read.
+    A transcript may name any path, so only its own folder of spilled outputs is searched. A file longer than a line
+    may be is not read.
     """
     assert fact.spilled is not None
     name = fact.spilled.replace("\\", "/").rpartition("/")[2]

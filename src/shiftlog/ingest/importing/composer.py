@@ -1,7 +1,7 @@
-"""From facts to what the journal takes in: bodies composed, secrets masked field by field, keys turned into digests.
+"""From facts to the journal's items: bodies composed and masked field by field, keys turned into digests.
 
-Pure but for the counting; runs beside the reader, in a worker process or a thread. How a body is encoded and hashed is
-the caller's (`prepare`), because the journal decides it.
+Pure except for counting; runs beside the reader in a worker process or a thread. The journal encodes and hashes bodies
+(`prepare_all`).
 """
 
 import hmac
@@ -36,7 +36,7 @@ NO_TIME = "1970-01-01T00:00:00.000Z"
 _REPORTED = ("model", *COUNTERS, "message_id", "copied", "cost_usd")
 _reported = operator.attrgetter(*_REPORTED)
 
-# What a fact is, what has to be decided of it against the store, and the entry that it is without any deciding.
+# The name of an item, the part the store has to decide on, and the entry if nothing needs deciding.
 Composition = tuple[str, Body | None, Body | OrderedBody | None]
 
 
@@ -47,7 +47,7 @@ class PrepareAll(Protocol):
 
 
 class _Composed(msgspec.Struct, frozen=True, gc=False):
-    """A fact between masking and preparing: what the writer has to decide on, and the entry that it is already."""
+    """A masked fact before it is encoded: the part to decide on, and the entry if there is nothing to decide."""
 
     what: str
     body: Body | None
@@ -56,7 +56,7 @@ class _Composed(msgspec.Struct, frozen=True, gc=False):
 
 
 class Composer(Masker):
-    """Places the facts of one agent's files; `mac_key` is the store's own."""
+    """Composes the facts of one agent's files; `mac_key` belongs to the store."""
 
     def __init__(
         self,
@@ -85,11 +85,11 @@ class Composer(Masker):
 
     @property
     def sessions(self) -> list[f.VendorSession]:
-        """Return the sessions that the batch speaks of, in the order of their indexes."""
+        """Return the sessions of the batch in the order of their indexes."""
         return list(self._sessions)
 
     def compose(self, facts: Sequence[f.AnyFact]) -> list[Incoming]:
-        """Return facts as the journal takes them."""
+        """Return facts as items of the journal."""
         composed = [self._composed(fact) for fact in facts]
         keys = [self._digest(fact.key) for fact in facts]
         prepared = iter(self._prepare_all([one.draft for one in composed if one.draft is not None]))
@@ -121,7 +121,7 @@ class Composer(Masker):
         return _Composed(what, body, draft, dict(self._masked) if self._masked else None)
 
     def prompt_name(self, vendor_id: str, agent_id: str | None, text: str) -> str:
-        """Return the name by which a hook's prompt and the transcript's are known to be one."""
+        """Return the name under which a hook's prompt and the transcript's are the same."""
         session = vendor_id if agent_id is None else f"{vendor_id}/{agent_id}"
         return f"p:{session}:{self._mac(text.strip())}"
 
@@ -140,7 +140,7 @@ class Composer(Masker):
         try:
             return self._salt_from(self._agent, kind, *key)
         except TypeError:
-            # Without the digests of texts, which are under a key of this store: without it a guess could be confirmed.
+            # Digests of texts are left out: they depend on a key of this store, and salts must not.
             parts = ["" if isinstance(part, f.Mac) else str(part) for part in key]
             return self._salt_from(self._agent, kind, *parts)
 
@@ -164,7 +164,7 @@ class Composer(Masker):
         whole = None
         if given is not None:
             given, whole = cut_value(self.text(given) if isinstance(given, str) else self._value(given))
-        # The short line may end inside a secret, so a cut one is made anew from what was masked whole.
+        # The short line may end inside a secret, so a cut one is made again from the masked input.
         was_cut = given is not None and len(fact.content) >= CALL_CHARS
         content = call_line(fact.tool, given) if was_cut else fact.content
         text, full = cut(self.text(content, counted=given is None))
@@ -180,7 +180,7 @@ class Composer(Masker):
             timestamp=_second_of(fact),
             tool=fact.tool,
         )
-        # What is known only from a parent's progress is kept but is no call of a file's own.
+        # A call known only from a parent's progress is kept as dialog.
         what = "dialog" if fact.nested else "tool_call"
         return what, None, self._with_extra(body, fact.extra) if fact.extra else body
 
@@ -234,7 +234,7 @@ class Composer(Masker):
         if fact.extra:
             body |= self._json(fact.extra)
         if fact.call_id is not None:
-            self._masked.clear()  # its call told all of it, and was counted
+            self._masked.clear()  # its call holds the same text and was counted
         return "action", body, None
 
     def _turn_begun(self, fact: f.TurnBegun) -> Composition:
@@ -257,7 +257,7 @@ class Composer(Masker):
         return "turn_begun", body, None
 
     def _title(self, title: str, text: str, masked: str) -> str:
-        """Return the title of a masked text; the cut of the text itself may have left a part of a secret."""
+        """Return the title of a masked text; the title of the original may hold a part of a secret."""
         if title == first_line(text):
             return title if text == masked else first_line(masked)
         return self.text(title, counted=False)
@@ -326,7 +326,7 @@ class Composer(Masker):
         body = _reported_usage(fact)
         if fact.vendor and not self._has_known_words(fact.vendor):
             body["vendor"] = self._words_masked(fact.vendor)
-        # Most responses are reported once: then this is the entry, and the writer need not make one.
+        # Most responses are reported once; then this is the entry.
         return "usage", body, self._usage_entry(body)
 
 
@@ -359,7 +359,7 @@ def _on_test_clock(entry: Body | OrderedBody) -> Body | OrderedBody:
 
 
 def _reported_usage(fact: f.UsageFact) -> Body:
-    """Return what a record reports of the tokens of a response."""
+    """Return a record's report of the tokens of a response."""
     body: Body = {name: value for name, value in zip(_REPORTED, _reported(fact), strict=True) if value}
     body["rule"] = fact.rule
     if fact.vendor:

@@ -14,7 +14,7 @@ from shiftlog.guard.secrets.redactor import PATH_CLASSES, PATH_FIELDS, Redacted,
 MAX_TEXT_CHARS = 1_048_576
 _REMEMBERED = 64
 _REMEMBERED_PATHS = 1024
-# Names and ids, which stay as they are; anything else that changes about a session is text.
+# Names and ids stay as they are; other changed values of a session are text.
 _NAMES = frozenset({"branch", "version", "model", "permission_mode", "mode", "number", "sha"})
 _NUMBERS: frozenset[type] = frozenset({int, float, bool})
 _PATHS = PATH_FIELDS | {"worktree", "moved_from", "plan_file"}
@@ -37,7 +37,7 @@ class Masker:
         return dict(self._masked)
 
     def text(self, value: str, *, counted: bool = True) -> str:
-        """Return a text without secrets and bulk; copies of a text that is kept elsewhere are not counted again."""
+        """Return a text without secrets and encoded data; copies of a stored text are not counted again."""
         if self._redactor.is_plain(value):
             return value
         known = self._memo.get(value)
@@ -52,7 +52,7 @@ class Masker:
         return known[0]
 
     def path(self, value: str) -> str:
-        """Return a path without what is a secret wherever it stands."""
+        """Return a path without the secrets that are masked in paths too."""
         redacted = self._known_paths.get(value)
         if redacted is None:
             if len(self._known_paths) >= _REMEMBERED_PATHS:
@@ -73,7 +73,7 @@ class Masker:
     def _json(self, value: Body) -> Body:
         if not value:
             return {}
-        # Digests of what is not stored stay, under whatever name.
+        # Digests of unstored values stay, whatever their name.
         kept = {name: item for name, item in value.items() if is_digest(item)}
         if len(kept) == len(value):
             return kept
@@ -98,7 +98,7 @@ class Masker:
         return [self._path_or_text(item) for item in value if isinstance(item, str)]
 
     def _path_or_text(self, value: str) -> str:
-        # What was selected in an editor comes as text in the same list.
+        # Text selected in an editor comes in the same list.
         if len(value) > 4096 or "\n" in value or " " in value.strip():
             return self.text(value, counted=False)
         return self.path(value)
@@ -115,7 +115,7 @@ class Masker:
         return made
 
     def _has_known_words(self, vendor: Body) -> bool:
-        """Tell whether all that is no number in a vendor's counters was seen to hold no secret; mostly it was."""
+        """Return True if every non-numeric counter was already checked for secrets."""
         for value in vendor.values():
             if isinstance(value, int):
                 continue
@@ -134,14 +134,14 @@ class Masker:
 
 
 def is_digest(value: Any) -> bool:
-    """Tell whether a value is a number or stands for a text by its length and digest, so that nothing is to mask."""
+    """Return True for a number, or a length and digest in place of a text: nothing needs masking."""
     if not isinstance(value, dict):
         return isinstance(value, bool | int | float)
     return {"bytes", "sha256"}.issuperset(cast(Body, value))
 
 
 def cut(text: str) -> tuple[str, dict[str, int | str] | None]:
-    """Return the part of a text that is stored and, where that is not all, the length and digest of the whole."""
+    """Return the stored part of a text and, if it was cut, the length and digest of the whole."""
     if len(text) <= MAX_TEXT_CHARS:
         return text, None
     digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
@@ -149,7 +149,7 @@ def cut(text: str) -> tuple[str, dict[str, int | str] | None]:
 
 
 def cut_value(value: Any) -> tuple[Any, dict[str, int | str] | None]:
-    """Return a JSON value with every string cut to what is stored, and the length and digest of the longest one cut."""
+    """Return a JSON value with long strings cut, and the length and digest of the longest one."""
     if isinstance(value, str):
         return cut(value)
     if isinstance(value, dict):

@@ -1,6 +1,6 @@
-"""The order in which files are imported: an original before its copies, wherever anything tells them apart.
+"""The order of files in an import: an original before its copies, as far as they can be told apart.
 
-What is looked at are the ends of a file and, in a Claude Code transcript, which session ids occur in it.
+It depends on the ends of a file and, for Claude Code, on the session ids in it.
 """
 
 import os
@@ -26,9 +26,9 @@ SortKey = tuple[str, bool, str, str]
 
 
 def sort_keys(paths: Iterable[str]) -> dict[str, SortKey]:
-    """Return where files stand among each other: by first record, then mixed files last, last record, path.
+    """Return the sort key of each file: first record, mixed files last, last record, path.
 
-    Most files differ in their first record; only those that do not are looked at whole.
+    Most files differ in their first record; only the others are read whole.
     """
     first = {path: _first_of(path) for path in paths}
     alike = Counter(first.values())
@@ -75,7 +75,7 @@ def _last_time(path: str) -> str | None:
 
 
 def _has_several_sessions(path: str) -> bool:
-    """Tell whether records of more than one session lie in a file; escaped text inside strings does not match."""
+    """Return True if a file has records of several sessions; escaped text inside strings does not match."""
     first: bytes | None = None
     carried = b""
     try:
@@ -87,7 +87,7 @@ def _has_several_sessions(path: str) -> bool:
                     at += len(_SESSION)
                     at += data[at : at + 1] == b" "
                     if data[at : at + 1] != b'"':
-                        pass  # no id, or one that the next chunk shows whole
+                        pass  # no id, or an id that the next chunk completes
                     elif first is None:
                         first = data[at : data.find(b'"', at + 1) + 1]
                     elif not data.startswith(first, at) and len(data) - at > len(first):

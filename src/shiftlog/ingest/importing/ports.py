@@ -90,7 +90,7 @@ class ImportProgress:
     bytes: int
 
 
-Tell = Callable[[ImportProgress], Awaitable[None]]
+OnProgress = Callable[[ImportProgress], Awaitable[None]]
 
 
 class StopSign:

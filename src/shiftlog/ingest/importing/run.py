@@ -21,7 +21,7 @@ from shiftlog.ingest.files.changes import KnownSources, SourceChange
 from shiftlog.ingest.files.discovery import FoundFile
 from shiftlog.ingest.importing.batches import FACTS, UNKNOWN, FileJob, NotRecognised
 from shiftlog.ingest.importing.order import sort_keys
-from shiftlog.ingest.importing.ports import BatchResult, ImportJournal, ImportProgress, StopSign, Tell
+from shiftlog.ingest.importing.ports import BatchResult, ImportJournal, ImportProgress, OnProgress, StopSign
 from shiftlog.ingest.importing.report import FileReport, ImportReport
 from shiftlog.ingest.importing.workers import FileReaders, worker_lost
 from shiftlog.model.errors import ShiftlogError, StorageError, TranscriptUnreadable
@@ -81,11 +81,15 @@ class Importer:
     _turn: anyio.Lock = field(default_factory=anyio.Lock)
 
     async def run(
-        self, request: ImportRequest, make_readers: MakeReaders, tell: Tell | None = None, stop: StopSign | None = None
+        self,
+        request: ImportRequest,
+        make_readers: MakeReaders,
+        on_progress: OnProgress | None = None,
+        stop: StopSign | None = None,
     ) -> ImportReport:
         """Import what changed and report it."""
         async with self._turn:
-            return await _ImportRun(self.journal, make_readers, request, tell, stop or StopSign()).run()
+            return await _ImportRun(self.journal, make_readers, request, on_progress, stop or StopSign()).run()
 
 
 class _ImportRun:
@@ -94,13 +98,13 @@ class _ImportRun:
         journal: ImportJournal,
         make_readers: MakeReaders,
         request: ImportRequest,
-        tell: Tell | None,
+        on_progress: OnProgress | None,
         stop: StopSign,
     ) -> None:
         self._journal = journal
         self._make_readers = make_readers
         self._request = request
-        self._tell = tell
+        self._on_progress = on_progress
         self._stop = stop
         self._report = ImportReport(dry_run=request.dry_run)
         self._done_bytes = 0
@@ -153,7 +157,7 @@ class _ImportRun:
                 report.agent = change.source.agent
                 report.cursor = change.source.cursor
                 report.known = change.source.sessions
-            if change.offset is None and not change.settles:
+            if change.offset is None and not change.is_due:
                 continue
             works.append(_FileWork(change=change, report=report))
         if len([work for work in works if work.change.offset == 0]) > 1:
@@ -210,12 +214,12 @@ class _ImportRun:
         job = FileJob(
             path=change.found.path,
             now=precise(self._request.now),
-            offset=(change.offset or 0) if resumed and not change.settles else (resumed.cursor if resumed else 0),
+            offset=(change.offset or 0) if resumed and not change.is_due else (resumed.cursor if resumed else 0),
             agent=resumed.agent if resumed else None,
             state=state,
             max_line_bytes=self._request.max_line_bytes,
             keep_images=self._request.keep_images,
-            settle_only=change.settles and resumed is not None,
+            idle_only=change.is_due and resumed is not None,
             facts=resumed.counts.get(FACTS, 0) if resumed else 0,
         )
         work.batches = self._readers.read(job)
@@ -341,12 +345,12 @@ class _ImportRun:
             report.skip("no_conversation")
         elif written.sealed and not report.counts["entries"]:
             report.status = "skipped"
-        if change.settles and not report.counts["entries"]:
+        if change.is_due and not report.counts["entries"]:
             report.status = "unchanged"
 
     async def _report_progress(self, bytes_done: int | None = None) -> None:
-        if self._tell is not None:
-            await self._tell(
+        if self._on_progress is not None:
+            await self._on_progress(
                 ImportProgress(
                     files_done=self._done_files,
                     files=len(self._report.files),

@@ -1,4 +1,7 @@
-"""Imports as the faces ask for them: paths or discovery, who may read what, dry runs, and watching for growth."""
+"""The door of the import: which paths, who may read them, dry runs, and watching for growth.
+
+One import of given files is `run`; this module decides what is given to it and what follows from its report.
+"""
 
 import os
 import re
@@ -24,8 +27,8 @@ from shiftlog.ingest.files.discovery import (
 from shiftlog.ingest.files.lines import LineFile
 from shiftlog.ingest.files.opencode_db import is_composed, with_sessions
 from shiftlog.ingest.files.projects import SessionLocation, projects_of
-from shiftlog.ingest.importing.batches import SETTLED_AFTER, SNIFF_BYTES
-from shiftlog.ingest.importing.ports import ImportJournal, ImportOptions, IngestSettings, StopSign, Tell
+from shiftlog.ingest.importing.batches import IDLE_AFTER, SNIFF_BYTES
+from shiftlog.ingest.importing.ports import ImportJournal, ImportOptions, IngestSettings, OnProgress, StopSign
 from shiftlog.ingest.importing.report import ImportReport
 from shiftlog.ingest.importing.run import Importer, ImportRequest, MakeReaders
 from shiftlog.ingest.readers.formats import recognise
@@ -35,7 +38,7 @@ from shiftlog.model.times import parse
 from shiftlog.store.sources import Source
 
 _SPAN = re.compile(r"(\d{1,6})([dhm])")
-# Files beside transcripts that tell of their sessions: Codex's index of titles, and journals of workflows.
+# Files beside transcripts with news of their sessions: Codex's index of titles, and journals of workflows.
 INDEX = "session_index.jsonl"
 _ROLLOUTS = ("sessions", "archived_sessions")
 _WORKFLOWS = f"{os.sep}subagents{os.sep}workflows{os.sep}"
@@ -64,23 +67,25 @@ class Imports:
             return default_roots(self.environ, self.home)
         return default_roots(environ, Path(environ.get("HOME") or self.home))
 
-    async def run(self, options: ImportOptions, tell: Tell | None = None, stop: StopSign | None = None) -> ImportReport:
-        """Import what the options ask for."""
+    async def run(
+        self, options: ImportOptions, on_progress: OnProgress | None = None, stop: StopSign | None = None
+    ) -> ImportReport:
+        """Import as the options say."""
         self.running += 1
         try:
-            return await self._run(options, tell, stop)
+            return await self._run(options, on_progress, stop)
         finally:
             self.running -= 1
 
-    async def _run(self, options: ImportOptions, tell: Tell | None, stop: StopSign | None) -> ImportReport:
+    async def _run(self, options: ImportOptions, on_progress: OnProgress | None, stop: StopSign | None) -> ImportReport:
         now = self.now()
         stopped_at = options.stopped_at
-        # What is wrong with the request is said before any folder is walked.
+        # A wrong request is refused before any folder is walked.
         agents = frozenset(agent_named(name, "agents") for name in options.agents)
         since = since_time(options.since, now) if options.since else None
         request = ImportRequest(
             found=self.find(options),
-            now=now if stopped_at is None else max(now, stopped_at + SETTLED_AFTER),
+            now=now if stopped_at is None else max(now, stopped_at + IDLE_AFTER),
             agents=agents,
             since=since,
             full=options.full,
@@ -90,17 +95,17 @@ class Imports:
         )
         make = self.readers(options.jobs)
         if not options.dry_run:
-            report = await self.importer.run(request, make, tell, stop)
+            report = await self.importer.run(request, make, on_progress, stop)
             await self._read_beside(request, options, make, report)
             await self._learn_projects(report)
             return report
         async with self.scratch() as journal:
-            return await Importer(journal=journal).run(request, make, tell, stop)
+            return await Importer(journal=journal).run(request, make, on_progress, stop)
 
     async def _read_beside(
         self, request: ImportRequest, options: ImportOptions, make: MakeReaders, report: ImportReport
     ) -> None:
-        """Read what lies beside the transcripts and speaks of their sessions."""
+        """Read the files beside the transcripts that tell of their sessions."""
         folders = None if options.allowed is None else self._folders(options.allowed)
         own = {str(root.folder.parent / INDEX) for root in self.roots(options.environ) if root.agent == CODEX}
 
@@ -115,11 +120,11 @@ class Imports:
             await self.importer.run(again, make)
 
     async def _learn_projects(self, report: ImportReport) -> None:
-        """Keep the projects of new sessions, and the folders in which transcripts are found now."""
+        """Store the projects of new sessions and the present folders of their transcripts."""
         places: dict[str, list[SessionLocation]] = {}
         await self._recall_places(report)
         for file in report.files:
-            # Only Claude Code keeps the transcripts of one project, and no other's, in one folder.
+            # Claude Code alone keeps one folder of transcripts per project.
             folder = str(Path(file.path).parent) if file.agent == CLAUDE else None
             for session_id, given in file.places.items():
                 found = [
@@ -140,13 +145,13 @@ class Imports:
                 next((file for file in report.files if file.places), report.files[0]).fail(error)
 
     async def _recall_places(self, report: ImportReport) -> None:
-        """Add the places of sessions that an import stored which did not come to its end."""
+        """Add the locations of sessions that an interrupted import stored."""
         of_file = {session_id: file for file in report.files if not file.places for session_id in file.known}
         for session_id, place in (await self.importer.journal.without_project(of_file)).items():
             of_file[session_id].places[session_id] = [place]
 
     def find(self, options: ImportOptions) -> list[FoundFile]:
-        """List the files that the options speak of; raise for a path that is missing or not allowed."""
+        """List the files of the options; raise for a missing or forbidden path."""
         if options.paths:
             if options.allowed is None:
                 return with_sessions(find_under(options.paths, recursive=options.recursive))
@@ -163,7 +168,7 @@ class Imports:
         return found
 
     async def kinds(self, options: ImportOptions) -> set[str]:
-        """Return the kinds of agents whose transcripts lie where the options say, by their first records."""
+        """Return the agent kinds of the files of the options, by their first records."""
         found = self.find(options)
         return await anyio.to_thread.run_sync(lambda: {kind for file in found if (kind := _kind_of(file))})
 
@@ -172,14 +177,14 @@ class Imports:
         return [expanded(place).resolve() for place in places]
 
     def _check_allowed(self, options: ImportOptions, folders: Sequence[Path]) -> None:
-        """Refuse paths outside of the folders that an agent may have read."""
+        """Refuse paths outside the folders that an agent may have read."""
         for path in options.paths:
             if not _is_under(str(expanded(path)), folders):
                 says = "a path under the agents' own folders, [ingest] roots or the workspace of this server"
                 raise InvalidParameter.invalid(options.argument, says, path)
 
     async def watch(self, options: ImportOptions, stop: StopSign) -> AsyncGenerator[ImportReport]:
-        """Import what is there, then growth as it comes, until told to stop; yield a report for each change."""
+        """Import now, then after each change, until stopped; yield a report for each change."""
         from shiftlog.ingest.importing.watching import changes, look
 
         known = [str(root.folder) for root in self.roots(options.environ)]
@@ -189,7 +194,7 @@ class Imports:
         async for _ in changes(folders, stop, seen):
             there = [path for path in options.paths if exists(expanded(path))]
             if options.paths and not there:
-                continue  # what is gone may come back
+                continue  # it may come back
             report = await self.run(replace(options, paths=there), stop=stop)
             if any(file.status not in ("unchanged", "skipped") for file in report.files):
                 yield report
@@ -213,7 +218,7 @@ def _kind_of(file: FoundFile) -> str | None:
 
 
 def _side_files(found: Iterable[FoundFile], may_read: Callable[[str], bool]) -> list[FoundFile]:
-    """List the files beside some transcripts, as they stand."""
+    """List the existing files beside some transcripts."""
     beside = dict.fromkeys(path for file in found if (path := _beside(file.path)) is not None)
     made: list[FoundFile] = []
     for path in beside:
@@ -227,7 +232,7 @@ def _side_files(found: Iterable[FoundFile], may_read: Callable[[str], bool]) -> 
 
 
 def _beside(path: str) -> str | None:
-    """Return the path that a side file of a transcript has, if its kind has any."""
+    """Return the path of a transcript's side file; None if its kind has none."""
     if _WORKFLOWS in path:
         return str(Path(path).with_name(JOURNAL))
     if "rollout-" not in path:
@@ -237,7 +242,7 @@ def _beside(path: str) -> str | None:
 
 
 def _changed_side_files(files: Iterable[FoundFile], known: Iterable[Source], report: ImportReport) -> list[FoundFile]:
-    """Return those that changed since they were read, and those that may speak of sessions that are new."""
+    """Return the files that changed since they were read, or may tell of new sessions."""
     read = {source.path: source for source in known}
     new = {file.agent for file in report.files if file.new}
     chosen: list[FoundFile] = []
@@ -250,7 +255,7 @@ def _changed_side_files(files: Iterable[FoundFile], known: Iterable[Source], rep
 
 
 def since_time(text: str, now: datetime) -> datetime:
-    """Return the time that `7d`, `12h`, a date or a time stands for."""
+    """Return the time of a span such as `7d` or `12h`, a date or a time."""
     span = _SPAN.fullmatch(text.strip())
     try:
         if span is not None:

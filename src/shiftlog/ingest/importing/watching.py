@@ -1,4 +1,4 @@
-"""Waiting for transcripts to change: told by `watchfiles` where it is installed, else by looking twice a second."""
+"""Waiting for transcripts to change, with `watchfiles` if it is installed, else by polling twice a second."""
 
 import asyncio
 import contextlib
@@ -11,9 +11,9 @@ from shiftlog.ingest.files.discovery import SUFFIXES
 from shiftlog.ingest.importing.ports import StopSign
 
 POLL_S = 0.5
-SETTLE_S = 30.0
+IDLE_S = 30.0
 
-# A database in use grows in its log.
+# A database in use grows in its write-ahead log.
 _LOG = ".db-wal"
 _WATCHED = (*SUFFIXES, _LOG)
 
@@ -21,18 +21,18 @@ Seen = dict[str, tuple[int, int]]
 
 
 async def look(folders: Sequence[str]) -> Seen:
-    """Return how the transcripts under the folders stand."""
+    """Return sizes and times of the transcripts under the folders."""
     return await asyncio.to_thread(_look, folders)
 
 
 async def changes(folders: Sequence[str], stop: StopSign, seen: Seen) -> AsyncGenerator[None]:
-    """Yield whenever a transcript is not as it was seen, and now and then for turns that settle."""
+    """Yield after each change, and now and then so that quiet turns can end."""
     idle = 0.0
     while not stop.is_set():
         await _some_time(folders, stop)
         now = await look(folders)
         idle += POLL_S
-        if now != seen or idle >= SETTLE_S:
+        if now != seen or idle >= IDLE_S:
             seen, idle = now, 0.0
             yield None
 

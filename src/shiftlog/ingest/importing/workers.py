@@ -1,6 +1,6 @@
-"""Worker processes that read transcripts: jobs in, batches out, ahead of the writer by a bounded number of bytes.
+"""Worker processes that read transcripts: jobs in, batches out, a bounded number of bytes ahead of the writer.
 
-A worker is a program of its own (its command is handed in), so that nothing of a daemon's threads is copied into it.
+A worker is a program of its own, so that it inherits nothing of the daemon's threads.
 """
 
 import gc
@@ -33,7 +33,7 @@ _job_of = msgspec.msgpack.Decoder(FileJob).decode
 
 
 class FileReaders(Protocol):
-    """Something that reads files to batches, several at a time."""
+    """Reads files into batches, several at a time."""
 
     @property
     def at_once(self) -> int:
@@ -41,16 +41,16 @@ class FileReaders(Protocol):
         ...
 
     def read(self, job: FileJob) -> Iterator[Batch]:
-        """Begin to read a file and return its batches; raise NotRecognised or TranscriptUnreadable while iterating."""
+        """Begin to read a file and return its batches; iterating raises NotRecognised or TranscriptUnreadable."""
         ...
 
     def close(self) -> None:
-        """End what is still running."""
+        """End the reading still under way."""
         ...
 
 
 class InProcessReaders:
-    """Reads in the calling thread: for small files, where starting a process would take longer than the work."""
+    """Reads in the calling thread; for small files, because starting a process would take longer."""
 
     def __init__(self, composer: Callable[[], Composer]) -> None:
         self._composer = composer()
@@ -69,7 +69,7 @@ class InProcessReaders:
 
 
 class _Stream:
-    """What a worker found in one file, as far as it was taken from the pipe; guarded by the lock of all workers."""
+    """The frames of one file that were taken from the pipe; the lock of all workers protects them."""
 
     def __init__(self, job: FileJob) -> None:
         self.job = job
@@ -78,10 +78,10 @@ class _Stream:
 
 
 class Workers:
-    """Reads in worker processes: each takes the next file, and is ahead of the writer by a bounded number of bytes.
+    """Reads in worker processes; each takes the next file and may be a bounded number of bytes ahead of the writer.
 
-    A thread for each worker empties its pipe, so that neither waits for the other while there is room. `ahead` are
-    workers that were started before.
+    A thread per worker empties its pipe, so neither waits for the other while there is room. Workers in `ahead` were
+    started earlier.
     """
 
     def __init__(
@@ -96,7 +96,7 @@ class Workers:
         self._count = count
         self._ahead = list(ahead)
         self._workers: list[tuple[subprocess.Popen[bytes], threading.Thread]] = []
-        # Protects everything below: what waits to be read, what was read, and how much that is.
+        # Protects everything below: waiting jobs, frames read, and their size.
         self._changed = threading.Condition()
         self._jobs: deque[_Stream] = deque()
         self._held_bytes = 0
@@ -106,11 +106,11 @@ class Workers:
 
     @property
     def at_once(self) -> int:
-        """How many files are handed out before the first of them is done: small ones are read in a moment."""
+        """Return how many files are handed out at once; small ones take a moment."""
         return FILES_AHEAD * self._count
 
     def read(self, job: FileJob) -> Iterator[Batch]:
-        """Put a file to the others, starting a worker if none is idle, and return its batches."""
+        """Queue a file, start a worker if none is idle, and return the batches."""
         stream = _Stream(job)
         with self._changed:
             self._jobs.append(stream)
@@ -129,7 +129,7 @@ class Workers:
         thread.start()
 
     def _attend(self, worker: "subprocess.Popen[bytes]") -> None:
-        """Hand files to a worker and keep what it finds, until there are no more."""
+        """Hand files to a worker and keep its frames until there are no more files."""
         assert worker.stdin is not None
         assert worker.stdout is not None
         stream = None
@@ -159,7 +159,7 @@ class Workers:
             return None if self._is_closed else self._jobs.popleft()
 
     def _keep(self, stream: _Stream, tag: bytes, data: bytes | bytearray) -> None:
-        """Keep a frame once there is room; for the file that is asked for there always is, or all might wait."""
+        """Keep a frame once there is room; the file being consumed always has room, or all would wait."""
 
         def has_room() -> bool:
             if self._held_bytes < MOST_HELD_BYTES or self._is_closed:
@@ -215,8 +215,8 @@ class Workers:
 
 
 def serve(make_composer: Callable[[bytes | bytearray], Composer]) -> int:
-    """Be a worker: read settings, then jobs, from standard input, and write batches until it closes."""
-    # Records come and go in their thousands and make no cycles; looking for some is a tenth of the work.
+    """Run as a worker: read settings and jobs from standard input, write batches until it closes."""
+    # Records make no reference cycles; searching for some takes a tenth of the time.
     gc.freeze()
     gc.set_threshold(200_000, 50, 100)
     source, sink = sys.stdin.buffer, os.fdopen(os.dup(sys.stdout.fileno()), "wb", buffering=0)
@@ -256,7 +256,7 @@ def _receive(source: IO[bytes]) -> tuple[bytes, bytearray]:
 
 
 def _exactly(source: IO[bytes], size: int) -> bytearray:
-    # Into its place at once: batches are large, and every copy of them is made while the writer waits.
+    # Read in place: batches are large, and the writer waits for every copy.
     whole = bytearray(size)
     view, at = memoryview(whole), 0
     while at < size:
@@ -268,5 +268,5 @@ def _exactly(source: IO[bytes], size: int) -> bytearray:
 
 
 def worker_lost(error: Exception) -> InternalError:
-    """Return the error for a worker that ended without an answer."""
+    """Return the error for a worker that ended early."""
     return InternalError(f"A worker that reads transcripts ended unexpectedly: {error}")

@@ -1,1 +1,1 @@
-"""One reader a format, sans-I/O: bytes in, facts out. formats.py is the table."""
+"""Readers, one per format, sans-I/O: bytes in, facts out. `formats` is the table of them."""

@@ -1,6 +1,6 @@
-"""What texts and edits of any agent mean: unified diffs, decisions, requirement ids.
+"""What readers of all agents share about actions: unified diffs, decisions, requirement ids.
 
-Commands of a shell are read in `actions_shell`; which tool does what is each reader's knowledge.
+Shell commands are read in `shell_actions`; each reader knows its own tools.
 """
 
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,12 @@ import re2
 
 _re2 = cast(Any, re2)
 _CONTEXT_LINES = 3
-# re2, because these run over every model text, whatever its length.
+# re2 is linear, and these run over every model text of any length.
 _REQUIREMENT = _re2.compile(r"\b(?:FR|TR|TEST)-[A-Z][A-Z0-9]*(?:-[A-Z0-9]+)*-\d+\b")
 
 
 def is_decision(text: str) -> bool:
-    """Tell whether a model text states a decision."""
+    """Return True if a model text states a decision."""
     return "Decision:" in text or "Rationale:" in text
 
 
@@ -61,12 +61,12 @@ def diff_from_patch(path: str, hunks: Sequence[object]) -> str | None:
 
 
 def diff_of_created(path: str, content: str) -> str:
-    """Return the diff of a new file: all lines added."""
+    """Return the diff of a new file."""
     return diff_header(path, created=True) + _whole(content, "+", "@@ -0,0 +1,{0} @@\n")
 
 
 def diff_of_deleted(path: str, content: str) -> str:
-    """Return the diff of a file that was removed: all lines taken away."""
+    """Return the diff of a deleted file."""
     return diff_header(path, deleted=True) + _whole(content, "-", "@@ -1,{0} +0,0 @@\n")
 
 
@@ -82,7 +82,7 @@ def _whole(content: str, sign: str, place: str) -> str:
 
 
 def diff_of_replacements(path: str, replacements: Iterable[tuple[str, str]]) -> str | None:
-    """Return an approximate diff of texts that were replaced; line numbers are unknown and count within the text."""
+    """Return an approximate diff of replaced texts; line numbers count within the text."""
     parts = [diff_header(path)]
     for old, new in replacements:
         before, after = _lines(old), _lines(new)

@@ -187,7 +187,7 @@ def recognise(head: bytes) -> str | None:
             if votes[agent] > MAX_RECORDS // 2:
                 return agent  # the rest cannot outvote it
     if votes:
-        # Of equals the one seen first: a counter keeps that order.
+        # Of equals the first one wins: a counter keeps the order.
         return votes.most_common(1)[0][0]
     return _recognised_document(head) or _recognised_start(head)
 

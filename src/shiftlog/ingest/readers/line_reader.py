@@ -1,6 +1,6 @@
-"""What all readers share: the state they save, the draft of a turn, and the way of a line.
+"""What all readers share: the saved state, the draft of a turn, and the handling of a line.
 
-A line is read and counted, its time kept, and its facts are handed over. What a record means, each reader knows.
+A line is read and counted, its time kept, and its facts handed over. Each reader knows what its records mean.
 """
 
 from collections.abc import Sequence
@@ -152,7 +152,7 @@ class LineReader(Generic[StateT]):
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
     def set_time(self, value: object) -> str | None:
-        """Take a record's time if it has one; return the time that holds."""
+        """Take a record's time if it has one; return the current time of the file."""
         at = utc(value)
         state = self.state
         if at is not None:

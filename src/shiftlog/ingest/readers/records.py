@@ -1,4 +1,4 @@
-"""Reading of records that nobody promised: lines, times, texts, images and paths, each tolerant of anything.
+"""Tolerant reading of untrusted records: lines, times, texts, images and paths.
 
 Shared by all readers; nothing here knows a vendor's record types.
 """
@@ -35,7 +35,7 @@ Object = dict[str, Any]
 
 
 class RecordLine(msgspec.Struct, frozen=True, gc=False):
-    """What a line held: an object, or None for one that is bad; `replaced` tells of invalid UTF-8."""
+    """The object of a line, None if the line is bad; `replaced` marks invalid UTF-8."""
 
     record: Object | None
     replaced: bool = False
@@ -45,7 +45,7 @@ BAD = RecordLine(None)
 
 
 def read_line(line: bytes) -> RecordLine | None:
-    """Return what a line holds; None for a blank one."""
+    """Return the record of a line; None for a blank line."""
     try:
         value = _decode(line)
         replaced = False
@@ -56,7 +56,7 @@ def read_line(line: bytes) -> RecordLine | None:
         value, replaced = _read_odd(stripped)
     if not isinstance(value, dict):
         return BAD
-    # Replacing leaps from bracket to bracket where counting looks at each byte: less than half of the time.
+    # Replacing jumps between brackets and takes less than half the time of counting each byte.
     opened = len(line) - len(line.replace(b"{", b"").replace(b"[", b""))
     if opened > MAX_DEPTH and _is_too_deep(cast("object", value)):
         return BAD
@@ -64,7 +64,7 @@ def read_line(line: bytes) -> RecordLine | None:
 
 
 def _read_odd(line: bytes) -> tuple[object, bool]:
-    # Invalid UTF-8, halves of surrogate pairs (cut emoji) and numbers out of range are read, at a lower speed.
+    # Invalid UTF-8, cut surrogate pairs (emoji) and numbers out of range are read more slowly.
     text = line.decode("utf-8", "replace")
     replaced = "\ufffd" in text and b"\xef\xbf\xbd" not in line
     try:
@@ -110,12 +110,12 @@ def _without_surrogates(value: object) -> object:
 
 
 def is_drawn(name: str) -> bool:
-    """Tell whether an id was drawn at random, so that nothing else has it; some hosts only count their calls."""
+    """Return True if an id was drawn at random and is therefore unique; some hosts only count their calls."""
     return _DRAWN.search(name) is not None
 
 
 def bounded(value: Any) -> Any:
-    """Return JSON with every integer that other programs could not hold exactly turned into its text."""
+    """Return JSON with integers beyond 53 bits as text, because other programs cannot hold them exactly."""
     if type(value) is int:
         return value if -_SAFE_INTEGER <= value <= _SAFE_INTEGER else _shown_integer(value)
     if isinstance(value, dict):
@@ -137,7 +137,7 @@ def bounded(value: Any) -> Any:
 
 
 def _shown_integer(value: int) -> str:
-    """Return a large integer as text; hexadecimal where decimal would cost too much."""
+    """Return a large integer as text; in hexadecimal if decimal would be slow."""
     return str(value) if value.bit_length() < 4096 else hex(value)
 
 
@@ -157,14 +157,14 @@ def text_in(record: Mapping[str, Any], name: str, *others: str) -> str | None:
 
 
 def object_in(record: Mapping[str, Any], name: str) -> Object:
-    """Return the named object, an empty one if it is none."""
-    # A cast is a call, and these are asked for a dozen times a record.
+    """Return the named object; an empty one if it is missing."""
+    # A cast is a call, and these run a dozen times per record.
     value = record.get(name)
     return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
 
 
 def list_in(record: Mapping[str, Any], name: str) -> list[Any]:
-    """Return the named list, an empty one if it is none."""
+    """Return the named list; an empty one if it is missing."""
     value = record.get(name)
     return value if isinstance(value, list) else []  # pyright: ignore[reportUnknownVariableType]
 
@@ -175,7 +175,7 @@ def objects_in(record: Mapping[str, Any], name: str) -> list[Object]:
 
 
 def whole_in(record: Mapping[str, Any], name: str) -> int | None:
-    """Return the named value if it is a whole number, also one written as a float or a string."""
+    """Return the named whole number, also from a float or a string."""
     value = record.get(name)
     if isinstance(value, str):
         if not value.isascii() or not value.strip().lstrip("+-").isdigit() or len(value) > 18:
@@ -200,7 +200,7 @@ def tokens_in(record: Mapping[str, Any], name: str) -> int:
 
 
 def utc(value: object) -> str | None:
-    """Return a record's time as the journal writes it: UTC, milliseconds, `Z`; None for what is no time.
+    """Return a record's time as the journal writes it: UTC, milliseconds, `Z`; None if it is not a time.
 
     A time without zone counts as UTC; a number is seconds or milliseconds since the epoch.
     """
@@ -213,7 +213,7 @@ def utc(value: object) -> str | None:
     return None
 
 
-# Days that were read once: most records of a file are of the same one, and the rest of their times is told at sight.
+# Days parsed before: most records of a file share one, and a pattern checks the rest of the time.
 _seen_days: set[str] = set()
 _REST_OF_TIME = re.compile(r"T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d\.\d{3}Z", re.ASCII)
 
@@ -243,7 +243,7 @@ def _from_epoch(value: float) -> str | None:
 
 
 def compact_time(at: str | None) -> str:
-    """Return the time part of an id from a time as `utc` gives it."""
+    """Return the time part of an id from a time in the form of `utc`."""
     if at is None:
         return NO_TIME
     return f"{at[0:4]}{at[5:7]}{at[8:10]}T{at[11:13]}{at[14:16]}{at[17:19]}Z"
@@ -262,7 +262,7 @@ WHOLE_LINE = 65536
 
 
 def first_line(text: str, limit: int = TITLE_CHARS) -> str:
-    """Return the first non-empty line, cut; with WHOLE_LINE as it is, for what is masked before it is cut."""
+    """Return the first non-empty line, cut; with WHOLE_LINE uncut, for text that is masked first."""
     for line in text[:65536].splitlines():
         if stripped := line.strip():
             return stripped[:limit]
@@ -270,18 +270,18 @@ def first_line(text: str, limit: int = TITLE_CHARS) -> str:
 
 
 def size_and_digest(text: str) -> Object:
-    """Return what is kept of a value that is never stored itself."""
+    """Return size and digest of a value that is not stored."""
     data = text.encode("utf-8", "replace")
     return {"bytes": len(data), "sha256": hashlib.sha256(data).hexdigest()}
 
 
 def digest_of(text: str) -> str:
-    """Return a short digest that tells texts of one turn apart."""
+    """Return a short digest that distinguishes texts within a turn."""
     return hashlib.blake2b(text.encode("utf-8", "replace"), digest_size=9).hexdigest()
 
 
 def raw_or_digest(line: bytes) -> Object:
-    """Return an unknown record's raw text, or its size and digest where it is large."""
+    """Return an unknown record's raw text, or size and digest of a large one."""
     if len(line) <= RAW_LIMIT_BYTES:
         return {"raw": line.decode("utf-8", "replace").strip()}
     return {"raw_bytes": len(line), "raw_sha256": hashlib.sha256(line).hexdigest()}
@@ -294,7 +294,7 @@ _MAIN_ARGUMENTS = (
 
 
 def main_argument(value: object) -> str:
-    """Return the argument of a tool call that tells most of it."""
+    """Return the most telling argument of a tool call."""
     if isinstance(value, str):
         return value
     if not isinstance(value, dict):
@@ -325,7 +325,7 @@ def call_line(tool: str, value: object) -> str:
 
 
 def parsed_arguments(arguments: object) -> Any:
-    """Return the arguments of a call: the object that they spell, else as they are."""
+    """Return the arguments of a call, decoded if they are a JSON object."""
     if isinstance(arguments, str) and arguments[:1] == "{":
         try:
             return msgspec.json.decode(arguments)
@@ -338,7 +338,7 @@ def parsed_arguments(arguments: object) -> Any:
 
 
 def image_from_base64(data: str, media_type: str | None, *, keep: bool) -> Image:
-    """Return the digest of base64 data; of its text where it is no base64."""
+    """Return the digest of base64 data, or of the text if it is not base64."""
     try:
         raw = binascii.a2b_base64(data)
     except (binascii.Error, ValueError):
@@ -362,7 +362,7 @@ def image_from_url(url: str, *, keep: bool) -> Image | None:
 
 
 def shown_images(images: tuple[Image, ...]) -> list[dict[str, int | str]] | None:
-    """Return images as bodies tell of them, None where there is none."""
+    """Return images as bodies show them; None if there are none."""
     return [_image(image) for image in images] if images else None
 
 
@@ -377,7 +377,7 @@ def _image(image: Image) -> dict[str, int | str]:
 
 
 def relative_path(path: str, cwd: str | None) -> str:
-    """Return a path with `/`, relative where it lies under the session's first directory, without `./`."""
+    """Return a path with `/`, relative to the session's first directory if it is below it, without `./`."""
     made = path.replace("\\", "/")
     if cwd:
         root = cwd.replace("\\", "/").rstrip("/")
@@ -391,5 +391,5 @@ def relative_path(path: str, cwd: str | None) -> str:
 def _starts(path: str, root: str) -> bool:
     if path.startswith(root):
         return True
-    # A drive letter is written in either case.
+    # A drive letter comes in either case.
     return path[1:2] == ":" and path[:1].lower() == root[:1].lower() and path[1:].startswith(root[1:])

@@ -1,6 +1,6 @@
-"""Commands of a shell, read for what they did: commits made and packages added.
+"""Shell commands, read for the commits they made and the packages they added.
 
-A splitter of words that follows quotes, operators and here-documents; it judges nothing and decides no policy.
+A word splitter that follows quotes, operators and here-documents. It decides no policy; `guard.bash` parses for that.
 """
 
 import re
@@ -30,7 +30,7 @@ _BREAKS = ";&|()\n"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Commit:
-    """A commit that a command made; `sha` and `branch` are None where it printed nothing."""
+    """A commit made by a command; `sha` and `branch` are None if the command printed none."""
 
     sha: str | None
     branch: str | None
@@ -41,11 +41,11 @@ class Commit:
 class ShellWord:
     text: str
     literal: bool = True
-    """False where the shell would still expand it."""
+    """False if the shell would still expand it."""
 
 
 def simple_commands(script: str) -> Iterator[list[ShellWord]]:
-    """Return the simple commands of a script in order, redirections left out, quotes taken away."""
+    """Yield the simple commands of a script in order, without redirections and quotes."""
     splitter = _WordSplitter(script[:MAX_COMMAND_CHARS])
     yield from splitter.commands()
 
@@ -128,7 +128,7 @@ class _WordSplitter:
                     parts.append(script[self._at + 1 : self._at + 2])
                 self._at += 2
             elif char in _BREAKS or char in "<>" or char.isspace():
-                # `foo=$(…)` and `<(…)`: what stands in the parentheses is read as commands of their own.
+                # `foo=$(…)` and `<(…)`: the commands in the parentheses are read on their own.
                 break
             else:
                 literal = literal and char not in "$`*?"
@@ -161,7 +161,7 @@ class _WordSplitter:
 
 
 def _program(words: list[ShellWord]) -> list[ShellWord]:
-    # Assignments and wrappers before the program say nothing about what it does.
+    # Assignments and wrappers before the program do not change what it does.
     at = 0
     wrapper = ""
     while at < len(words):
@@ -202,7 +202,7 @@ _GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", 
 
 
 def commit_messages(script: str) -> list[str]:
-    """Return the message of each `git commit` that a script runs, empty where none is given on the command line."""
+    """Return the message of each `git commit` in a script; empty if the command line gives none."""
     if "commit" not in script or "git" not in script:
         return []
     found: list[str] = []
@@ -237,7 +237,7 @@ def _subject(message: str) -> str:
 
 
 def commits_made(script: str, output: str) -> list[Commit]:
-    """Return the commits of a command that ended well, from what it printed; one without id if it was quiet."""
+    """Return the commits of a successful command from its output; one without id if it was quiet."""
     messages = commit_messages(script)
     if not messages:
         return []
@@ -258,7 +258,7 @@ class _Manager:
     verbs: tuple[tuple[str, ...], ...]
     values: frozenset[str]
     slashes: bool = False
-    """Names of this manager may hold `/`."""
+    """True if names of this manager may hold `/`."""
 
 
 def _manager(verbs: str, values: str = "", *, slashes: bool = False) -> _Manager:
@@ -274,7 +274,7 @@ _UV_VALUES = (
     "--project --bounds --script -m --marker"
 )
 _NPM_VALUES = "--prefix -C --dir --filter -F -w --workspace --registry --tag --loglevel --cwd"
-_PNPM_VALUES = "--prefix -C --dir --filter -F --registry --tag --loglevel"  # its -w names the root of the workspace
+_PNPM_VALUES = "--prefix -C --dir --filter -F --registry --tag --loglevel"  # its -w means the root of the workspace
 _CARGO_VALUES = (
     "--features -F --rename --registry --path --git --branch --tag --rev -p --package --manifest-path --target --color"
 )
@@ -307,7 +307,7 @@ _ARCHIVES = (".whl", ".tgz", ".tar.gz", ".zip", ".deb", ".gem", ".rpm")
 
 
 def packages_added(script: str) -> list[tuple[str, str]]:
-    """Return (manager, name) of every package that a script adds by its literal name."""
+    """Return (manager, name) of every package that a script adds by a literal name."""
     if not any(verb in script for verb in _VERBS_IN_TEXT):
         return []
     found: list[tuple[str, str]] = []
@@ -333,7 +333,7 @@ def _after_verb(name: str, verb: tuple[str, ...], arguments: list[ShellWord]) ->
     texts = [word.text for word in arguments]
     if tuple(texts[: len(verb)]) == verb:
         return arguments[len(verb) :]
-    # `dotnet add app.csproj package Name` names the project between the two words.
+    # `dotnet add app.csproj package Name` has the project between the two words.
     if name == "dotnet" and texts[:1] == ["add"] and texts[2:3] == ["package"]:
         return arguments[3:]
     return None

@@ -160,20 +160,20 @@ def hints_of(path: Path) -> Hints:
     )
 
 
-def read(lines: Iterable[bytes], hints: Hints | None = None, *, settle: bool = True) -> tuple[ClaudeReader, Tally]:
+def read(lines: Iterable[bytes], hints: Hints | None = None, *, end_idle: bool = True) -> tuple[ClaudeReader, Tally]:
     """Read lines from a fresh reader to the end."""
     reader = ClaudeReader(hints or Hints(session_id=SESSION))
     tally = Tally()
     for line in lines:
         tally.add(reader.feed(line))
     tally.add(reader.finish())
-    if settle:
-        tally.add(reader.settle())
+    if end_idle:
+        tally.add(reader.end_idle())
     return reader, tally
 
 
-def read_script(script: Script, *, settle: bool = True) -> Tally:
-    return read(script.lines(), settle=settle)[1]
+def read_script(script: Script, *, end_idle: bool = True) -> Tally:
+    return read(script.lines(), end_idle=end_idle)[1]
 
 
 def read_file(path: Path) -> tuple[ClaudeReader, Tally]:

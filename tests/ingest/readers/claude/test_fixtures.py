@@ -46,8 +46,8 @@ def test_going_on_in_another_process_gives_what_reading_at_once_gives(name: str,
         in_pieces += pieces.feed(line)
         if n % every == 0:
             pieces = ClaudeReader(hints, pieces.save())
-    at_once += [*whole.finish(), *whole.settle()]
-    in_pieces += [*pieces.finish(), *pieces.settle()]
+    at_once += [*whole.finish(), *whole.end_idle()]
+    in_pieces += [*pieces.finish(), *pieces.end_idle()]
     assert in_pieces == at_once
     assert pieces.counts == whole.counts
     assert decode_facts(encode_facts(at_once)) == at_once
@@ -63,7 +63,7 @@ def test_reading_a_file_twice_brings_nothing_new(name: str) -> None:
         reader = ClaudeReader(hints_of(path))
         for line in path.read_bytes().splitlines(keepends=True):
             tally.add(reader.feed(line))
-        tally.add(reader.finish()).add(reader.settle())
+        tally.add(reader.finish()).add(reader.end_idle())
         seen.append((len(tally.facts), tally.usage()))
     assert seen[0] == seen[1]
 
@@ -79,7 +79,7 @@ def test_the_projects_in_one_run_give_the_figures_of_the_set() -> None:
     for path in paths:
         reader = ClaudeReader(hints_of(path))
         facts = [fact for line in path.read_bytes().splitlines(keepends=True) for fact in reader.feed(line)]
-        for fact in (*facts, *reader.finish(), *reader.settle()):
+        for fact in (*facts, *reader.finish(), *reader.end_idle()):
             sessions.setdefault(fact.session.vendor_id, Tally()).add([fact])
             used.add([fact])
     facts = [fact for tally in sessions.values() for fact in tally.facts]

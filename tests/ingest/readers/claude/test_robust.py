@@ -38,7 +38,7 @@ def feed_all(lines: list[bytes], hints: Hints | None = None) -> ClaudeReader:
         facts += reader.feed(line)
         if n % 5 == 4:
             reader = ClaudeReader(hints or Hints(session_id=SESSION), reader.save())
-    facts += [*reader.finish(), *reader.settle()]
+    facts += [*reader.finish(), *reader.end_idle()]
     assert decode_facts(encode_facts(facts)) == facts
     return reader
 
@@ -167,7 +167,7 @@ def test_times_that_do_not_parse_are_the_time_before() -> None:
     script = Script()
     script.user("One")
     script.model("Two", timestamp="yesterday")
-    _, tally = read(script.lines(), settle=False)
+    _, tally = read(script.lines(), end_idle=False)
     assert {fact.at for fact in tally.facts} == {"2026-03-04T05:00:01.000Z"}
 
 

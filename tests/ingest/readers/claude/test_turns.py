@@ -29,7 +29,7 @@ def test_a_prompt_a_text_and_a_duration_are_one_completed_turn(script: Script) -
     script.user("Fix it\nplease")
     script.model("Fixed.")
     script.system("turn_duration", durationMs=1500)
-    tally = read_script(script, settle=False)
+    tally = read_script(script, end_idle=False)
     (end,) = tally.all(TurnEnded)
     assert (end.status, end.response, end.duration_ms) == ("completed", "Fixed.", 1500)
     (begun,) = tally.all(TurnBegun)
@@ -51,7 +51,7 @@ def test_an_interrupted_turn_fails_and_the_next_one_goes_on(script: Script) -> N
 def test_the_newest_record_decides_when_a_turn_settles_though_a_clock_was_set_back(script: Script) -> None:
     script.user("Fix it", timestamp="2026-03-04T06:00:00.000Z")
     script.model("Fixed.", timestamp="2026-03-04T05:00:00.000Z")
-    reader, _ = read(script.lines(), settle=False)
+    reader, _ = read(script.lines(), end_idle=False)
     assert [standing.last_at for standing in reader.standings()] == ["2026-03-04T06:00:00.000Z"]
 
 
@@ -59,9 +59,9 @@ def test_a_command_that_nobody_answers_is_told_once_time_has_passed(script: Scri
     script.user("Fix it")
     script.model("Fixed.")
     script.user("<command-name>/exit</command-name>")
-    reader, tally = read(script.lines(), settle=False)
+    reader, tally = read(script.lines(), end_idle=False)
     assert "<command-name>/exit</command-name>" not in tally.said()
-    tally.add(reader.settle())
+    tally.add(reader.end_idle())
     assert tally.turns() == [("Fix it", "completed")]
     assert tally.said("system") == ["<command-name>/exit</command-name>"]
     assert list(reader.standings()) == []
@@ -71,9 +71,9 @@ def test_a_command_behind_a_turn_at_work_is_told_without_ending_it(script: Scrip
     script.user("Fix it")
     script.model(call("t1", "Bash", command="make"))
     script.user("<command-name>/exit</command-name>")
-    reader, tally = read(script.lines(), settle=False)
-    assert [standing.settles_as for standing in reader.standings()] == ["observed"]
-    tally.add(reader.settle())
+    reader, tally = read(script.lines(), end_idle=False)
+    assert [standing.ends_as for standing in reader.standings()] == ["observed"]
+    tally.add(reader.end_idle())
     assert tally.turns() == [("Fix it", "in_progress")]
     assert tally.said("system") == ["<command-name>/exit</command-name>"]
 
@@ -107,12 +107,12 @@ def test_a_quiet_last_turn_is_open_until_it_is_settled(script: Script) -> None:
     """Case 10: the caller decides when time has passed, without the file changing."""
     script.user("Fix it")
     script.model("Fixed.")
-    reader, tally = read(script.lines(), settle=False)
+    reader, tally = read(script.lines(), end_idle=False)
     assert tally.turns() == [("Fix it", "in_progress")]
     (standing,) = reader.standings()
-    assert (standing.quiet, standing.settles_as, standing.last_at) == (True, "completed", "2026-03-04T05:00:02.000Z")
+    assert (standing.quiet, standing.ends_as, standing.last_at) == (True, "completed", "2026-03-04T05:00:02.000Z")
     later = ClaudeReader(Hints(session_id=SESSION), reader.save())
-    tally.add(later.settle([standing.session]))
+    tally.add(later.end_idle([standing.session]))
     assert tally.turns() == [("Fix it", "completed")]
     (end,) = tally.all(TurnEnded)
     assert (end.settled, end.at) == (True, "2026-03-04T05:00:02.000Z")
@@ -125,7 +125,7 @@ def test_a_turn_with_an_unanswered_call_never_settles(script: Script) -> None:
     script.model(call("t1", "Bash", command="make"))
     reader, tally = read(script.lines())
     assert tally.turns() == [("Fix it", "in_progress")]
-    assert [standing.settles_as for standing in reader.standings()] == [None]
+    assert [standing.ends_as for standing in reader.standings()] == [None]
 
 
 def test_a_local_command_is_no_turn(script: Script) -> None:
@@ -308,7 +308,7 @@ def test_a_queued_prompt_belongs_to_the_turn_at_work_or_opens_one(script: Script
     script.attach("queued_command", prompt="first", commandMode="prompt")
     script.model("Yes")
     script.attach("queued_command", prompt="and that", commandMode="prompt")
-    tally = read_script(script, settle=False)
+    tally = read_script(script, end_idle=False)
     assert tally.turns() == [("first", "in_progress")]
     assert tally.said("user") == ["and that"]
 

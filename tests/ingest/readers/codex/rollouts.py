@@ -159,7 +159,7 @@ def read(*lines: bytes, every: int | None = None, session_id: str = THREAD, keep
         if every and number % every == 0:
             reader = CodexReader(given, reader.save())
         facts += reader.feed(one)
-    facts += [*reader.finish(), *reader.settle()]
+    facts += [*reader.finish(), *reader.end_idle()]
     return Reading(reader, once(facts))
 
 

@@ -84,7 +84,7 @@ def test_a_start_alone_stays_in_progress() -> None:
     """Case 34, second half: whatever time passes."""
     found = read(meta(), started(1, "a"), event(2, "user_message", message="one"), said(3, "hello"))
     assert found.turns == [("one", "in_progress", None)]
-    assert [standing.settles_as for standing in found.reader.standings()] == [None]
+    assert [standing.ends_as for standing in found.reader.standings()] == [None]
 
 
 def test_an_aborted_turn_fails_with_its_reason_and_a_blocker() -> None:

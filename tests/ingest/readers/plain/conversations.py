@@ -89,7 +89,7 @@ def read_lines(factory: Factory, lines: Iterable[bytes], *, every: int | None = 
         if every and number % every == 0:
             reader = factory(given, reader.save())
         facts += reader.feed(line)
-    facts += [*reader.finish(), *reader.settle()]
+    facts += [*reader.finish(), *reader.end_idle()]
     return Found(reader, facts)
 
 

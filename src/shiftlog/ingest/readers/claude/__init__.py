@@ -1,1 +1,1 @@
-"""Claude Code."""
+"""The reader of Claude Code transcripts, one module per kind of record."""

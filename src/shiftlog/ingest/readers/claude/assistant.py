@@ -1,4 +1,4 @@
-"""`assistant` records of Claude Code: texts, thinking, tool calls and the tokens that they took."""
+"""`assistant` records of Claude Code: texts, thinking, tool calls and tokens."""
 
 from typing import Any, Literal, cast
 
@@ -24,7 +24,7 @@ _COUNTERS = ("input_tokens", "output_tokens", "cache_creation_input_tokens", "ca
 
 
 class ModelReply(msgspec.Struct, frozen=True, gc=False):
-    """What an `assistant` record says of the response that it is a line of."""
+    """The response of which an `assistant` record is one line."""
 
     message: Object
     message_id: str | None
@@ -40,7 +40,7 @@ class ModelReply(msgspec.Struct, frozen=True, gc=False):
 
 
 def reply_of(record: Object) -> ModelReply:
-    """Return what an `assistant` record says of its response."""
+    """Return the response of an `assistant` record."""
     message = object_in(record, "message")
     usage = object_in(message, "usage")
     served = object_in(usage, "server_tool_use")
@@ -81,12 +81,12 @@ def read_assistant(
         turn.error_text = "\n".join(turn.response)
     if kept or not blocks:
         return Disposition.MAPPED
-    # Nothing but blocks that no rule knows; each was noted by its own name.
+    # Only unknown blocks; each was noted by its own name.
     return Disposition.UNKNOWN
 
 
 def _turn_for(context: Context, strand: Strand) -> ClaudeTurn:
-    # An error of the API is the answer to a command too: it says nothing of the turn before.
+    # An API error answers a held command too; it says nothing about the turn before.
     return claude_turns.open_held(context, strand) or claude_turns.ensure_turn(context, strand)
 
 
@@ -188,7 +188,7 @@ def _read_thinking(context: Context, strand: Strand, block: Object, at: int) -> 
 
 
 def _aliases(context: Context, strand: Strand, kind: str, text: str) -> tuple[Key, ...]:
-    # Only what a child says reaches us twice under different uuids: in its file and in its parent's progress records.
+    # Texts of a child alone come twice under different uuids: in its file and in its parent's progress records.
     if strand.ref.agent_id is None or context.message_id is None:
         return ()
     return (("mb", context.message_id, kind, Mac(text)),)
@@ -203,7 +203,7 @@ def _read_call(
     arguments = cast("Object", value) if isinstance(value, dict) else {}
     _last(turn, "call")
     if call_id is None:
-        # Nothing can ever answer it, so it is told but no call.
+        # No result can name it, so it is an observation, not a call.
         extra: Object = {"tool": tool, "input": value}
         context.say(strand, "tool", "observation", call_line(tool, cast("object", value)), block=at, extra=extra)
         return
@@ -238,7 +238,7 @@ def _read_call(
 
 
 def read_usage(context: Context, strand: Strand, reply: ModelReply, *, nested: bool = False) -> None:
-    """Give the tokens of a model message; every line of it repeats them, the largest counts."""
+    """Give the tokens of a model message; each of its lines repeats them, and the largest count."""
     usage = reply.usage
     key = reply.key if usage else None
     report = (strand.index, key, reply.model, usage)

@@ -1,4 +1,4 @@
-"""How Claude Code's parents name their children: results, progress, notices, task tools, prompts of side chains."""
+"""Links from Claude Code sessions to their children: by results, progress, notices, task tools and prompts."""
 
 from shiftlog.facts.transcript import ChildLink, VendorSession
 from shiftlog.ingest.readers.claude.context import Context
@@ -21,7 +21,7 @@ def link(
     name: str | None = None,
     description: str | None = None,
 ) -> None:
-    """Tie a child to the open turn and a call, once for each way of knowing it."""
+    """Link a child to the open turn and a call, once per way of knowing it."""
     target = child or run_id
     if target is None or (mark := f"{rank}/{target}") in strand.linked:
         return
@@ -45,9 +45,9 @@ def link(
 
 
 def link_by_task(context: Context, strand: Strand, tool: str, value: Object, call_id: str | None) -> None:
-    """Tie the child that a task tool (`TaskOutput`, `TaskStop` …) asks for."""
+    """Link the child that a task tool (`TaskOutput`, `TaskStop` …) names."""
     task = text_in(value, "task_id", "taskId") if tool.startswith(("Task", "Agent")) else None
-    # Plain numbers are items of a to-do list, no agents.
+    # Plain numbers are items of a to-do list, not agents.
     if task is not None and not task.isdigit():
         link(context, strand, task, rank=BY_TASK, call_id=call_id)
 
@@ -55,7 +55,7 @@ def link_by_task(context: Context, strand: Strand, tool: str, value: Object, cal
 def link_by_result(
     context: Context, strand: Strand, tool: str | None, value: Object, details: Object, call_id: str
 ) -> None:
-    """Tie the child, or the workflow's children, that the result of a call names."""
+    """Link the child, or the workflow's children, that a result names."""
     if tool in TASK_TOOLS and (agent := text_in(details, "agentId")) is not None:
         name = text_in(value, "subagent_type") or text_in(details, "agentType")
         description = text_in(value, "description")
@@ -65,7 +65,7 @@ def link_by_result(
 
 
 def link_by_prompt(context: Context, child: Strand, text: str) -> None:
-    """Tie an inline side chain to the latest unanswered call whose prompt it begins with."""
+    """Link an inline side chain to the latest unanswered call with the same prompt."""
     parent = context.strands.get(VendorSession(child.ref.vendor_id))
     if parent is None:
         return

@@ -1,6 +1,6 @@
-"""The desk at which one Claude Code record is read: its ids and time, its strand, and the facts it gives.
+"""The context in which one Claude Code record is read: its ids and time, its strand, and the facts it gives.
 
-The modules around it hold the rules by kind of record; this one only routes, remembers and emits.
+It routes records, remembers and emits; the rules for each kind of record are in the modules beside it.
 """
 
 import hashlib
@@ -31,7 +31,7 @@ _AT_OPENING = (("entrypoint", "entrypoint"), ("sessionKind", "session_kind"), ("
 
 
 class Context(LineReader[ClaudeState]):
-    """The state of the reader and the record in hand."""
+    """The state of the reader and the current record."""
 
     AGENT = CLAUDE
 
@@ -47,7 +47,7 @@ class Context(LineReader[ClaudeState]):
         self.message_id: str | None = None
         self.request_id: str | None = None
         self.session = "unknown"
-        # What the last line with tokens said: most repeat the one before.
+        # The tokens of the last line: most lines repeat them.
         self.reported: tuple[object, ...] | None = None
 
     def save(self) -> bytes:
@@ -62,7 +62,7 @@ class Context(LineReader[ClaudeState]):
     # -- the record in hand -------------------------------------------------------------------------------------------
 
     def take(self, record: Object) -> None:
-        """Turn to a record: its ids, and its time or the one before it."""
+        """Take the ids and the time of a record."""
         self.uuid = text_in(record, "uuid")
         self.parent_uuid = text_in(record, "parentUuid")
         self.message_id = None
@@ -70,7 +70,7 @@ class Context(LineReader[ClaudeState]):
         self.set_time(record.get("timestamp"))
 
     def key(self, part: int | str, uuid: str | None = None) -> f.Key:
-        """Return the origin key of a part of the record in hand, or of the record with that uuid."""
+        """Return the origin key of a part of the current record, or of the record with that uuid."""
         uuid = uuid or self.uuid
         if uuid is not None:
             return ("u", f"{uuid}/{part}")
@@ -78,10 +78,10 @@ class Context(LineReader[ClaudeState]):
         return ("l", self.session, f.Mac(self.line_text()), *suffix)
 
     def call_name(self, strand: Strand, call_id: str) -> tuple[str, str | None]:
-        """Return what the keys of a call are made of, and what else they are where only its session is known.
+        """Return the name for the keys of a call, and an alias for when only its session is known.
 
-        An id that was drawn is enough. One that only counts is told from others by its record; the first such call of
-        a session may also have been told of without it.
+        A random id is a name. A counting one needs its record; the first such call of a session may also be known
+        without it.
         """
         if is_drawn(call_id):
             return call_id, None
@@ -93,13 +93,13 @@ class Context(LineReader[ClaudeState]):
         return name, f"{session}/{call_id}"
 
     def line_text(self) -> str:
-        """Return what tells a line without uuid from others: its text, or the digest of a long one."""
+        """Return the text that identifies a line without uuid, or the digest of a long one."""
         if len(self.line) > RAW_LIMIT_BYTES:
             return f"sha256:{hashlib.sha256(self.line.strip()).hexdigest()}"
         return self.line.decode("utf-8", "replace").strip()
 
     def ids(self, block: int = 0) -> f.RecordIds | None:
-        """Return the vendor's ids of the record in hand."""
+        """Return the vendor's ids of the current record."""
         if self.uuid is None and self.message_id is None:
             return None
         return f.RecordIds(
@@ -114,13 +114,13 @@ class Context(LineReader[ClaudeState]):
 
     @property
     def file_session(self) -> str:
-        """Return the session of records that name none."""
+        """Return the session of records without a session id."""
         hints = self.hints
         named = self.state.session or hints.parent_id
         return named or (hints.session_id if hints.agent_id is None else None) or "unknown"
 
     def strand_of(self, record: Object) -> Strand:
-        """Return the strand that a record belongs to: by its session id, then by its agent or its side chain."""
+        """Return the strand of a record: by its session id, then by its agent or side chain."""
         session = text_in(record, "sessionId", "session_id")
         agent = text_in(record, "agentId")
         if session is None:
@@ -142,7 +142,7 @@ class Context(LineReader[ClaudeState]):
     def _inline(self, session: str) -> Strand:
         main = self.strand(f.VendorSession(session))
         if not main.has_main:
-            # A side chain of nothing is the session itself.
+            # A side chain without a main chain is the session itself.
             return main
         position = self.seen.position(self.parent_uuid)
         if position is not None:
@@ -154,7 +154,7 @@ class Context(LineReader[ClaudeState]):
         return strand
 
     def strand(self, ref: f.VendorSession) -> Strand:
-        """Return a strand, a new one if it is not known."""
+        """Return a strand; create it if it is new."""
         self.session = ref.vendor_id
         strand = self.strands.get(ref)
         if strand is None:
@@ -164,9 +164,9 @@ class Context(LineReader[ClaudeState]):
         return strand
 
     def remember(self, strand: Strand) -> None:
-        """Note that the record in hand was read, and where it stands; a title may have waited for it."""
+        """Remember the current record and its position; a title may have waited for it."""
         if self.at is not None and (strand.last_at is None or self.at > strand.last_at):
-            strand.last_at = self.at  # the newest one decides when it settles, also where a clock was set back
+            strand.last_at = self.at  # the newest time decides when it ends, even if a clock was set back
         if strand.turn is not None:
             strand.turn.last_at = self.at
         uuid = self.uuid
@@ -179,7 +179,7 @@ class Context(LineReader[ClaudeState]):
                 self.rename(strand, title, f.TitleSource.SUMMARY)
 
     def follow(self, strand: Strand, record: Object) -> None:
-        """Keep up with directory, branch, version and permission mode, which change within a session."""
+        """Follow directory, branch, version and permission mode, which change within a session."""
         find = record.get
         values = (find("cwd"), find("gitBranch"), find("version"), find("permissionMode"))
         if strand.is_open and self._followed.get(strand.index) == values:
@@ -210,7 +210,7 @@ class Context(LineReader[ClaudeState]):
         self.out.append(fact)
 
     def emit_quietly(self, strand: Strand, fact: f.AnyFact) -> None:
-        """Give a fact that opens nothing: it waits for the first fact of the conversation."""
+        """Give a fact that does not open a session; it waits for the first one that does."""
         if strand.is_open:
             self.out.append(fact)
         else:
@@ -251,7 +251,7 @@ class Context(LineReader[ClaudeState]):
         run = {"backend": "claude", "version": known.get("version"), "cwd": known.get("cwd"), "started": started}
         run["session_type"] = known.get("entrypoint")
         run = {name: value for name, value in run.items() if value}
-        # Which record opens a session depends on when it is read, so its beginning is known by the session alone.
+        # The opening record depends on when a file is read, so the run is identified by its session alone.
         aliases = (self._change_key(strand, "r", run),)
         key: f.Key = ("session", *(part for part in ref if part), "run")
         self.out.append(f.RunUpdated(session=ref, key=key, aliases=aliases, at=self.at, changes=run))
@@ -277,13 +277,13 @@ class Context(LineReader[ClaudeState]):
             self.update(strand, {name: value})
 
     def rename(self, strand: Strand, title: str, source: f.TitleSource) -> None:
-        """Give a better title."""
+        """Give a title if it ranks higher."""
         title = title.strip()
         again = title[:MAX_TITLE_CHARS] == strand.title
         if not title or source < strand.title_rank or (again and source == strand.title_rank):
             return
         strand.title_rank, strand.title = int(source), title[:MAX_TITLE_CHARS]
-        # The same title from a better source holds against titles that rank between the two.
+        # The same title from a better source wins over titles ranked between the two.
         said: Object = {"title": title, "source": int(source)} if again else {"title": title}
         key = self._change_key(strand, "t", said, named=False)
         self.emit_quietly(
@@ -292,7 +292,7 @@ class Context(LineReader[ClaudeState]):
         )
 
     def run(self, strand: Strand, changes: Object) -> None:
-        """Give changed keys of the process side."""
+        """Give changed keys of the run."""
         self.emit_quietly(
             strand,
             f.RunUpdated(session=strand.ref, key=self._change_key(strand, "r", changes), at=self.at, changes=changes),
@@ -316,7 +316,7 @@ class Context(LineReader[ClaudeState]):
         aliases: tuple[f.Key, ...] = (),
         extra: Object | None = None,
     ) -> None:
-        """Give a dialog item of the record in hand, in the open turn if there is one."""
+        """Give a dialog item of the current record, in the open turn if there is one."""
         turn = strand.turn
         self.emit(
             strand,
@@ -336,14 +336,14 @@ class Context(LineReader[ClaudeState]):
         )
 
     def note(self, strand: Strand, kind: Literal["abandoned", "child", "run"], body: Object) -> None:
-        """Give a note on the record in hand."""
+        """Give a note on the current record."""
         turn = strand.turn
         key = self.key(kind)
         turn_id = turn.request_id if turn is not None else None
         self.emit_quietly(strand, f.Note(session=strand.ref, turn=turn_id, key=key, at=self.at, kind=kind, body=body))
 
     def unknown(self, strand: Strand, name: str, part: int | str = "n") -> f.Disposition:
-        """Count what no rule knows, and keep its raw text."""
+        """Count an unknown record and keep its raw text."""
         name = name[:MAX_NAME_CHARS]
         if self.is_noted(name):
             turn = strand.turn

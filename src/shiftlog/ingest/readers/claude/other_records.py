@@ -1,4 +1,4 @@
-"""The other records of Claude Code: system, attachments, titles, modes, links. Tables first, rules after."""
+"""Other records of Claude Code: system, attachments, titles, modes, links."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -73,7 +73,7 @@ def _read_stop_hooks(context: Context, strand: Strand, record: Object) -> Dispos
 
 
 def _text_of(record: Object) -> str:
-    """Return the text of a system record or attachment, also one that hides in nested errors."""
+    """Return the text of a system record or attachment, also from nested errors."""
     found: Any = record
     for _ in range(6):
         if isinstance(found, str):
@@ -156,7 +156,7 @@ def _add_context(strand: Strand, path: str | None) -> None:
 
 
 def read_summary(context: Context, strand: Strand, record: Object) -> Disposition:
-    """Read a `summary`: the title of the session that has its leaf, which is often another one."""
+    """Read a `summary`: the title of the session with its leaf, often another session."""
     title, leaf = text_in(record, "summary"), text_in(record, "leafUuid")
     if title is None or leaf is None:
         return context.counted("summary")
@@ -241,4 +241,4 @@ SMALL: dict[str, Rule] = {
     "started": _read_workflow,
     "result": _read_workflow,
 }
-"""Records that stand outside the conversation, by `type`."""
+"""Records outside the conversation, by `type`."""

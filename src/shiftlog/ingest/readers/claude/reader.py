@@ -1,6 +1,6 @@
-"""The reader of Claude Code transcripts: every layout since 1.0, one line at a time.
+"""The reader of Claude Code transcripts, every layout since 1.0.
 
-Here a line finds its strand and its rule; the rules live in the `claude_*` files beside it.
+It finds the strand and the rule of a record; the rules are in the modules beside it.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,12 +37,12 @@ class ClaudeReader(Context):
         found = (claude_turns.standing_of(strand) for strand in self.state.strands)
         return [standing for standing in found if standing is not None]
 
-    def settle(self, sessions: Iterable[VendorSession] | None = None) -> Sequence[AnyFact]:
+    def end_idle(self, sessions: Iterable[VendorSession] | None = None) -> Sequence[AnyFact]:
         """End the open turns that time alone ends."""
         wanted = None if sessions is None else set(sessions)
         for strand in self.state.strands:
             if wanted is None or strand.ref in wanted:
-                claude_turns.settle(self, strand)
+                claude_turns.end_idle(self, strand)
         return self.given()
 
     # -- records -------------------------------------------------------------------------------------------------------
@@ -70,7 +70,7 @@ class ClaudeReader(Context):
         session = text_in(record, "sessionId", "session_id")
         if session is None or self.hints.agent_id is not None:
             return self.strand_of({"sessionId": session})
-        # Only conversation decides which session the file is about.
+        # Only conversation decides which session the file belongs to.
         return self.strand(VendorSession(session.partition("#agent-")[0]))
 
     def _read_conversation(self, strand: Strand, kind: str, record: Object) -> Disposition:
@@ -107,7 +107,7 @@ class ClaudeReader(Context):
         if agent is not None:
             return self._read_nested(strand, agent, record, message)
         if message.get("type") == "assistant":
-            read_usage(self, strand, reply_of(message))  # tokens count, whoever speaks of them
+            read_usage(self, strand, reply_of(message))  # tokens count from every report
         kind = text_in(data, "type") or "None"
         if kind in _PROGRESS_COUNTED or kind == _AGENT_PROGRESS:
             return self.counted(f"progress/{kind}")
@@ -120,7 +120,7 @@ class ClaudeReader(Context):
             child.known["parent_call"] = call_id
         link(self, strand, agent, rank=BY_PROGRESS, call_id=call_id)
         self.remember(strand)
-        # The nested record has ids and a time of its own.
+        # The nested record has its own ids and time.
         outer = self.uuid, self.parent_uuid
         self.uuid, self.parent_uuid = text_in(message, "uuid"), None
         self.set_time(message.get("timestamp"))
@@ -146,5 +146,5 @@ class ClaudeReader(Context):
 
 
 def _agent_of(data: Object) -> str | None:
-    """Return the child that a progress record tells of."""
+    """Return the child of a progress record."""
     return text_in(data, "agentId") if data.get("type") == _AGENT_PROGRESS else None

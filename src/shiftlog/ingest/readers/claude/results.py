@@ -1,4 +1,4 @@
-"""Results of Claude Code's tool calls: what they said, and what was done with them."""
+"""Results of Claude Code's tool calls, and the actions they show."""
 
 import re
 from itertools import pairwise
@@ -43,7 +43,7 @@ _KEPT_IDS = {
 
 
 def read_results(context: Context, strand: Strand, record: Object, blocks: list[Any], *, nested: bool) -> Disposition:
-    """Read a `user` record that holds results; texts beside them are the user's."""
+    """Read a `user` record with results; texts beside them are the user's."""
     turn = None if nested else claude_turns.ensure_turn(context, strand)
     parts = [(at, cast("Object", block)) for at, block in enumerate(blocks) if isinstance(block, dict)]
     alone = len(parts) == 1 or sum(block.get("type") == "tool_result" for _, block in parts) == 1
@@ -64,7 +64,7 @@ def read_results(context: Context, strand: Strand, record: Object, blocks: list[
 def read_result(
     context: Context, strand: Strand, record: Object, block: Object, at: int, details: Object, *, nested: bool
 ) -> None:
-    """Read one result: join it with its call, and tell what the call did."""
+    """Read one result: join it with its call, and give the call's actions."""
     text, images = text_and_images(block.get("content"), keep=context.hints.keep_images)
     call_id = text_in(block, "tool_use_id")
     if call_id is None:
@@ -109,7 +109,7 @@ def read_result(
         value = cast("Object", call.input) if isinstance(call.input, dict) else {}
         link_by_result(context, strand, tool, value, details, call_id)
         if turn is not None:
-            _CallActions(context, strand, turn, call_id, call).tell(call, value, details, text, is_error=is_error)
+            _CallActions(context, strand, turn, call_id, call).give(call, value, details, text, is_error=is_error)
 
 
 def _duration(details: Object) -> int | None:
@@ -124,8 +124,8 @@ def _kept_ids(details: Object) -> Object:
 
 
 def _exit_code(text: str, details: Object, tool: str | None, *, is_error: bool) -> int | None:
-    if text.startswith("Exit code ") and (told := _EXIT_CODE.match(text)) is not None:
-        return int(told[1])
+    if text.startswith("Exit code ") and (found := _EXIT_CODE.match(text)) is not None:
+        return int(found[1])
     if "exitCode" in details and (code := whole_in(details, "exitCode")) is not None:
         return code
     return 0 if tool == SHELL and not is_error else None
@@ -141,7 +141,7 @@ def _spilled(text: str, details: Object) -> str | None:
 
 
 class _CallActions:
-    """What one answered call did to the world."""
+    """Gives the actions of one answered call."""
 
     def __init__(self, context: Context, strand: Strand, turn: ClaudeTurn, call_id: str, call: ClaudeCall) -> None:
         self._context = context
@@ -151,7 +151,7 @@ class _CallActions:
         self._call = call
         self._count = 0
 
-    def tell(self, call: ClaudeCall, value: Object, details: Object, text: str, *, is_error: bool) -> None:
+    def give(self, call: ClaudeCall, value: Object, details: Object, text: str, *, is_error: bool) -> None:
         tool = call.tool
         if tool in EDITS:
             self._edit(tool, value, details, is_error=is_error)

@@ -1,6 +1,6 @@
-"""What the Claude Code reader remembers between two lines: sessions, their open turns, unanswered calls, seen records.
+"""The saved state of the Claude Code reader: sessions, open turns, unanswered calls, seen records.
 
-Plain structs that are saved whole; no rule lives here.
+Plain structs, saved whole; rules are elsewhere.
 """
 
 import hashlib
@@ -22,15 +22,15 @@ class ClaudeCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     tool: str
     input: Any = None
     use: str | None = None
-    """The usage key of the response that made it, where that response named no web searches itself."""
+    """The usage key of its response, if that response reported no web searches."""
     name: str = ""
-    """What its keys are made of: its id, with its record where others may have the same id."""
+    """The name in its keys: its id, with its record if the id may repeat."""
     alias: str | None = None
-    """What they are made of where its record is not known, as in a hook's event."""
+    """The name in its keys if its record is not known, as in a hook event."""
 
 
 class Observation(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """Injected text that waits until it is clear which turn it belongs to."""
+    """Injected text whose turn is not known yet."""
 
     text: str
     at: str | None
@@ -64,7 +64,7 @@ class ClaudeTurn(TurnDraft, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """Return what keys of the turn's own facts are made of."""
+        """Return the name in the keys of the turn's own facts."""
         return self.vendor_id or self.request_id
 
     @property
@@ -74,13 +74,13 @@ class ClaudeTurn(TurnDraft, kw_only=True, omit_defaults=True):
 
 
 class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """One session of the file, or one child inside it, with a turn machine of its own."""
+    """One session of the file, or one child inside it, with its own turns."""
 
     ref: VendorSession
     index: int
     is_open: bool = False
     first_at: str | None = None
-    """When its first record came, also one that waits for what follows it."""
+    """The time of its first record, including one that waits."""
     first_cwd: str | None = None
     known: dict[str, Any] = {}
     title_rank: int = 0
@@ -90,26 +90,26 @@ class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
     turn: ClaudeTurn | None = None
     turn_ids: list[str] = []
     live: list[int] = []
-    """Ordinals of the turns that no rewind has abandoned."""
+    """Ordinals of the turns not abandoned by a rewind."""
     held: HeldCommand | None = None
     injected: str = ""
     """The last injected text since the last turn ended."""
     calls: dict[str, ClaudeCall] = {}
     counted_calls: set[str] = set()
-    """Ids of calls that are no more than numbers, and may come again."""
+    """Ids of calls that only count, and may repeat."""
     model: str | None = None
     used: str | None = None
-    """The last usage fact given, to leave out equal repetitions."""
+    """The last usage fact, to leave out repetitions."""
     context: list[str] = []
     plan_file: str | None = None
-    """Files and a plan that were attached since the last turn ended; the next one has them."""
+    """Files and a plan attached since the last turn ended; the next turn gets them."""
     waiting: bytes = b""
-    """Facts of a session that no conversation record has opened yet, encoded."""
+    """Encoded facts of a session that no conversation record has opened yet."""
     linked: set[str] = set()
     inline: bool = False
     """A side chain inside the session's own file, named after its first record."""
     has_main: bool = False
-    """A record outside of any side chain was seen."""
+    """True once a record outside of any side chain was seen."""
 
 
 class ClaudeState(ReaderState, kw_only=True, omit_defaults=True):
@@ -117,14 +117,14 @@ class ClaudeState(ReaderState, kw_only=True, omit_defaults=True):
 
     strands: list[Strand] = []
     session: str | None = None
-    """The session id that the file's last record named."""
+    """The session id of the last record."""
     summaries: dict[str, str] = {}
     ids: bytes = b""
     places: list[int] = []
 
 
 class Seen:
-    """Which records were read already, and in which turn of which strand each stands."""
+    """The records read already, with strand and turn of each."""
 
     def __init__(self, ids: bytes = b"", places: list[int] | None = None) -> None:
         keys = (ids[at : at + _ID_BYTES] for at in range(0, len(ids), _ID_BYTES))
@@ -134,18 +134,18 @@ class Seen:
         return _digest(uuid) in self._places
 
     def add(self, uuid: str, strand: int, ordinal: int) -> None:
-        """Remember a record, or its new place."""
+        """Remember a record, or its new position."""
         self._places[_digest(uuid)] = strand << _ORDINAL_BITS | ordinal
 
     def position(self, uuid: str | None) -> tuple[int, int] | None:
-        """Return (strand, ordinal of the turn) of a record, None if it is not known."""
+        """Return (strand, ordinal of the turn) of a record; None if it is unknown."""
         if uuid is None:
             return None
         position = self._places.get(_digest(uuid))
         return None if position is None else (position >> _ORDINAL_BITS, position & (1 << _ORDINAL_BITS) - 1)
 
     def save(self) -> tuple[bytes, list[int]]:
-        """Return what the constructor takes."""
+        """Return the arguments for the constructor."""
         return b"".join(self._places), list(self._places.values())
 
 

@@ -1,4 +1,4 @@
-"""Texts and images inside the messages of Claude Code, and the elements that its editors wrap around them."""
+"""Texts and images in the messages of Claude Code, and the elements that editors add to them."""
 
 from typing import cast
 
@@ -9,7 +9,7 @@ _CONTEXT = ("ide_opened_file", "ide_selection", "system-reminder")
 
 
 def text_and_images(content: object, *, keep: bool) -> tuple[str, tuple[Image, ...]]:
-    """Return the text of a message's content and the digests of what is no text."""
+    """Return the text of a message's content and the digests of its images."""
     if isinstance(content, str):
         return content, ()
     texts: list[str] = []
@@ -27,12 +27,12 @@ def text_and_images(content: object, *, keep: bool) -> tuple[str, tuple[Image, .
 
 
 def is_attachment(block: Object) -> bool:
-    """Tell whether a block is an image or a document, also one that is elsewhere."""
+    """Return True for an image or a document, also one stored elsewhere."""
     return block.get("type") in ("image", "document")
 
 
 def image_of(block: Object, *, keep: bool) -> Image | None:
-    """Return the digest of an image or document block, None if it is none."""
+    """Return the digest of an image or document block; None for other blocks."""
     if not is_attachment(block):
         return None
     source = object_in(block, "source")
@@ -47,7 +47,7 @@ def image_of(block: Object, *, keep: bool) -> Image | None:
 
 
 def without_context(text: str) -> tuple[str, list[str]]:
-    """Return a text without the elements that an editor put before it, and what those elements held."""
+    """Return a text without the elements an editor put before it, and the contents of those elements."""
     context: list[str] = []
     at = _after_space(text, 0)
     while (tag := next((name for name in _CONTEXT if text.startswith(f"<{name}>", at)), None)) is not None:
@@ -66,7 +66,7 @@ def _after_space(text: str, at: int) -> int:
 
 
 def element(text: str, name: str) -> str | None:
-    """Return what stands in the first element of that name, None if there is none."""
+    """Return the content of the first element of that name; None if there is none."""
     start = text.find(f"<{name}>")
     end = text.find(f"</{name}>", start)
     if start < 0 or end < 0:

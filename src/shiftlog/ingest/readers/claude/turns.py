@@ -1,6 +1,6 @@
-"""The turn machine of Claude Code: what opens a turn, what ends it, and what it gathers meanwhile.
+"""The turns of Claude Code: what opens a turn, what ends it, and the fields it gathers.
 
-Which record is a prompt, a notice or a command is decided in `claude_user`.
+`user` decides which record is a prompt, a notice or a command.
 """
 
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ def open_turn(
     editor_context: Iterable[str] = (),
     opening: Observation | None = None,
 ) -> ClaudeTurn:
-    """Begin a turn with the record in hand, or with an earlier one that was held; an open turn ends."""
+    """Begin a turn with the current record, or with an earlier one that was held; an open turn ends."""
     uuid = opening.uuid if opening else context.uuid
     parent = opening.parent_uuid if opening else context.parent_uuid
     at = opening.at if opening else context.at
@@ -95,7 +95,7 @@ def _lineless(strand: Strand, opening: Observation | None, context: Context) -> 
 
 
 def _abandoned(context: Context, strand: Strand, parent: str | None) -> list[int]:
-    # A prompt that hangs on a record of an earlier turn than the last one rewinds the session to there.
+    # A prompt whose parent belongs to an earlier turn rewinds the session to that turn.
     position = context.seen.position(parent)
     if position is None or position[0] != strand.index or not 1 <= position[1] < strand.ordinal:
         return []
@@ -106,7 +106,7 @@ def _abandoned(context: Context, strand: Strand, parent: str | None) -> list[int
 
 
 def ensure_turn(context: Context, strand: Strand) -> ClaudeTurn:
-    """Return the open turn; one that only continues what went before is begun where there is none."""
+    """Return the open turn; if there is none, begin one that continues."""
     return strand.turn or open_turn(context, strand, "continued", strand.injected)
 
 
@@ -120,7 +120,7 @@ def end_turn(
     duration_ms: int | None = None,
     settled: bool = False,
 ) -> None:
-    """End the open turn; one whose last model record is an error ends failed, whatever was asked for."""
+    """End the open turn; if its last model record is an error, it has failed."""
     turn = strand.turn
     if turn is None:
         return
@@ -164,7 +164,7 @@ def end_by_next(context: Context, strand: Strand) -> None:
 
 
 def give_fields(context: Context, strand: Strand, *, ends: bool = False) -> None:
-    """Give the fields that the open turn has gathered since the last time; its end may be the last blocker."""
+    """Give the fields gathered by the open turn; its end may be the last blocker."""
     turn = strand.turn
     fact = None if turn is None else turn.take_fields(strand.ref, ("turn", f"{turn.name}/fields"), ends=ends)
     if fact is not None:
@@ -175,12 +175,12 @@ def give_fields(context: Context, strand: Strand, *, ends: bool = False) -> None
 
 
 def hold(strand: Strand, command: Observation, query: str, editor_context: list[str]) -> None:
-    """Keep a slash command back until it is clear whether a model answers it."""
+    """Hold a slash command until a model answers it or something else follows."""
     strand.held = HeldCommand(command=command, query=query, context=editor_context)
 
 
 def drop_held(context: Context, strand: Strand) -> None:
-    """Let a held command be a mere observation."""
+    """Give a held command as an observation."""
     held, strand.held = strand.held, None
     if held is not None:
         for item in (held.command, *held.injected):
@@ -199,7 +199,7 @@ def open_held(context: Context, strand: Strand) -> ClaudeTurn | None:
 
 
 def observe(context: Context, strand: Strand, item: Observation) -> None:
-    """Give a text that was held as a system observation."""
+    """Give a held text as an observation of the system."""
     turn = strand.turn
     key: f.Key = ("u", f"{item.uuid}/0") if item.uuid else ("l", strand.ref.vendor_id, f.Mac(item.line))
     context.emit(
@@ -217,35 +217,33 @@ def observe(context: Context, strand: Strand, item: Observation) -> None:
     )
 
 
-# -- settling ----------------------------------------------------------------------------------------------------------
+# -- turns that time alone ends ----------------------------------------------------------------------------------------
 
 
 def standing_of(strand: Strand) -> f.Standing | None:
-    """Return how the open turn of a strand stands, or a held command without one; None if there is neither."""
+    """Return the state of a strand's open turn or held command; None if it has neither."""
     turn, held = strand.turn, strand.held
-    if turn is not None and (settles_as := _settles_as(turn)) is not None:
+    if turn is not None and (ends_as := _ends_as(turn)) is not None:
         name, quiet, last_at = turn.request_id, turn.is_quiet, turn.last_at
     elif held is not None:
         command = held.command
         name, quiet, last_at = turn_id(command.at, command.uuid, strand.ordinal + 1), False, command.at
-        settles_as = "observed"
+        ends_as = "observed"
     elif turn is not None:
-        name, quiet, last_at, settles_as = turn.request_id, turn.is_quiet, turn.last_at, None
+        name, quiet, last_at, ends_as = turn.request_id, turn.is_quiet, turn.last_at, None
     else:
         return None
-    return f.Standing(
-        session=strand.ref, turn=name, last_at=strand.last_at or last_at, quiet=quiet, settles_as=settles_as
-    )
+    return f.Standing(session=strand.ref, turn=name, last_at=strand.last_at or last_at, quiet=quiet, ends_as=ends_as)
 
 
-def _settles_as(turn: ClaudeTurn) -> Literal["completed", "failed"] | None:
+def _ends_as(turn: ClaudeTurn) -> Literal["completed", "failed"] | None:
     if turn.error_code is not None:
         return "failed"
     return "completed" if turn.is_quiet else None
 
 
-def settle(context: Context, strand: Strand) -> None:
-    """End the open turn if time alone ends it; a command that is still held stays without an answer."""
+def end_idle(context: Context, strand: Strand) -> None:
+    """End the open turn if time alone ends it; a held command becomes an observation."""
     drop_held(context, strand)
-    if strand.turn is not None and _settles_as(strand.turn) is not None:
+    if strand.turn is not None and _ends_as(strand.turn) is not None:
         end_turn(context, strand, "completed", settled=True)

@@ -1,4 +1,4 @@
-"""`user` records of Claude Code: a prompt, a command, a notice, a stop, an injected text, or the results of calls."""
+"""`user` records of Claude Code: a prompt, a command, a notice, a stop, an injected text, or results of calls."""
 
 from collections.abc import Sequence
 from typing import cast
@@ -41,7 +41,7 @@ def read_user(context: Context, strand: Strand, record: Object, *, nested: bool 
     for at, block in strange:
         kind = text_in(cast(Object, block), "type") if isinstance(block, dict) else None
         context.unknown(strand, f"user/{kind}", f"n{at}")
-    # What else it held was noted by its own name, and there was nothing but that.
+    # Only unknown blocks, each noted by its own name.
     return Disposition.UNKNOWN if strange and read is Disposition.COUNTED else read
 
 
@@ -111,7 +111,7 @@ def _stop(context: Context, strand: Strand, text: str, reason: str) -> None:
 
 
 def notice(context: Context, strand: Strand, text: str, editor_context: Sequence[str] = ()) -> None:
-    """Read the notice of a background task or a teammate: it opens a turn unless one is still at work."""
+    """Read a notice of a background task or a teammate; it opens a turn unless one is at work."""
     turn = strand.turn
     if turn is None or turn.is_quiet:
         claude_turns.drop_held(context, strand)
@@ -131,7 +131,7 @@ def _query(text: str) -> str:
 
 
 def observation(context: Context, text: str) -> Observation:
-    """Return the text of the record in hand, to be given later."""
+    """Return the text of the current record, to be given later."""
     line = "" if context.uuid else context.line_text()
     return Observation(text=text, at=context.at, uuid=context.uuid, parent_uuid=context.parent_uuid, line=line)
 

@@ -1,1 +1,1 @@
-"""Codex."""
+"""The reader of Codex rollouts, one module per group of records."""

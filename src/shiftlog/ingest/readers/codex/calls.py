@@ -1,4 +1,4 @@
-"""Tool calls of a Codex thread: pairing with results and events, and the actions that a call turns out to be."""
+"""Tool calls of a Codex thread: paired with results and events, and turned into actions."""
 
 import re
 import shlex
@@ -24,11 +24,11 @@ _SHELLS = frozenset({"bash", "sh", "zsh", "dash"})
 _MAX_OPEN = 4096
 _MAX_SCRIPT_CHARS = 262_144
 _MAX_SCRIPT_COMMANDS = 64
-# re2, because a script is of any length and may be anything.
+# re2 is linear, and a script has any length and content.
 _SCRIPT_COMMAND: Any = re2.compile(  # pyright: ignore[reportUnknownMemberType]
     r"""\b(?:cmd|command)["']?\s*:\s*(?:"((?:[^"\\]|\\.)+)"|'((?:[^'\\]|\\.)+)'|`((?:[^`\\]|\\.)+)`)"""
 )
-# Programs that only show files; sed counts where it does not write.
+# Programs that only show files; sed counts unless it writes.
 _MAX_FILES_READ = 32
 _SHOWING = frozenset({"cat", "head", "tail", "nl", "sed"})
 _FLAGS_WITH_VALUE = {
@@ -44,7 +44,7 @@ def open_call(
     rollout: Rollout, call_id: str | None, tool: str, given: Any, turn: CodexTurn | None, *, nested: bool = False,
     record: RecordIds | None = None, **extra: Any,
 ) -> str | None:  # fmt: skip
-    """Write a call; return its id, or None if this file showed it before."""
+    """Write a call; return its id, or None if this file had it before."""
     state = rollout.state
     if call_id is None:
         state.unnamed_count += 1
@@ -74,7 +74,7 @@ def open_call(
 def _is_known(rollout: Rollout, call_id: str, turn: CodexTurn | None, *, nested: bool) -> bool:
     state = rollout.state
     if (known := state.calls.get(call_id)) is not None:
-        # An id that only counts may name another call by now, though this one was never answered.
+        # A counting id may name another call by now, though this one was never answered.
         return is_drawn(call_id) or known.turn == (turn and turn.request_id)
     return state.answered.get(call_id, False) or (nested and call_id in state.answered)
 
@@ -136,7 +136,7 @@ def answer(
     rollout: Rollout, call_id: str | None, output: Output, turn: CodexTurn | None, *, tool: str | None = None,
     record: RecordIds | None = None, **extra: Any,
 ) -> bool:  # fmt: skip
-    """Write the result of a call, and what the call did; return False if it was answered before."""
+    """Write the result of a call and its actions; return False if it was answered before."""
     state = rollout.state
     if call_id is None:
         call_id = state.unnamed.pop(0) if state.unnamed else f"{rollout.ref.vendor_id}/-{state.unnamed_count}"
@@ -182,7 +182,7 @@ def _conclude(rollout: Rollout, call_id: str, call: CodexCall, output: Output, t
     if output.denied and turn is not None:
         rollout.update_turn(turn, {}, {"blockers": [f"Denied: {call.tool}"]})
     if output.session is not None and call.tool in SHELL_TOOLS:
-        # Still running: what it did is judged when its exit code comes.
+        # Still running: its actions follow with its exit code.
         call.session = output.session
         state.sessions[output.session] = call_id
         if len(state.sessions) > _MAX_OPEN:
@@ -195,7 +195,7 @@ def _conclude(rollout: Rollout, call_id: str, call: CodexCall, output: Output, t
 
 
 def conclude_session(rollout: Rollout, session: str, output: Output, turn: CodexTurn | None) -> bool:
-    """Judge a command that went on after its call had returned; return False for a session not known."""
+    """Write the actions of a command that outlived its call; return False for an unknown session."""
     started = rollout.state.sessions.pop(session, None)
     call = rollout.state.calls.pop(started, None) if started is not None else None
     if started is None or call is None:
@@ -208,7 +208,7 @@ def conclude_session(rollout: Rollout, session: str, output: Output, turn: Codex
 
 
 def act(rollout: Rollout, call_id: str, call: CodexCall, output: Output, turn: CodexTurn | None) -> None:
-    """Write what a call did, once its output is known."""
+    """Write the actions of a call, once its output is known."""
     code = output.exit_code if output.exit_code is not None else call.exit_code
     failed = output.is_error or call.failed or code not in (None, 0)
     if not call.patched and ("Success. Updated" in output.text[:4096] or (code == 0 and not failed)):
@@ -227,7 +227,7 @@ def act(rollout: Rollout, call_id: str, call: CodexCall, output: Output, turn: C
 def write_changes(
     rollout: Rollout, call_id: str, changes: Sequence[FileChange], turn: CodexTurn | None, workdir: str | None = None
 ) -> None:
-    """Write the files that a patch touched."""
+    """Write the files of a patch."""
     paths: list[str] = []
     for change in changes:
         path = shown_path(rollout, change.path, workdir)
@@ -243,7 +243,7 @@ def write_changes(
 
 
 def shown_path(rollout: Rollout, path: str, workdir: str | None) -> str:
-    """Return a path relative to the session's first directory, also one that is relative to another."""
+    """Return a path relative to the session's first directory, even if it was relative to another."""
     cwd = rollout.state.cwd
     if workdir and cwd and not path.startswith(("/", "\\", "~")) and path[1:2] != ":":
         base = workdir.replace("\\", "/").rstrip("/")
@@ -300,7 +300,7 @@ def _emit_action(rollout: Rollout, call_id: str, turn: CodexTurn | None, what: s
 
 
 def write_reference(rollout: Rollout, call_id: str, address: str, turn: CodexTurn | None) -> None:
-    """Write a web page or a search."""
+    """Write a visited web page or a search."""
     _emit_action(rollout, call_id, turn, "web", type="web_reference", description=address)
 
 

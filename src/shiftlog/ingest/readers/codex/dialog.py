@@ -1,6 +1,6 @@
-"""The dialog of a Codex thread: texts that are logged once or twice, and user messages that wait for their turn.
+"""The dialog of a Codex thread: texts logged once or twice, and user messages that wait for their turn.
 
-Handlers of single record types (`codex_events`, `codex_items`, `codex_calls`) write through this; it reads no lines.
+Handlers in `events`, `items` and `calls` write through it; it reads no lines.
 """
 
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ Role = Literal["user", "model", "tool", "system"]
 
 
 class Rollout(ThreadTurns):
-    """Writes facts of one thread in order; a turn's facts wait until its prompt is known."""
+    """Writes the dialog of one thread; user messages wait until their turn is known."""
 
     # -- texts ---------------------------------------------------------------------------------------------------------
 
@@ -83,12 +83,12 @@ class Rollout(ThreadTurns):
             turn.quiet, turn.last_at = quiet, self.at
 
     def work(self, turn: CodexTurn | None) -> None:
-        """Note that a turn does something else than speaking."""
+        """Note that a turn is working."""
         self.begin(turn)
         self._touch(turn, quiet=False)
 
     def decide(self, text: str, turn: CodexTurn | None) -> None:
-        """Write a plan, which is a decision whatever its words."""
+        """Write a plan, which is always a decision."""
         if not text.strip():
             return
         self.begin(turn)
@@ -103,7 +103,7 @@ class Rollout(ThreadTurns):
     # -- user messages -------------------------------------------------------------------------------------------------
 
     def hear_user(self, held: HeldMessage) -> None:
-        """Take a user message: the prompt of a turn that lacks one, else held until the next record tells its turn."""
+        """Take a user message: the prompt of a turn without one, else held until the next record shows its turn."""
         if len(self.state.held) >= MAX_HELD and (self.state.held[-1].event or len(self.state.held) >= 4 * MAX_HELD):
             self.release()
         turn = self._hinted(held)
@@ -127,19 +127,19 @@ class Rollout(ThreadTurns):
         return next((known for known in (turn, last) if known is not None and known.vendor_id == held.turn_hint), None)
 
     def inject(self, text: str, turn: CodexTurn | None) -> None:
-        """Write a text that the client put into the conversation."""
+        """Write a text that the client injected."""
         self.observe(text, turn, injected=True)
 
     @property
     def awaits_more(self) -> bool:
-        """Tell whether what comes next may say more of held messages: the start of their turn, or their other half."""
+        """Return True if later records may tell the turn of held messages."""
         state = self.state
         if state.newest_at is None:
-            return False  # then no time ever tells that nothing more comes
+            return False  # without times it would wait for ever
         return state.modern or state.names_turns or not any(one.event for one in state.held)
 
     def release(self) -> None:
-        """Place held user messages: nothing that follows starts a turn for them any more."""
+        """Place held user messages, because no start of their turn can follow."""
         state = self.state
         held, state.held = state.held, []
         rest = list(held)
@@ -187,7 +187,7 @@ class Rollout(ThreadTurns):
             self.update_turn(turn, {}, {"context_list": [context]})
 
     def hear_agent(self, text: str, turn: CodexTurn | None, *, inbound: bool, extra: Object) -> None:
-        """Take a message between agents; one to this thread is the prompt of a turn that has no other."""
+        """Take a message between agents; one to this thread is the prompt of a turn without another."""
         if inbound and turn is not None and turn.prompt == "none":
             self._set_prompt(turn, text, (), "agent")
         self.observe(text, turn, role="user" if inbound else "tool", **extra)

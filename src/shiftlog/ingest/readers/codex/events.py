@@ -1,4 +1,4 @@
-"""Handlers of Codex events: turns, messages, ends of tools, reviews, children."""
+"""Handlers of Codex events: turns, messages, results of tools, reviews, children."""
 
 from typing import Any, cast
 
@@ -24,7 +24,7 @@ from shiftlog.ingest.readers.records import Object, object_in, objects_in, parse
 
 
 def on_task_started(rollout: Rollout, payload: Object) -> Disposition:
-    """Open a turn; one still open ends."""
+    """Open a turn; the open one ends."""
     state = rollout.state
     name = named_turn(payload)
     if name is not None and name in state.known:
@@ -38,7 +38,7 @@ def on_task_started(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_task_complete(rollout: Rollout, payload: Object) -> Disposition:
-    """End the turn well, or badly if it says an error."""
+    """Complete the turn, or fail it if the event has an error."""
     turn = _ending(rollout, payload)
     if turn is None:
         return COUNTED
@@ -79,7 +79,7 @@ def on_rolled_back(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_user_message(rollout: Rollout, payload: Object) -> Disposition:
-    """Take what the user said."""
+    """Take a user message."""
     keep = rollout.keep_images
     text = text_in(payload, "message", "text") or ""
     images = (*images_of(payload.get("images"), keep=keep), *images_of(payload.get("local_images"), keep=keep))
@@ -91,14 +91,14 @@ def on_user_message(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_agent_message(rollout: Rollout, payload: Object) -> Disposition:
-    """Take what the model said."""
+    """Take a model message."""
     text = text_in(payload, "message", "text") or ""
     rollout.hear_model(text, rollout.place(payload), event=True, phase=text_in(payload, "phase"))
     return MAPPED
 
 
 def on_agent_reasoning(rollout: Rollout, payload: Object) -> Disposition:
-    """Take what the model thought."""
+    """Take a reasoning text."""
     text = text_in(payload, "text", "message")
     rollout.hear_reasoning([text] if text else [], rollout.place(payload), event=True)
     return MAPPED
@@ -112,7 +112,7 @@ def _call_id(payload: Object) -> str | None:
 
 
 def _own(rollout: Rollout, payload: Object, tool: str, given: Any, output: Output, **extra: Any) -> Disposition:
-    """Join an event to its call; without one it is a call of its own."""
+    """Join an event to its call; without one it becomes a call of its own."""
     call_id, turn = _call_id(payload), rollout.place(payload)
     call = rollout.state.calls.get(call_id or "")
     if call is not None and not call.nested:
@@ -123,7 +123,7 @@ def _own(rollout: Rollout, payload: Object, tool: str, given: Any, output: Outpu
     if call is None and call_id is not None and call_id in rollout.state.answered:
         return MAPPED
     for script in rollout.state.calls.values():
-        # The steps of a script tell more than its text does, so that what it did is not told twice.
+        # The steps of a script replace its text, so that nothing is reported twice.
         if script.tool in SCRIPT_TOOLS:
             script.commands, script.patched = [], script.patched or tool == "apply_patch"
     call_id = call_id or rollout.unnamed_id(turn, tool, repr(given))
@@ -152,7 +152,7 @@ def on_exec_end(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_patch_end(rollout: Rollout, payload: Object) -> Disposition:
-    """Take the files of a patch, unless it failed."""
+    """Take the files of a patch that did not fail."""
     call_id, turn = _call_id(payload), rollout.place(payload)
     failed = payload.get("success") is False or payload.get("status") in ("failed", "declined")
     changes = () if failed else changes_of_event(payload.get("changes"), payload.get("stdout"))
@@ -204,7 +204,7 @@ def on_dynamic_response(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_view_image(rollout: Rollout, payload: Object) -> Disposition:
-    """Take a local image that the model looked at: its path."""
+    """Take the path of a local image that the model viewed."""
     path = text_in(payload, "path") or ""
     turn = rollout.place(payload)
     _own(rollout, payload, "view_image", {"path": path}, Output(""))
@@ -229,7 +229,7 @@ def on_image_end(rollout: Rollout, payload: Object) -> Disposition:
 def link_child(
     rollout: Rollout, turn: CodexTurn | None, rank: int, thread: str, call_id: str | None, name: str | None
 ) -> None:
-    """Write that the thread started another one."""
+    """Write a link to a child thread."""
     key = rollout.line_key(turn, "child", thread, call_id or "")
     fact = ChildLink(
         session=rollout.ref, key=key, at=rollout.at, turn=turn and turn.request_id, call_id=call_id,
@@ -239,7 +239,7 @@ def link_child(
 
 
 def on_sub_agent(rollout: Rollout, payload: Object) -> Disposition:
-    """Take news of a child: its start links it to the call."""
+    """Take an activity of a child; its start links it to the call."""
     turn = rollout.place(payload)
     thread, kind = text_in(payload, "agent_thread_id", "agentThreadId"), text_in(payload, "kind") or "activity"
     path = text_in(payload, "agent_path", "agentPath")
@@ -250,7 +250,7 @@ def on_sub_agent(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_collab_end(rollout: Rollout, payload: Object) -> Disposition:
-    """Take the end of a call to another agent: a spawn links the child, all are observed."""
+    """Take the end of a call to another agent; a spawn links the child."""
     turn = rollout.place(payload)
     thread = text_in(payload, "new_thread_id", "newThreadId")
     if thread is not None:
@@ -284,7 +284,7 @@ def on_error(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_review(rollout: Rollout, payload: Object) -> Disposition:
-    """Take the start or the outcome of a review, findings and explanation in full."""
+    """Take the start or the outcome of a review, with findings and explanation."""
     review = object_in(payload, "review_output")
     if not review:
         target = object_in(payload, "target")
@@ -303,7 +303,7 @@ def on_review(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_guardian(rollout: Rollout, payload: Object) -> Disposition:
-    """Take the judgement of the guardian on a step."""
+    """Take the guardian's verdict on a step."""
     action = object_in(payload, "action")
     words = [text_in(payload, "status"), text_in(payload, "risk_level"), text_in(action, "type")]
     what = text_in(action, "command", "tool_name", "server", "path")
@@ -319,7 +319,7 @@ def on_undo(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_compacted(rollout: Rollout, payload: Object) -> Disposition:
-    """Take the news that the context was compacted."""
+    """Take a compaction of the context."""
     rollout.observe("Context compacted", rollout.place(payload))
     return MAPPED
 

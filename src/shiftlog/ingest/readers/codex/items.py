@@ -25,7 +25,7 @@ MAPPED, COUNTED, DUPLICATE = Disposition.MAPPED, Disposition.COUNTED, Dispositio
 
 
 def record_of(payload: Object) -> RecordIds | None:
-    """Return the vendor's id of an item, where it has one."""
+    """Return the vendor's id of an item, if it has one."""
     item_id = text_in(payload, "id")
     return RecordIds(message_id=item_id) if item_id else None
 
@@ -52,7 +52,7 @@ def on_message(rollout: Rollout, payload: Object, *, bare: bool = False) -> Disp
 
 
 def on_reasoning(rollout: Rollout, payload: Object) -> Disposition:
-    """Take a reasoning: its summaries and, where they are written in the clear, its contents."""
+    """Take a reasoning: its summaries and, if they are not encrypted, its contents."""
     texts = [text for name in ("summary", "content") for text in _texts(payload, name)]
     rollout.hear_reasoning(texts, rollout.place(payload), event=False)
     return MAPPED if texts else COUNTED
@@ -78,7 +78,7 @@ def on_function_call(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_custom_call(rollout: Rollout, payload: Object) -> Disposition:
-    """Take a call with a free text."""
+    """Take a call with free text."""
     tool = text_in(payload, "name") or "unknown"
     given = payload.get("input")
     return _opened(rollout, payload, tool, given if tool in ("apply_patch", "exec") else parsed_arguments(given))
@@ -96,7 +96,7 @@ def _opened(rollout: Rollout, payload: Object, tool: str, given: Any, **extra: A
 
 
 def on_tool_search(rollout: Rollout, payload: Object) -> Disposition:
-    """Take a search for tools; it is work of the client, no call of the model's tools."""
+    """Take a search for tools, which the client does itself."""
     call_id = text_in(payload, "call_id", "id")
     turn = rollout.place(payload)
     opened = open_call(rollout, call_id, "tool_search", parsed_arguments(payload.get("arguments")), turn, nested=True)
@@ -104,14 +104,14 @@ def on_tool_search(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_tool_search_output(rollout: Rollout, payload: Object) -> Disposition:
-    """Take the names of the tools found; their descriptions are not kept."""
+    """Take the names of the tools found, not their descriptions."""
     names = [name for tool in objects_in(payload, "tools") if (name := text_in(tool, "name"))]
     known = answer(rollout, text_in(payload, "call_id", "id"), Output(", ".join(names)), rollout.place(payload))
     return MAPPED if known else DUPLICATE
 
 
 def on_tool_call(rollout: Rollout, payload: Object) -> Disposition:
-    """Take a call of an early file: no id, so that results pair by order."""
+    """Take a call of an early release: without an id, so that results pair by order."""
     tool = text_in(object_in(payload, "function"), "name") or text_in(payload, "name", "tool") or "unknown"
     given = parsed_arguments(payload.get("arguments", payload.get("input")))
     call_id = text_in(payload, "call_id", "id")
@@ -129,25 +129,25 @@ def on_output(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_web_search(rollout: Rollout, payload: Object, *, event: bool = False) -> Disposition:
-    """Take one half of a web search; the half that comes first is written."""
+    """Take one half of a web search; the first half is written."""
     turn = rollout.place(payload)
-    asked = _asked(payload)
-    if not asked:
+    query_text = _query(payload)
+    if not query_text:
         return COUNTED
-    if not rollout.is_new_half(turn, "w", asked, event=event):
+    if not rollout.is_new_half(turn, "w", query_text, event=event):
         return MAPPED
-    call_id = text_in(payload, "call_id", "id") or rollout.unnamed_id(turn, "web", asked)
+    call_id = text_in(payload, "call_id", "id") or rollout.unnamed_id(turn, "web", query_text)
     given = payload.get("action") or {"query": payload.get("query")}
     if open_call(rollout, call_id, "web_search", given, turn, nested=True) is None:
         return DUPLICATE
     results = objects_in(payload, "results")
     found = [" ".join(filter(None, (text_in(one, "title"), text_in(one, "url")))) for one in results]
     answer(rollout, call_id, Output("\n".join(filter(None, found))), turn)
-    write_reference(rollout, call_id, asked, turn)
+    write_reference(rollout, call_id, query_text, turn)
     return MAPPED
 
 
-def _asked(payload: Object) -> str | None:
+def _query(payload: Object) -> str | None:
     action = object_in(payload, "action")
     if (url := text_in(action, "url")) is not None:
         return url
@@ -160,7 +160,7 @@ def _asked(payload: Object) -> str | None:
 
 
 def on_image_generation(rollout: Rollout, payload: Object, *, event: bool = False) -> Disposition:
-    """Take one half of a generated image: its digest, never its bytes."""
+    """Take one half of a generated image: its digest, not its bytes."""
     turn = rollout.place(payload)
     prompt = text_in(payload, "revised_prompt") or ""
     call_id = text_in(payload, "call_id", "id")
@@ -176,7 +176,7 @@ def on_image_generation(rollout: Rollout, payload: Object, *, event: bool = Fals
 
 
 def on_agent_message(rollout: Rollout, payload: Object) -> Disposition:
-    """Take a message between agents; what is encrypted stays out."""
+    """Take a message between agents; encrypted parts are left out."""
     text = content_of(payload.get("content", payload.get("message")), keep=False).text
     author, recipient = text_in(payload, "author", "sender"), text_in(payload, "recipient", "receiver")
     own = rollout.state.agent_path or "/root"
@@ -187,7 +187,7 @@ def on_agent_message(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def counted(_rollout: Rollout, _payload: Object) -> Disposition:
-    """Take a record whose content is not kept."""
+    """Count a record without keeping it."""
     return COUNTED
 
 

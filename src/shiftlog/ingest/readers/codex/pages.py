@@ -1,4 +1,4 @@
-"""Items of Codex's paginated mode, which replace the events of older releases: one handler by type of item."""
+"""Items of Codex's paginated mode, which replace the events of older releases."""
 
 from shiftlog.facts.transcript import Disposition
 from shiftlog.ingest.readers.codex.dialog import Rollout
@@ -24,7 +24,7 @@ from shiftlog.ingest.readers.records import Object, list_in, object_in, objects_
 
 
 def on_item_completed(rollout: Rollout, payload: Object) -> Disposition:
-    """Take an item that replaces the events of older releases."""
+    """Take a completed item by its type."""
     item = object_in(payload, "item")
     handler = PAGE_ITEMS.get(text_in(item, "type") or "")
     if handler is None:

@@ -1,6 +1,6 @@
-"""Codex patches: what files a patch touches, from an event's `changes` or from the text given to `apply_patch`.
+"""Codex patches: the files a patch changes, from an event's `changes` or from the text of `apply_patch`.
 
-Pure text work. Whether the patch was applied, and what becomes of the changes, is for the reader to say.
+Pure text work; the reader knows whether the patch was applied.
 """
 
 import re
@@ -30,9 +30,9 @@ _LETTER_OF = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileChange:
-    """One file of a patch, with its hunks or, created or deleted, its whole content.
+    """One file of a patch, with its hunks, or its content if it was created or deleted.
 
-    `approximate` says that the hunks have no true line numbers.
+    `approximate` marks hunks without true line numbers.
     """
 
     kind: ChangeKind
@@ -43,7 +43,7 @@ class FileChange:
     approximate: bool = False
 
     def diff(self, path: str, moved_from: str | None = None) -> str | None:
-        """Return the unified diff under the names given; None where the change shows no lines."""
+        """Return the unified diff under the given names; None if the change shows no lines."""
         if self.hunks:
             if self.hunks.startswith(("--- ", "diff ")):
                 return self.hunks
@@ -57,7 +57,7 @@ class FileChange:
 
 
 def changes_of_event(changes: object, stdout: object) -> tuple[FileChange, ...]:
-    """Read `changes` of an applied patch, or the `A|M|D <path>` lines of its output where it has none."""
+    """Read `changes` of an applied patch, or the `A|M|D <path>` lines of its output."""
     if isinstance(changes, dict) and changes:
         given = cast(dict[str, Any], changes)
         return tuple(_of_event(path, given[path]) for path in given if path)
@@ -95,7 +95,7 @@ def changes_in_patch(text: str) -> tuple[FileChange, ...]:
 
 
 def patches_in_argv(argv: list[str]) -> tuple[str, ...]:
-    """Return the patch texts that a command line hands to `apply_patch`, as an argument or as a here-document."""
+    """Return the patch texts that a command line hands to `apply_patch`, as an argument or a here-document."""
     if any(_is_program(word) for word in argv[:1]):
         return tuple(word for word in argv[1:] if BEGIN in word)
     found: list[str] = []
@@ -108,7 +108,7 @@ def patches_in_argv(argv: list[str]) -> tuple[str, ...]:
 
 
 def patches_in_script(text: str) -> tuple[str, ...]:
-    """Return the patch texts in a script of code mode: between the marks, escapes of a quoted string undone."""
+    """Return the patch texts in a script of code mode, with the escapes of quoted strings undone."""
     if "apply_patch" not in text:
         return ()
     found: list[str] = []
@@ -123,7 +123,7 @@ def patches_in_script(text: str) -> tuple[str, ...]:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a text; signs that only print as a new line (form feeds, U+2028) are part of one."""
+    """Return the lines of a text; only a line feed separates lines, not form feeds or U+2028."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
 
@@ -202,7 +202,7 @@ def _of_section(kind: ChangeKind, path: str, moved: str | None, lines: list[str]
 
 
 def _hunks(lines: list[str]) -> str | None:
-    """Return the changed places one after the other; a patch text names no line numbers, so they count from 1."""
+    """Return the hunks in order; a patch text has no line numbers, so they count from 1."""
     out: list[str] = []
     hunk: list[str] = []
     heading, old, new = "", 1, 1

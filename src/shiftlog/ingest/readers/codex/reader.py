@@ -1,6 +1,7 @@
-"""The Codex reader: rollouts of every release, with or without an envelope, plain or paginated, forked or spawned.
+"""The Codex reader: rollouts of every release, with or without envelope, plain or paginated, forked or spawned.
 
-Lines come in, facts go out. What single records mean lives in `codex_items`, `codex_events` and `codex_thread`.
+It dispatches records and separates a fork's own lines from copied ones; `items`, `events`, `pages` and `thread` read
+single records.
 """
 
 import zlib
@@ -57,7 +58,7 @@ _WAITING_FOR_A_START = frozenset(
         "inter_agent_communication_metadata",
     }
 )
-"""Records that may stand between a user message and the start of its turn."""
+"""Records that may come between a user message and the start of its turn."""
 
 
 def _is_bare_header(record: Object) -> bool:
@@ -76,7 +77,7 @@ class CodexReader(Rollout):
         self._titles: dict[str, f.SessionUpdated] = {}
 
     def finish(self) -> Sequence[f.AnyFact]:
-        """Write what waited for more: an old file's last prompt is a turn, unless its start or other half may come."""
+        """Write what waited: the last prompt of an old file is a turn, unless its start or other half may follow."""
         self._write_waiting()
         self.out += self._titles.values()
         self._titles = {}
@@ -91,41 +92,41 @@ class CodexReader(Rollout):
             self.give_fields(state.turn)
 
     def standings(self) -> Sequence[f.Standing]:
-        """Return the open turn, or what still waits: a fork without an own turn, a prompt without its start."""
+        """Return the open turn, or what waits: a fork without a turn of its own, or a prompt without a start."""
         turn = self.state.turn
         if self.state.held or (turn is None and self.state.undecided):
             return (
                 f.Standing(
                     session=self.ref, turn=HELD if self.state.held else f.COPIED,
-                    last_at=self.state.newest_at, quiet=True, settles_as="observed",
+                    last_at=self.state.newest_at, quiet=True, ends_as="observed",
                 ),
             )  # fmt: skip
         if turn is None:
             return ()
-        settles = turn.legacy and turn.quiet
+        is_due = turn.legacy and turn.quiet
         return (
             f.Standing(
                 session=self.ref, turn=turn.request_id, last_at=turn.last_at, quiet=turn.quiet,
-                settles_as="completed" if settles else None,
+                ends_as="completed" if is_due else None,
             ),
         )  # fmt: skip
 
-    def settle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
-        """End the open turn of an old file whose last word was the model's; what still waited is the file's own."""
+    def end_idle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
+        """End the quiet turn of an old file; waiting lines become the file's own."""
         if sessions is not None and self.ref not in set(sessions):
             return ()
-        self._settle_waiting()
+        self._take_waiting()
         turn = self.state.turn
         if turn is not None and turn.legacy and turn.quiet:
             self.end_quiet(turn)
         return self.given()
 
-    def settle_waiting(self) -> Sequence[f.AnyFact]:
-        """Take the lines of a fork that has no turn of its own as its own, and a prompt as nothing starts its turn."""
-        self._settle_waiting()
+    def take_waiting(self) -> Sequence[f.AnyFact]:
+        """Take a fork's lines as its own, and release held prompts."""
+        self._take_waiting()
         return self.given()
 
-    def _settle_waiting(self) -> None:
+    def _take_waiting(self) -> None:
         if self.state.undecided:
             self._replay()
         if self.state.held:
@@ -142,7 +143,7 @@ class CodexReader(Rollout):
     # -- one record ----------------------------------------------------------------------------------------------------
 
     def read_record(self, record: Object) -> f.Disposition:
-        """Read one record; those that a fork copied only leave their tokens and turns."""
+        """Read one record; copied ones of a fork leave only their tokens and turns."""
         state = self.state
         self.set_time(record.get("timestamp"))
         if state.undecided and not self._is_own_start(record):
@@ -226,7 +227,7 @@ class CodexReader(Rollout):
         return kind or "(none)", self._item(kind, record)
 
     def _index(self, record: Object) -> f.Disposition:
-        """Read a line of the index of threads, which lies beside the rollouts; of a thread the last one wins."""
+        """Read a line of the index of threads beside the rollouts; the last line of a thread wins."""
         thread, title = text_in(record, "id", "thread_id"), text_in(record, "thread_name")
         if thread and title and title.strip():
             at = utc(record.get("updated_at"))
@@ -263,7 +264,7 @@ class CodexReader(Rollout):
         if record.get("type") != "event_msg" or text_in(payload, "type") not in STARTS:
             return False
         started = utc(payload.get("started_at"))
-        # Without a time of its own the turn is told apart by its id, which is the import's knowledge.
+        # Without a start time, only the import can tell by the turn's id.
         return started is None or self.state.meta_at is None or started[:19] >= self.state.meta_at[:19]
 
     def _keep_copy(self, record: Object) -> f.Disposition:
@@ -276,7 +277,7 @@ class CodexReader(Rollout):
         return self._note_copy(record)
 
     def _note_copy(self, record: Object) -> f.Disposition:
-        """Read of a copied line what still counts: tokens, the model they belong to, ancestors, shared turns."""
+        """Read what still counts of a copied line: tokens, their model, ancestors, shared turns."""
         kind, payload = record.get("type"), object_in(record, "payload")
         inner = text_in(payload, "type")
         if kind == "session_meta":
@@ -290,7 +291,7 @@ class CodexReader(Rollout):
         return self.counted(f.COPIED)
 
     def _decide_fork(self) -> None:
-        """What came before the first own turn was copied from the parent."""
+        """Note that the lines before the first own turn were copied from the parent."""
         state = self.state
         state.undecided = False
         self._hold.clear()
@@ -303,7 +304,7 @@ class CodexReader(Rollout):
         )
 
     def _replay(self) -> None:
-        """No own turn has come: what is there is read as the fork's own."""
+        """Read the held lines as the fork's own, because no own turn followed."""
         state = self.state
         state.undecided = False
         state.previous_total, state.previous_counters, state.shared = None, [], []

@@ -1,6 +1,6 @@
-"""What a Codex reader remembers between lines: the thread, its turns, its open calls.
+"""The saved state of the Codex reader: the thread, its turns, its open calls.
 
-Small and serialisable: it grows with open turns and calls, never with the length of the file.
+It grows with open turns and calls, never with the length of the file.
 """
 
 from typing import Any, Literal
@@ -30,12 +30,12 @@ class CodexTurn(TurnDraft, kw_only=True, omit_defaults=True):
 
     @property
     def name(self) -> str:
-        """Return what keys of the turn's facts are made of."""
+        """Return the name in the keys of the turn's facts."""
         return self.vendor_id or f"t{self.ordinal}"
 
 
 class CodexCall(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A tool call until its result is known; what its actions are made of is kept only as long as that."""
+    """A tool call, with what its actions need, until its result is known."""
 
     tool: str
     turn: str | None = None
@@ -51,11 +51,11 @@ class CodexCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     failed: bool = False
     nested: bool = False
     name: str = ""
-    """What its keys are made of: its id, with its turn where others may have the same id."""
+    """The name in its keys: its id, with its turn if the id may repeat."""
 
 
 class HeldMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """A user message that may belong to the turn that the next record starts."""
+    """A user message that may belong to the turn started next."""
 
     text: str
     at: str | None
@@ -66,7 +66,7 @@ class HeldMessage(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 class CodexState(ReaderState, kw_only=True, omit_defaults=True):
-    """Everything that a reader needs to go on at a later line."""
+    """Everything a reader needs to go on at a later line."""
 
     thread: str | None = None
     agent_path: str | None = None
@@ -76,21 +76,21 @@ class CodexState(ReaderState, kw_only=True, omit_defaults=True):
     forked_from: str | None = None
     history_start: int | None = None
     undecided: bool = False
-    """A fork whose first own turn has not been seen yet."""
+    """True for a fork until its first own turn."""
     written: dict[str, Any] = {}
     """The values last written of the session and its run: cwd, approval_policy, run.model …"""
     model: str | None = None
     context_model: str | None = None
-    """The model of the last context, which is the one that used tokens; settings hold from the next context on."""
+    """The model of the last context, which used the tokens; settings hold from the next context on."""
     effort: str | None = None
     modern: bool = False
-    """The file marks the starts of its turns."""
+    """True if the file marks the starts of its turns."""
     names_turns: bool = False
-    """Settings name the turn that they are of, so that its start may be marked too."""
+    """True if settings name their turn, so that its start may be marked too."""
     ordinal: int = 0
     turn: CodexTurn | None = None
     last_turn: CodexTurn | None = None
-    """The turn ended last, whose stragglers still pair up."""
+    """The turn ended last; late records still pair up with it."""
     known: dict[str, str] = {}
     """Request ids by the vendor's turn id."""
     live: list[str] = []
@@ -98,11 +98,11 @@ class CodexState(ReaderState, kw_only=True, omit_defaults=True):
     held: list[HeldMessage] = []
     calls: dict[str, CodexCall] = {}
     answered: dict[str, bool] = {}
-    """Calls with a result; False where the call itself was not seen."""
+    """Calls with a result; False if the call itself was not seen."""
     counted: list[str] = []
-    """Those among them whose ids are no more than numbers, and may come again in the next turn."""
+    """Answered calls whose ids only count, and may repeat in the next turn."""
     unnamed: list[str] = []
-    """Ids given to calls that have none and wait for their result, in order."""
+    """Ids given to calls without one that wait for their result, in order."""
     unnamed_count: int = 0
     sessions: dict[str, str] = {}
     """Call ids of commands still running, by the id of their process session."""
@@ -116,6 +116,6 @@ class CodexState(ReaderState, kw_only=True, omit_defaults=True):
     waiting: bytes = b""
     """Facts of a turn whose prompt is still awaited."""
     hold: bytes = b""
-    """Compressed lines of a fork that is still undecided."""
+    """Compressed lines of an undecided fork."""
     hold_dropped: bool = False
-    """There were too many of them: they count as copied whatever follows."""
+    """True if they were too many; then they count as copied."""

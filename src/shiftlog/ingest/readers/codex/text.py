@@ -1,4 +1,4 @@
-"""Texts inside Codex records: contents of messages, injected text, context of an editor, outputs and exit codes."""
+"""Texts in Codex records: message contents, injected text, editor context, outputs and exit codes."""
 
 import re
 from typing import Any, NamedTuple, cast
@@ -52,7 +52,7 @@ class TextAndImages(NamedTuple):
 
 
 class Output(NamedTuple):
-    """What a tool gave back; `session` names the process that is still running."""
+    """The output of a tool; `session` names a process that is still running."""
 
     text: str
     images: tuple[Image, ...] = ()
@@ -65,12 +65,12 @@ class Output(NamedTuple):
 
 
 def is_injected(text: str) -> bool:
-    """Tell whether a user message was written by the client, not by the user."""
+    """Return True if the client, not the user, wrote a user message."""
     return text.lstrip()[:64].startswith(INJECTED)
 
 
 def split_prompt(text: str) -> tuple[str, str | None]:
-    """Return what the user asked and, apart from it, the context that an editor put before it."""
+    """Return the user's request and, separately, the editor context before it."""
     if not text.lstrip().startswith(_IDE):
         return text, None
     before, mark, after = text.partition(_REQUEST)
@@ -96,7 +96,7 @@ def content_of(value: object, *, keep: bool, glue: str = "") -> TextAndImages:
 
 
 def images_of(values: object, *, keep: bool) -> tuple[Image, ...]:
-    """Return the digests of a list of image addresses; local files are only named by their path."""
+    """Return the digests of image addresses; local files have none."""
     found: list[Image] = []
     for value in cast(list[object], values) if isinstance(values, list) else []:
         address = text_in(cast(Object, value), *_DATA, "url", "path") if isinstance(value, dict) else value
@@ -108,7 +108,7 @@ def images_of(values: object, *, keep: bool) -> tuple[Image, ...]:
 def _read_part(part: Object, texts: list[str], images: list[Image], *, keep: bool) -> None:
     text = part.get("text")
     if isinstance(text, str):
-        # Tags that stand for an attached image are no text of the message.
+        # Tags that stand for an attached image are not text.
         if not (text.startswith(("<image", "</image")) and text.rstrip().endswith(">") and len(text) < 200):
             texts.append(text)
         return
@@ -124,7 +124,7 @@ def _read_part(part: Object, texts: list[str], images: list[Image], *, keep: boo
 
 
 def output_of(value: object, *, keep: bool) -> Output:
-    """Return what an output holds, whatever its form."""
+    """Return an output of any form."""
     if isinstance(value, str):
         return _from_text(value)
     if isinstance(value, list):
@@ -188,7 +188,7 @@ def _from_object(value: Object, *, keep: bool) -> Output:
 
 
 def text_of(value: Any) -> str:
-    """Return a value as text: itself, or as JSON."""
+    """Return a text as it is, any other value as JSON."""
     if isinstance(value, str):
         return value
     try:

@@ -1,4 +1,4 @@
-"""Records of a Codex thread as a whole: its header, settings, title, goal, compaction and tokens."""
+"""Records about a Codex thread as a whole: header, settings, title, goal, compaction and tokens."""
 
 from typing import Any
 
@@ -36,7 +36,7 @@ _KINDS = ("thread_spawn", "review", "compact", "memory_consolidation", "other")
 
 
 def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
-    """Take the header; only the first one of a file counts, later ones repeat it or come from an ancestor."""
+    """Take the header; later headers of a file repeat it or come from an ancestor."""
     state = rollout.state
     thread = text_in(payload, "id")
     if state.thread is not None:
@@ -49,7 +49,7 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
     state.forked_from = text_in(payload, "forked_from_id")
     state.family = state.forked_from or state.thread
     base = object_in(payload, "history_base")
-    # A file whose lines are numbered says itself where its own begin.
+    # A file with numbered lines names its own first line.
     state.history_start = whole_in(payload, "subagent_history_start_ordinal")
     state.undecided = state.forked_from is not None and state.history_start is None and not base
     spawn, subagent = _subagent(payload)
@@ -83,7 +83,7 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def _base_thread(base: Object, own: str) -> str | None:
-    # A reverted thread goes on from an earlier rollout of its own; that is no fork.
+    # A reverted thread continues an earlier rollout of its own; that is not a fork.
     thread = text_in(base, "thread_id")
     return thread if thread != own else None
 
@@ -129,7 +129,7 @@ def _extra(payload: Object, git: Object, base: Object) -> Object:
 
 
 def learn_ancestor(rollout: Rollout, payload: Object) -> None:
-    """Follow the chain of forks up, as far as the copied headers tell it."""
+    """Follow the chain of forks up through the copied headers."""
     state = rollout.state
     above = text_in(payload, "forked_from_id")
     if above is not None and state.forked_from is not None and text_in(payload, "id") == state.family:
@@ -140,11 +140,11 @@ def learn_ancestor(rollout: Rollout, payload: Object) -> None:
 
 
 def on_turn_context(rollout: Rollout, payload: Object) -> Disposition:
-    """Take the settings of a turn: model and effort for turn and run, the rest for the session where it changed."""
+    """Take the settings of a turn: model and effort for turn and run, changed ones for the session."""
     turn, name = rollout.state.turn, named_turn(payload)
     rollout.state.names_turns |= name is not None
     if turn is not None and name not in (None, turn.vendor_id):
-        turn = None  # the settings of a turn that has yet to start
+        turn = None  # the settings of a later turn
     model = text_in(payload, "model")
     rollout.state.context_model = model or rollout.state.context_model
     _set_model(rollout, turn, model, text_in(payload, "effort"))
@@ -201,7 +201,7 @@ def on_goal(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_compacted_history(rollout: Rollout, payload: Object) -> Disposition:
-    """Take a compaction: its summary is told, the history that it rewrites is copies."""
+    """Take a compaction: its summary is kept, the rewritten history is counted as copies."""
     turn = rollout.state.turn
     text = text_in(payload, "message")
     if text is not None:
@@ -220,7 +220,7 @@ def on_compacted_history(rollout: Rollout, payload: Object) -> Disposition:
 
 
 def on_token_count(rollout: Rollout, payload: Object, *, copied: bool = False) -> Disposition:
-    """Take the tokens of a response; repeats of one total, and shapes without one, say nothing."""
+    """Take the tokens of a response; repeated totals and missing ones are only counted."""
     state = rollout.state
     info = object_in(payload, "info")
     total = object_in(info, "total_token_usage")

@@ -1,6 +1,6 @@
 """The turns of a Codex thread: which one a record belongs to, how they begin and end, and the keys of their facts.
 
-Dialog stands on this in `codex_rollout`; what single records mean is told elsewhere.
+Dialog is in `dialog`; single records are read elsewhere.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ MAX_WAITING = 256
 
 
 def named_turn(payload: Object) -> str | None:
-    """Return the turn that a record names itself."""
+    """Return the turn that a record names."""
     found = text_in(payload, "turn_id", "turnId")
     if found is None:
         for name in ("metadata", "internal_chat_message_metadata_passthrough"):
@@ -29,12 +29,12 @@ def named_turn(payload: Object) -> str | None:
 
 
 def turn_name(thread: str, turn_id: str) -> f.Key:
-    """Return the key of the turn that a thread calls so."""
+    """Return the key of a thread's turn."""
     return ("turn", turn_id) if is_drawn(turn_id) else ("turn", thread, "id", turn_id)
 
 
 class ThreadTurns(LineReader[CodexState]):
-    """Writes facts of one thread in order; a turn's facts wait until its prompt is known."""
+    """Writes the facts of one thread in order; a turn's facts wait until its prompt is known."""
 
     AGENT = CODEX
 
@@ -48,7 +48,7 @@ class ThreadTurns(LineReader[CodexState]):
 
     @property
     def keep_images(self) -> bool:
-        """Tell whether the bytes of images are wanted."""
+        """Return True if the bytes of images are kept."""
         return self.hints.keep_images
 
     def ensure_session(self) -> None:
@@ -59,7 +59,7 @@ class ThreadTurns(LineReader[CodexState]):
             self.out.append(f.SessionOpened(session=self.ref, key=key, at=self.at, agent=self.AGENT))
 
     def name_session(self, thread: str) -> None:
-        """Fix the thread that all facts belong to."""
+        """Set the thread of all facts."""
         self.state.thread = self.state.family = thread
         self.ref = f.VendorSession(thread)
 
@@ -72,13 +72,13 @@ class ThreadTurns(LineReader[CodexState]):
         self.out.append(fact)
 
     def change(self, **values: Any) -> None:
-        """Write what changed of the session."""
+        """Write the changes of the session."""
         if changes := changed_values(self.state.written, "", values):
             key = self.line_key(None, "session", repr(sorted(changes.items())))
             self.out.append(f.SessionUpdated(session=self.ref, key=key, at=self.at, changes=changes))
 
     def run(self, **values: Any) -> None:
-        """Write what changed of the session's process side."""
+        """Write the changes of the run."""
         if changes := changed_values(self.state.written, "run.", values):
             key = self.line_key(None, "run", repr(sorted(changes.items())))
             self.out.append(f.RunUpdated(session=self.ref, key=key, at=self.at, changes=changes))
@@ -91,7 +91,7 @@ class ThreadTurns(LineReader[CodexState]):
     # -- places and keys -----------------------------------------------------------------------------------------------
 
     def place(self, payload: Object) -> CodexTurn | None:
-        """Return the turn that a record belongs to: the one it names if this file knows it, else the open one."""
+        """Return the turn of a record: the one it names if it is known, else the open one."""
         state = self.state
         name = named_turn(payload)
         if name is None or (state.turn is not None and state.turn.vendor_id == name):
@@ -103,15 +103,15 @@ class ThreadTurns(LineReader[CodexState]):
         return state.turn
 
     def line_key(self, turn: CodexTurn | None, *parts: str) -> f.Key:
-        """Return the key of a fact that only its text tells apart, numbered within its turn."""
+        """Return the key of a fact that only its text identifies, numbered within its turn."""
         text = "\x1f".join(parts)
         number = self.number_of(turn, "l", text)
         return ("l", self.thread_of(turn), turn.name if turn else "", f.Mac(text), number)
 
     def thread_of(self, turn: CodexTurn | None) -> str:
-        """Return the thread that stands in the keys of a turn's facts; that of a fork's copies is the one they are of.
+        """Return the thread in the keys of a turn's facts; a fork's copies have their origin's.
 
-        The vendor's ids of turns are unique, so all forks of a thread may go by one name.
+        The vendor's turn ids are unique, so all forks of a thread can share one name.
         """
         named = turn is not None and turn.vendor_id is not None
         return (self.state.family if named else None) or self.ref.vendor_id
@@ -130,8 +130,8 @@ class ThreadTurns(LineReader[CodexState]):
         return tally[0]
 
     def pair(self, turn: CodexTurn | None, role: str, text: str, *, event: bool) -> int | None:
-        """Return the number of a doubly logged text, None for the other half of one that was written."""
-        # The nth event of a text and the nth item of it are one; only what goes beyond both counts so far is new.
+        """Return the number of a text that is logged twice; None for the second half."""
+        # The nth event and the nth item of a text are the same; only what exceeds both counts is new.
         tally = self._tallies(turn).setdefault(role + digest_of(text), [0, 0])
         before = max(tally)
         tally[0 if event else 1] += 1
@@ -139,16 +139,16 @@ class ThreadTurns(LineReader[CodexState]):
         return number if number > before else None
 
     def is_new_half(self, turn: CodexTurn | None, mark: str, text: str, *, event: bool) -> bool:
-        """Tell whether a record that is logged as event and as item is seen for the first time."""
+        """Return True for the first half of a record that is logged as event and as item."""
         return self.pair(turn, mark, text, event=event) is not None
 
     def unnamed_id(self, turn: CodexTurn | None, kind: str, text: str) -> str:
-        """Return an id for a call that has none, equal on every reading."""
+        """Return an id for a call without one, equal on every reading."""
         number = self.number_of(turn, kind, text)
         return f"{self.ref.vendor_id}/{turn.name if turn else ''}/{kind}-{digest_of(text)}-{number}"
 
     def call_name(self, call_id: str, turn: CodexTurn | None) -> str:
-        """Return what the keys of a call are made of; an id that only counts is told from others by its turn."""
+        """Return the name in the keys of a call; a counting id needs its turn."""
         if is_drawn(call_id):
             return call_id
         if turn is not None and turn.vendor_id is not None and is_drawn(turn.vendor_id):
@@ -156,7 +156,7 @@ class ThreadTurns(LineReader[CodexState]):
         return f"{self.thread_of(turn)}/{turn.name if turn else ''}/{call_id}"
 
     def emit(self, fact: f.AnyFact, turn: CodexTurn | None) -> None:
-        """Write a fact, after the beginning of its turn."""
+        """Write a fact after the beginning of its turn."""
         if turn is None or turn.begun:
             self.out.append(fact)
             return
@@ -167,7 +167,7 @@ class ThreadTurns(LineReader[CodexState]):
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     def start_turn(self, vendor_id: str | None, at: str | None) -> CodexTurn:
-        """Open a turn; its beginning is written with its prompt or with the first thing that it does."""
+        """Open a turn; its beginning is written with its prompt or its first work."""
         state = self.state
         state.ordinal += 1
         request_id = turn_id(at, vendor_id, state.ordinal)
@@ -187,7 +187,7 @@ class ThreadTurns(LineReader[CodexState]):
         return turn
 
     def begin(self, turn: CodexTurn | None, prompt: str = "", images: tuple[f.Image, ...] = ()) -> None:
-        """Write the beginning of a turn and what waited for it; nothing if it was written."""
+        """Write the beginning of a turn once, and the facts that waited for it."""
         if turn is None or turn.begun:
             return
         turn.begun = True
@@ -204,13 +204,13 @@ class ThreadTurns(LineReader[CodexState]):
             self.update_turn(turn, {"reasoning_effort": turn.effort}, {})
 
     def turn_key(self, turn: CodexTurn) -> f.Key:
-        """Return the key of a turn; an id that only counts is told from others by its thread."""
+        """Return the key of a turn; a counting id needs its thread."""
         if turn.vendor_id is None:
             return ("turn", self.ref.vendor_id, turn.name)
         return turn_name(self.thread_of(turn), turn.vendor_id)
 
     def update_turn(self, turn: CodexTurn, sets: Object, adds: dict[str, list[Any]]) -> None:
-        """Gather fields of a turn; they are written when it ends or when there is no more to read."""
+        """Gather fields of a turn; they are written when it ends or the input does."""
         turn.sets.update(sets)
         for name, items in adds.items():
             listed = turn.adds.setdefault(name, [])
@@ -220,25 +220,25 @@ class ThreadTurns(LineReader[CodexState]):
             self.give_fields(turn)
 
     def give_fields(self, turn: CodexTurn, *, ends: bool = False) -> None:
-        """Write the fields that a turn has gathered; its end may be the last blocker."""
+        """Write the fields gathered by a turn; its end may be the last blocker."""
         fact = turn.take_fields(self.ref, (*self.turn_key(turn), "fields"), ends=ends)
         if fact is not None:
             self.emit(fact, turn)
 
     def complete(self, turn: CodexTurn, response: str | None, duration_ms: int | None) -> None:
-        """End a turn well."""
+        """Complete a turn."""
         self._end(turn, self.at, status="completed", response=response or turn.last_text or None,
                   duration_ms=duration_ms)  # fmt: skip
 
     def fail(self, turn: CodexTurn, note: str, code: str | None, duration_ms: int | None = None) -> None:
-        """End a turn badly."""
+        """Fail a turn."""
         turn.adds.setdefault("blockers", []).append(note)
         at = turn.last_at if turn.legacy else self.at
         self._end(turn, at, status="failed", response=turn.last_text or None, duration_ms=duration_ms,
                   failure_note=note, error_code=code)  # fmt: skip
 
     def supersede(self, turn: CodexTurn) -> None:
-        """End a turn that was still open when the next one started."""
+        """End a turn that was open when the next one started."""
         if not turn.legacy:
             self.fail(turn, "superseded: Next turn started", "superseded")
         elif turn.answered:
@@ -247,7 +247,7 @@ class ThreadTurns(LineReader[CodexState]):
             self.fail(turn, "superseded: No answer before the next prompt", "superseded")
 
     def end_quiet(self, turn: CodexTurn) -> None:
-        """End a turn that has been quiet for long."""
+        """End a turn that has been quiet long enough."""
         self._end(turn, turn.last_at, status="completed", response=turn.last_text or None, settled=True)
 
     def _end(self, turn: CodexTurn, at: str | None, **fields: Any) -> None:

@@ -1,1 +1,1 @@
-"""Formats that are a plain conversation: Gemini, Copilot, Cursor, OpenCode."""
+"""Readers of formats that are a plain conversation: Gemini CLI, Copilot CLI, Cursor, OpenCode."""

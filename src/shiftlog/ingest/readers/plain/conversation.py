@@ -1,6 +1,6 @@
-"""Reading a plain conversation: prompts open turns, models answer, tools are called. What the simpler formats share.
+"""What readers of plain conversations share: tools, actions, tokens and the reader protocol.
 
-A reader of such a format subclasses `ConversationReader` and says what its records mean.
+A reader subclasses `ConversationReader` and reads its records; sessions, turns and dialog are in `turns`.
 """
 
 from collections.abc import Iterable, Sequence
@@ -32,16 +32,16 @@ class ConversationReader(ConversationTurns):
         turn = self.state.turn
         if turn is None:
             return ()
-        settles = ("failed" if turn.failure else "completed") if self.is_quiet(turn) else None
+        ends_as = ("failed" if turn.failure else "completed") if self.is_quiet(turn) else None
         return (
             f.Standing(
                 session=self.ref, turn=turn.request_id, last_at=turn.last_at, quiet=self.is_quiet(turn),
-                settles_as=settles,
+                ends_as=ends_as,
             ),
         )  # fmt: skip
 
-    def settle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
-        """End the open turn if the model has said its last word."""
+    def end_idle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
+        """End the open turn if the model has finished."""
         turn = self.state.turn
         if turn is not None and self.is_quiet(turn) and (sessions is None or self.ref in set(sessions)):
             self.end_turn(settled=True)
@@ -54,7 +54,7 @@ class ConversationReader(ConversationTurns):
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
     def complete(self) -> None:
-        """Write what is held back, because there is no more for now."""
+        """Write what is held back, because the input ends for now."""
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
@@ -91,7 +91,7 @@ class ConversationReader(ConversationTurns):
         self, call_id: str | None, text: str, *, is_error: bool = False, exit_code: int | None = None,
         interrupted: bool = False, duration_ms: int | None = None, images: tuple[f.Image, ...] = (),
     ) -> bool:  # fmt: skip
-        """Write the result of a call, and what a shell call did; return False if it was answered before."""
+        """Write the result of a call, and the actions of a shell call; return False if it was answered before."""
         state = self.state
         self.open_session()
         if call_id is None or (call_id not in state.calls and state.unnamed):
@@ -140,7 +140,7 @@ class ConversationReader(ConversationTurns):
 
     def edit(self, call_id: str, path: str, *, created: bool = False, failed: bool = False, diff: str | None = None,
              approximate: bool = False) -> None:  # fmt: skip
-        """Write a file that a call changed."""
+        """Write a file changed by a call."""
         shown = relative_path(path, self.state.cwd)
         name = shown.rpartition("/")[2] or shown
         self.act(
@@ -152,7 +152,7 @@ class ConversationReader(ConversationTurns):
             self.add("files_modified", shown)
 
     def use(self, key: f.Key, vendor: Object, **fields: Any) -> None:
-        """Write the tokens of a response; nothing if there are none."""
+        """Write the tokens of a response, if there are any."""
         if any(value for value in fields.values() if isinstance(value, int) and not isinstance(value, bool)):
             turn = self.state.turn
             self.out.append(
@@ -170,7 +170,7 @@ def script_of(given: Any) -> str:
 
 
 def as_raw(value: object) -> bytes:
-    """Return a part of a record as the text that is kept of it."""
+    """Return a part of a record as raw text."""
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, OverflowError, RecursionError):

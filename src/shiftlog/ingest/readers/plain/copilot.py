@@ -1,4 +1,4 @@
-"""The Copilot CLI reader: events of a session, one per line."""
+"""The reader of Copilot CLI: events of a session, one per line."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -98,14 +98,14 @@ class CopilotReader(ConversationReader):
         self.use_model(text_in(data, "selectedModel"))
 
     def prompt(self, record: Object, data: Object) -> None:
-        """Open a turn with what the user typed, not with what the client made of it."""
+        """Open a turn with the text the user typed, not the client's version of it."""
         self.begin_turn(text_in(record, "id"), text_in(data, "content") or "")
         for attached in objects_in(data, "attachments"):
             if (path := text_in(attached, "path", "displayName")) is not None:
                 self.add("context_list", relative_path(path, self.state.cwd))
 
     def message(self, record: Object, data: Object) -> None:
-        """Take what the model said and which tools it asks for."""
+        """Take a model message and its tool requests."""
         aside = text_in(data, "parentToolCallId")
         ids = RecordIds(
             uuid=text_in(record, "id"), parent_uuid=text_in(record, "parentId"), message_id=text_in(data, "messageId")
@@ -123,7 +123,7 @@ class CopilotReader(ConversationReader):
             self._call(text_in(request, "toolCallId"), text_in(request, "name"), request.get("arguments"), aside)
 
     def reason(self, record: Object, data: Object) -> None:
-        """Take what the model thought."""
+        """Take a reasoning text."""
         self.say("model", text_in(data, "content") or "", self._key(record), reasoning=True)
 
     def start_tool(self, _record: Object, data: Object) -> None:
@@ -142,7 +142,7 @@ class CopilotReader(ConversationReader):
                 self.state.own[made] = [path, _WRITES.get(name)]
 
     def finish_tool(self, _record: Object, data: Object) -> None:
-        """Take the result of a call; a call never seen before is known by its result."""
+        """Take the result of a call, and the call itself if it is new."""
         call_id = text_in(data, "toolCallId")
         self._call(call_id, text_in(data, "toolName"), data.get("arguments"), text_in(data, "parentToolCallId"))
         result = object_in(data, "result")
@@ -162,26 +162,26 @@ class CopilotReader(ConversationReader):
                 self.add("context_list", relative_path(path, self.state.cwd))
 
     def end_step(self, _record: Object, _data: Object) -> None:
-        """Take the end of one step of the model; with nothing left to answer it may have been the last."""
+        """Take the end of a model step; it may be the last if every call is answered."""
         turn = self.state.turn
         self.touch(quiet=turn is not None and turn.has_model and not turn.calls)
 
     def resume(self, _record: Object, data: Object) -> None:
-        """Take where the session goes on."""
+        """Take the directory and branch of a resumed session."""
         context = object_in(data, "context")
         self.change(cwd=text_in(context, "cwd"), branch=text_in(context, "branch"))
 
     def abort(self, _record: Object, data: Object) -> None:
-        """Take the news that the user stopped the model."""
+        """Take a stop by the user."""
         self.end_turn(note=f"Turn aborted: {text_in(data, 'reason') or 'interrupted'}")
 
     def change_model(self, _record: Object, data: Object) -> None:
-        """Take another model."""
+        """Take a change of model."""
         self.use_model(text_in(data, "newModel"))
         self.run(reasoning_effort=text_in(data, "reasoningEffort"))
 
     def shut_down(self, record: Object, data: Object) -> None:
-        """Take the end of the client, with the tokens of all that it did since it started."""
+        """Take the end of the client, with the tokens since its start."""
         for model, metrics in object_in(data, "modelMetrics").items():
             used = object_in(cast(Object, metrics), "usage") if isinstance(metrics, dict) else {}
             given, output, read, written, reasoning = (tokens_in(used, name) for name in _USAGE)

@@ -1,4 +1,4 @@
-"""The Cursor reader: agent transcripts, which have neither times nor ids nor tokens."""
+"""The reader of Cursor agent transcripts, which have no times, ids or tokens."""
 
 from typing import cast
 
@@ -14,7 +14,7 @@ _MODEL_ROLES = frozenset({"assistant", "model"})
 
 
 class CursorReader(ConversationReader):
-    """Reads one agent transcript; children lie in files of their own and are told by the caller's hint."""
+    """Reads one agent transcript; children have files of their own, known from the caller's hint."""
 
     AGENT = CURSOR
     BACKEND = "cursor"
@@ -90,7 +90,7 @@ class CursorReader(ConversationReader):
         if tool in _WRITES and isinstance(given, dict):
             path = text_in(cast(Object, given), "file_path", "path", "target_file")
             if path is not None:
-                # Results are rarely written, so that the call itself has to stand for the edit.
+                # Results are rarely written, so the call stands for the edit.
                 self.edit(call_id, path)
 
     def _result(self, block: Object) -> None:
@@ -120,7 +120,7 @@ def _blocks(content: object) -> list[Object]:
 
 
 def _query(text: str) -> tuple[str, str]:
-    """Return what the user asked, and what the editor wrote around it."""
+    """Return the user's query, and the editor's text around it."""
     before, opened, rest = text.partition(_OPEN)
     if not opened:
         return text, ""

@@ -1,4 +1,4 @@
-"""The Gemini CLI reader: chats as lines with edits, and the older ones that are one document."""
+"""The reader of Gemini CLI: chats as lines with edits, and older ones as one document."""
 
 import re
 from typing import Any, cast
@@ -28,7 +28,7 @@ _MAX_KNOWN = 100_000
 
 
 class GeminiReader(ConversationReader):
-    """Reads one chat. A message may be written again; the last version before the next message is the one told."""
+    """Reads one chat. A message may be rewritten; its last version before the next message counts."""
 
     AGENT = GEMINI
     BACKEND = "gemini_cli"
@@ -51,10 +51,10 @@ class GeminiReader(ConversationReader):
         return self.unknown(kind or "(none)")
 
     def complete(self) -> None:
-        """Tell the message that was held."""
+        """Write the held message."""
         held = self.state.own.pop("message", None)
         if isinstance(held, dict):
-            self._tell(cast(Object, held))
+            self._write_message(cast(Object, held))
 
     # -- records -------------------------------------------------------------------------------------------------------
 
@@ -100,7 +100,7 @@ class GeminiReader(ConversationReader):
         return Disposition.MAPPED
 
     def _gone(self, name: str) -> list[str]:
-        """Return the turns that a rewind gives up: that message's and all after it, or all if it is unknown."""
+        """Return the turns abandoned by a rewind: from that message on, or all if it is unknown."""
         turns: dict[str, str] = self.state.own.get("turns", {})
         abandoned: list[str] = self.state.own.setdefault("abandoned", [])
         order = self.state.turns
@@ -118,7 +118,7 @@ class GeminiReader(ConversationReader):
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
-    def _tell(self, message: Object) -> None:
+    def _write_message(self, message: Object) -> None:
         kind, name = text_in(message, "type"), text_in(message, "id")
         self.set_time(message.get("timestamp"))
         self.open_session()
@@ -140,7 +140,7 @@ class GeminiReader(ConversationReader):
             self.state.own.setdefault("turns", {}).setdefault(name, turn.request_id)
 
     def _is_earlier(self, name: str | None) -> bool:
-        """Tell whether a message that is written again belongs to a turn before the open one."""
+        """Return True if a rewritten message belongs to an earlier turn."""
         turn = self.state.turn
         known: str | None = self.state.own.get("turns", {}).get(name) if name is not None else None
         return known is not None and (turn is None or turn.request_id != known)
@@ -153,7 +153,7 @@ class GeminiReader(ConversationReader):
     def _answer(
         self, message: Object, name: str | None, text: str, images: tuple[Image, ...], *, earlier: bool
     ) -> None:  # fmt: skip
-        # What an earlier turn said is no answer of the open one, though a list of all messages repeats it.
+        # A list of all messages repeats earlier turns; their texts do not answer the open one.
         if not earlier:
             self.use_model(text_in(message, "model"))
         for thought in objects_in(message, "thoughts"):
@@ -161,7 +161,7 @@ class GeminiReader(ConversationReader):
             self.say("model", words, self._key(name, "thought", words), reasoning=True, aside=earlier)
         record = RecordIds(message_id=name) if name else None
         if (turn := self.state.turn) is not None and name is not None and turn.message == name:
-            turn.texts = []  # written again, it replaces its earlier version
+            turn.texts = []  # it replaces its earlier version
         self.say("model", text, self._key(name, "text", text), message=name or "", images=images, record=record,
                  aside=earlier)  # fmt: skip
         self._use(message, name)
@@ -172,7 +172,7 @@ class GeminiReader(ConversationReader):
         tokens = object_in(message, "tokens")
         given, output, cached, thoughts, _, _ = (tokens_in(tokens, counter) for counter in _COUNTERS)
         key: Key = ("use", self.ref.vendor_id, name or self.unnamed("use", repr(sorted(tokens.items()))))
-        # Thoughts are counted beside the output here; in the journal they are part of it.
+        # Gemini counts thoughts beside the output; the journal counts them in it.
         self.use(
             key, {counter: tokens_in(tokens, counter) for counter in _COUNTERS}, model=text_in(message, "model"),
             message_id=f"{key[1]}:{key[2]}",

@@ -1,4 +1,4 @@
-"""The OpenCode reader: sessions of messages and parts, from rows, storage files (`opencode_rows`) or an export."""
+"""The reader of OpenCode: messages and parts from rows, storage files (`opencode_rows`) or an export."""
 
 from collections.abc import Iterable, Sequence
 from typing import cast
@@ -27,7 +27,7 @@ _ABORTED = "MessageAbortedError"
 
 
 def _written(message: Object, parts: list[Object]) -> int | None:
-    """Return how many parts of a message nobody is writing any more; None where not even its prompt is there."""
+    """Return how many parts of a message are finished; None if even its prompt is missing."""
     if message.get("role") == "user":
         return len(parts) if parts or object_in(message, "summary") else None
     if object_in(message, "time").get("completed") is not None or message.get("error") is not None:
@@ -43,14 +43,14 @@ def _is_growing(part: Object) -> bool:
 
 
 class OpenCodeReader(ConversationReader):
-    """Reads one session. A message is told when all its parts are there."""
+    """Reads one session. A message is written when all its parts are there."""
 
     AGENT = OPENCODE
     BACKEND = "opencode"
     SHELL_TOOLS = frozenset({"bash", "shell"})
 
     def read_record(self, record: Object) -> f.Disposition:
-        """Read one line: a session, a message or a part, as a row or as its file holds it, or a whole export."""
+        """Read one line: a session, message or part, or a whole export."""
         if (held := self.state.own.pop("held", None)) is not None:
             self.state.own["message"], self.state.own["parts"] = held
         kind = record.get("opencode")
@@ -78,7 +78,7 @@ class OpenCodeReader(ConversationReader):
         return f.Disposition.MAPPED
 
     def finish(self) -> Sequence[f.AnyFact]:
-        """Tell the last message as far as it is written; the rest waits for its end, or until it settles."""
+        """Write the finished part of the last message; the rest waits until it is finished or idle."""
         message, parts = self.state.own.get("message"), cast("list[Object]", self.state.own.get("parts", []))
         if isinstance(message, dict):
             known = cast(Object, message)
@@ -98,25 +98,25 @@ class OpenCodeReader(ConversationReader):
         turn = self.state.turn
         held = f.Standing(
             session=self.ref, turn=turn.request_id if turn else "",
-            last_at=self.state.newest_at or self.state.at, quiet=True, settles_as="observed",
+            last_at=self.state.newest_at or self.state.at, quiet=True, ends_as="observed",
         )  # fmt: skip
         return (*found, held)
 
-    def settle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
-        """Tell what was held, since nobody goes on with it, and end the open turn."""
+    def end_idle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
+        """Write what is held, because nothing follows, and end the open turn."""
         chosen = None if sessions is None else set(sessions)
         if "held" in self.state.own and (chosen is None or self.ref in chosen):
             message, parts = self.state.own.pop("held")
-            self._tell(message, parts)
+            self._write_message(message, parts)
             self.give_fields()
-        return super().settle(chosen)
+        return super().end_idle(chosen)
 
     def complete(self) -> None:
-        """Tell the message that was held."""
+        """Write the held message."""
         message = self.state.own.pop("message", None)
         parts = self.state.own.pop("parts", [])
         if isinstance(message, dict):
-            self._tell(cast(Object, message), cast("list[Object]", parts))
+            self._write_message(cast(Object, message), cast("list[Object]", parts))
 
     def _session(self, data: Object) -> None:
         time = object_in(data, "time")
@@ -139,11 +139,11 @@ class OpenCodeReader(ConversationReader):
         if "message" in self.state.own:
             self.state.own["parts"].append(bounded(data))
         else:
-            self._tell_part(data, "", "part")
+            self._write_part(data, "", "part")
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
-    def _tell(self, message: Object, parts: list[Object]) -> None:
+    def _write_message(self, message: Object, parts: list[Object]) -> None:
         time = object_in(message, "time")
         self.set_time(time.get("created"))
         role, name = message.get("role"), text_in(message, "id") or ""
@@ -153,7 +153,7 @@ class OpenCodeReader(ConversationReader):
             model = object_in(message, "model")
             self.use_model(text_in(message, "modelID") or text_in(model, "modelID"))
             for part in parts:
-                self._tell_part(part, name, "model")
+                self._write_part(part, name, "model")
             self._use(message, name)
             self._end(message, time)
         else:
@@ -168,7 +168,7 @@ class OpenCodeReader(ConversationReader):
         self.begin_turn(name or None, prompt, images)
         for part in parts:
             if part.get("type") != "text" or part.get("synthetic") is True:
-                self._tell_part(part, name, "user")
+                self._write_part(part, name, "user")
 
     def _image(self, part: Object) -> f.Image | None:
         url = text_in(part, "url") if part.get("type") == "file" else None
@@ -212,7 +212,7 @@ class OpenCodeReader(ConversationReader):
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    def _tell_part(self, part: Object, message: str, role: str) -> None:
+    def _write_part(self, part: Object, message: str, role: str) -> None:
         kind, name = text_in(part, "type"), text_in(part, "id")
         key: f.Key | None = ("p", self.ref.vendor_id, name) if name is not None else None
         self.set_time(object_in(part, "time").get("start"))

@@ -1,7 +1,7 @@
-"""OpenCode's database rows and storage files as the lines that its reader takes. Pure; who opens them is the caller.
+"""OpenCode's database rows and storage files as lines for its reader. Pure; the caller opens the files.
 
 A line is `{"opencode": "session" | "message" | "part", "id", "message", "data"}`: first the session, then each message
-followed by its parts, in the order in which they were made.
+followed by its parts, in order.
 """
 
 from collections import defaultdict
@@ -19,7 +19,7 @@ _LATE = 2**53
 
 
 def from_row(row: Mapping[str, Any]) -> Object:
-    """Return a row of any of the three tables as the document that older releases kept in a file."""
+    """Return a row of one of the three tables in the form of a storage file."""
     made: Object = {}
     for name, value in row.items():
         if name == "data":
@@ -44,7 +44,7 @@ def _document(data: object) -> Object:
 def session_lines(
     session: Object, messages: Iterable[Object], parts: Iterable[tuple[str | None, Object]]
 ) -> Iterator[bytes]:
-    """Return the lines of one session; a part comes with the message that its folder names, where it has one."""
+    """Return the lines of one session; a part without a message id belongs to the message named by its folder."""
     of: defaultdict[str, list[Object]] = defaultdict(list)
     for folder, part in parts:
         of[text_in(part, "messageID") or folder or ""].append(part)

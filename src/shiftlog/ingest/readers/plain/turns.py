@@ -1,6 +1,6 @@
-"""Telling a plain conversation: its session, its turns and its dialog, as facts.
+"""Session, turns and dialog of a plain conversation, written as facts.
 
-Readers of the simpler formats stand on this; tools, tokens and the protocol are in `conversation`.
+Tools, tokens and the reader protocol are in `conversation`.
 """
 
 from typing import Any, Literal
@@ -47,7 +47,7 @@ class ChatTurn(TurnDraft, kw_only=True, omit_defaults=True):
 
 
 class ChatState(ReaderState, kw_only=True, omit_defaults=True):
-    """What a reader remembers between lines; `own` is the format's."""
+    """The saved state of a reader; `own` belongs to the format."""
 
     session: str | None = None
     cwd: str | None = None
@@ -76,7 +76,7 @@ class ConversationTurns(LineReader[ChatState]):
     # -- records -------------------------------------------------------------------------------------------------------
 
     def unknown(self, name: str, raw: bytes | None = None) -> f.Disposition:
-        """Count what no rule knows and keep its raw text."""
+        """Count an unknown record and keep its raw text."""
         name = name[:MAX_NAME_CHARS]
         if self.is_noted(name):
             self.open_session()
@@ -88,7 +88,7 @@ class ConversationTurns(LineReader[ChatState]):
         return f.Disposition.UNKNOWN
 
     def line_key(self, *parts: str) -> f.Key:
-        """Return the key of a fact that only its text tells apart, numbered within its turn."""
+        """Return the key of a fact that only its text identifies, numbered within its turn."""
         text = "\x1f".join(parts)
         turn = self.state.turn.name if self.state.turn else ""
         return ("l", self.ref.vendor_id, turn, f.Mac(text), self._number(turn, text))
@@ -128,13 +128,13 @@ class ConversationTurns(LineReader[ChatState]):
         self.run(backend=self.BACKEND, cwd=fields.get("cwd"), version=fields.get("version"), started=started)
 
     def change(self, **values: Any) -> None:
-        """Write what changed of the session."""
+        """Write the changes of the session."""
         if changes := changed_values(self.state.written, "", values):
             key = self.line_key("session", repr(sorted(changes.items())))
             self.out.append(f.SessionUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
 
     def run(self, **values: Any) -> None:
-        """Write what changed of the session's process side."""
+        """Write the changes of the run."""
         if changes := changed_values(self.state.written, "run.", values):
             key = self.line_key("run", repr(sorted(changes.items())))
             self.out.append(f.RunUpdated(session=self.ref, key=key, at=self.state.at, changes=changes))
@@ -153,7 +153,7 @@ class ConversationTurns(LineReader[ChatState]):
     # -- turns ---------------------------------------------------------------------------------------------------------
 
     def begin_turn(self, vendor_id: str | None, prompt: str, images: tuple[f.Image, ...] = ()) -> ChatTurn:
-        """Open a turn; one still open ends."""
+        """Open a turn; the open one ends."""
         state = self.state
         self.open_session()
         if state.turn is not None:
@@ -180,11 +180,11 @@ class ConversationTurns(LineReader[ChatState]):
         return turn
 
     def is_quiet(self, turn: ChatTurn) -> bool:
-        """Tell whether the model has said its last word."""
+        """Return True if the model has finished."""
         return turn.has_model and (turn.failure is not None or (turn.quiet and not turn.calls))
 
     def end_turn(self, *, settled: bool = False, completed: bool = False, note: str | None = None) -> None:
-        """End the open turn: as told, else well if it is quiet, else for what it lacks."""
+        """End the open turn: as the caller says, else completed if it is quiet, else failed."""
         turn = self.state.turn
         if turn is None:
             return
@@ -205,7 +205,7 @@ class ConversationTurns(LineReader[ChatState]):
         self.state.turn = None
 
     def give_fields(self, *, ends: bool = False) -> None:
-        """Write the fields that the open turn has gathered; its end may be the last blocker."""
+        """Write the fields gathered by the open turn; its end may be the last blocker."""
         turn = self.state.turn
         if turn is not None:
             fact = turn.take_fields(self.ref, ("turn", self.ref.vendor_id, turn.name, "fields"), ends=ends)
@@ -238,7 +238,7 @@ class ConversationTurns(LineReader[ChatState]):
         reasoning: bool = False, message: str = "", images: tuple[f.Image, ...] = (), record: f.RecordIds | None = None,
         aside: bool = False, **extra: Any,
     ) -> None:  # fmt: skip
-        """Write a text; one of the model that is no aside is part of the turn's answer."""
+        """Write a text; a model text is part of the turn's answer unless it is an aside."""
         if not text.strip() and not images:
             return
         self.open_session()
