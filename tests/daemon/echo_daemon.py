@@ -153,7 +153,7 @@ class Echo:
     async def status(self) -> dict[str, object]:
         return {"echo": True}
 
-    async def run_beside(self, draining: anyio.Event) -> None:
+    async def run_background(self, draining: anyio.Event) -> None:
         pass
 
 

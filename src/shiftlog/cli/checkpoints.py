@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from shiftlog.cli.connecting import ask, complete_shell, json_option
+from shiftlog.cli.connecting import ask, complete_shell, json_option, limit_option
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since
 from shiftlog.text.figures import count, size
 from shiftlog.text.printable import terminal_text
@@ -85,7 +85,7 @@ def _paths(paths: tuple[str, ...], workspace: str | None, shell: str | None) -> 
 )
 @click.option("--turn", metavar="TURN", help="Only checkpoints of this turn.")
 @click.option("--kind", type=click.Choice(KINDS), help="Only checkpoints of this kind.")
-@click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=50, show_default=True, help="How many.")
+@limit_option(200, default=50)
 @json_option
 def checkpoints(
     workspace: str | None, shell: str | None, turn: str | None, kind: str | None, limit: int, as_json: bool

@@ -106,6 +106,14 @@ def session_argument(*, required: bool = True) -> Callable[[F], F]:
     return click.argument("session", required=required, shell_complete=_complete_session)
 
 
+def limit_option(most: int, *, default: int) -> Callable[[F], F]:
+    """Add the option --limit of a list."""
+    says = "Print at most this many."
+    return click.option(
+        "--limit", type=click.IntRange(1, most), metavar="N", default=default, show_default=True, help=says
+    )
+
+
 def agent_option() -> Callable[[F], F]:
     """Add the filter by agent kind, which also accepts the short names of `import`."""
     said = "Agent kind, such as ClaudeCode; short names such as claude work too."

@@ -26,7 +26,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Look": {
         "open": "opening:open_",
-        "status": "service:status",
+        "status": "daemon:status",
         "sessions": "sessions:sessions",
         "show": "show:show",
         "search": "sessions:search",
@@ -38,10 +38,10 @@ SECTIONS: dict[str, dict[str, str]] = {
     "Continue": {
         "resume": "continuity:resume",
         "close": "continuity:close",
-        "handover": "continuity:handover",
-        "lineage": "continuity:lineage",
-        "brief": "continuity:brief",
-        "token": "continuity:token",
+        "handover": "handover:handover",
+        "lineage": "handover:lineage",
+        "brief": "handover:brief",
+        "token": "handover:token",
     },
     "Shells": {
         "shells": "shells.commands:shells",
@@ -67,7 +67,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "mcp": "serving:mcp",
         "repl": "repl:repl",
         "serve": "serving:serve",
-        "daemon": "service:daemon",
+        "daemon": "daemon:daemon",
     },
     "More": {"codex-jsonl": "codex_jsonl:codex_jsonl", "completion": "completion:completion"},
 }

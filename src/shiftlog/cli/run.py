@@ -51,7 +51,7 @@ def run(demo: bool | None) -> None:
             _open_page(printer, client)
             _watch(printer, client)
         else:
-            from shiftlog.cli.service import print_status
+            from shiftlog.cli.daemon import print_status
 
             printer.line()
             print_status(printer, client.call("daemon.status"))
@@ -166,9 +166,9 @@ def _watch(printer: Printer, client: "Client") -> None:
 def _view(printer: Printer, client: "Client") -> "Text":
     from rich.text import Text
 
+    from shiftlog.cli.daemon import OPEN_COLUMNS, open_row, status_lines
     from shiftlog.cli.screen.output import text_of
     from shiftlog.cli.screen.tables import laid_out
-    from shiftlog.cli.service import OPEN_COLUMNS, open_row, status_lines
     from shiftlog.cli.sessions import entry_parts
 
     facts: Facts = client.call("daemon.status")

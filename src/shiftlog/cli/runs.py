@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import click
 
-from shiftlog.cli.connecting import agent_option, ask, filters, json_option
+from shiftlog.cli.connecting import agent_option, ask, filters, json_option, limit_option
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled, when
 from shiftlog.model.moves import RunStatus
 from shiftlog.text.figures import count, exact_money, stopwatch
@@ -82,7 +82,7 @@ def _run_filters(command: F) -> F:
 
 @click.command(short_help="List runs with tokens and cost.")
 @_run_filters
-@click.option("--limit", type=click.IntRange(1, 10_000), metavar="N", default=20, show_default=True, help="How many.")
+@limit_option(10_000, default=20)
 @json_option
 def runs(limit: int, as_json: bool, **given: str | None) -> None:
     """List runs with caller, model, duration, tokens and cost; the one that started last comes first.

@@ -18,6 +18,7 @@ from shiftlog.cli.connecting import (
     filter_options,
     filters,
     json_option,
+    limit_option,
     open_client,
     resolve_session,
     session_argument,
@@ -55,7 +56,7 @@ _COLUMNS = (
 
 @click.command(short_help="List sessions.")
 @filter_options
-@click.option("--limit", type=click.IntRange(1, 10_000), metavar="N", default=20, show_default=True, help="How many.")
+@limit_option(10_000, default=20)
 @json_option
 def sessions(limit: int, as_json: bool, **given: str | None) -> None:
     """List sessions; the most recently active one comes first.
@@ -111,9 +112,7 @@ def _session_row(item: Item) -> list[Part]:
 @filter_options
 @click.option("--path", metavar="GLOB", help="Only work that touched a matching file, such as 'src/*.py'.")
 @click.option("--tag", metavar="TAG", help="Only sessions or turns with this tag.")
-@click.option(
-    "--limit", type=click.IntRange(1, MOST_HITS), metavar="N", default=20, show_default=True, help="How many."
-)
+@limit_option(MOST_HITS, default=20)
 @json_option
 def search(
     text: tuple[str, ...],

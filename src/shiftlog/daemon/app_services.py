@@ -1,4 +1,4 @@
-"""The services of the real daemon: one open app behind the connections, with MCP, HTTP and watching beside it.
+"""The services of the real daemon: one open app behind the connections, with MCP, HTTP and watching background it.
 
 Each of those has a module of its own. This one answers the lifecycle and the control connection.
 """
@@ -117,18 +117,18 @@ class AppServices:
         counts = cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY))
         return {**await counts, **http}
 
-    async def run_beside(self, draining: anyio.Event) -> None:
+    async def run_background(self, draining: anyio.Event) -> None:
         """Load the MCP face, drain the hook spool, watch transcripts and serve HTTP until the daemon drains."""
         app = self._app
-        async with anyio.create_task_group() as beside:
-            beside.start_soon(self._mcp.load, draining)
-            beside.start_soon(end_unused_workers, app, draining)
+        async with anyio.create_task_group() as background:
+            background.start_soon(self._mcp.load, draining)
+            background.start_soon(end_unused_workers, app, draining)
             # Loading shells is left out if an earlier daemon left none behind.
             if await app.shell_log.left(app.clock.now()):
                 await app.shells.recover()
-            beside.start_soon(app.hooks.run, draining)
+            background.start_soon(app.hooks.run, draining)
             if app.config.ingest.watch:
-                beside.start_soon(watch_transcripts, app, draining)
+                background.start_soon(watch_transcripts, app, draining)
             await self._http.run(draining)
 
 

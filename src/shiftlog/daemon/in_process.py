@@ -38,12 +38,12 @@ async def _serve(home: Path, options: Mapping[str, object]) -> None:
     async with open_app(home, connected=lambda: present) as app:
         server = build_server(registry_for(app), selection_for(app, options))
         drain = anyio.Event()
-        async with anyio.create_task_group() as beside:
-            beside.start_soon(_obey_signals, drain)
-            beside.start_soon(repeat, RENEW_EVERY_S, lambda: app.continuity.renew(present))
-            beside.start_soon(repeat, SWEEP_EVERY_S, lambda: app.sweep(present))
+        async with anyio.create_task_group() as background:
+            background.start_soon(_obey_signals, drain)
+            background.start_soon(repeat, RENEW_EVERY_S, lambda: app.continuity.renew(present))
+            background.start_soon(repeat, SWEEP_EVERY_S, lambda: app.sweep(present))
             await serve_stdio(server, caller, drain=drain)
-            beside.cancel_scope.cancel()
+            background.cancel_scope.cancel()
         await app.continuity.client_gone(str(caller.client_id))
 
 

@@ -109,7 +109,7 @@ class Daemon:
         self._reason = ""
         self._ending = anyio.Event()
         self._hurried = anyio.Event()
-        self._beside_ended = anyio.Event()
+        self._background_ended = anyio.Event()
 
     def mcp_client_ids(self) -> set[str]:
         """Return the ids of the MCP clients that are connected."""
@@ -118,18 +118,18 @@ class Daemon:
     async def run(self) -> None:
         """Serve until something ends the daemon, then drain."""
         log.info("version %s serves %s as pid %d", __version__, self._lock.home, os.getpid())
-        async with anyio.create_task_group() as beside:
-            beside.start_soon(self._obey_signals)
-            beside.start_soon(self._watch)
-            beside.start_soon(repeat, RENEW_EVERY_S, self._renew)
-            beside.start_soon(repeat, SWEEP_EVERY_S, self._sweep)
-            beside.start_soon(self._run_beside)
+        async with anyio.create_task_group() as background:
+            background.start_soon(self._obey_signals)
+            background.start_soon(self._watch)
+            background.start_soon(repeat, RENEW_EVERY_S, self._renew)
+            background.start_soon(repeat, SWEEP_EVERY_S, self._sweep)
+            background.start_soon(self._run_background)
             async with anyio.create_task_group() as connections:
                 async with until(self._ending):
                     await self._accept(connections)
                 await self._drain()
                 connections.cancel_scope.cancel()
-            beside.cancel_scope.cancel()
+            background.cancel_scope.cancel()
         log.info("stopped")
 
     def end(self, reason: str) -> None:
@@ -165,12 +165,12 @@ class Daemon:
         with anyio.move_on_after(DAEMON_DRAIN_S):
             async with until(self._hurried):
                 await self._connections.drain("retire" if self._reason == "retire" else "stop")
-                await self._beside_ended.wait()
+                await self._background_ended.wait()
         self._connections.cut()
 
-    async def _run_beside(self) -> None:
-        await self._services.run_beside(self._connections.draining)
-        self._beside_ended.set()
+    async def _run_background(self) -> None:
+        await self._services.run_background(self._connections.draining)
+        self._background_ended.set()
 
     async def _obey_signals(self) -> None:
         with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as signals:

@@ -58,7 +58,7 @@ class Services(Protocol):
         """Return the fields that the status adds to the daemon's own."""
         ...
 
-    async def run_beside(self, draining: anyio.Event) -> None:
+    async def run_background(self, draining: anyio.Event) -> None:
         """Run the background work; after `draining` finish it and return."""
         ...
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from shiftlog.cli.connecting import complete_shell, json_option, open_client, resolve_session, streamed
+from shiftlog.cli.connecting import complete_shell, json_option, limit_option, open_client, resolve_session, streamed
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled
 from shiftlog.cli.shells.view import ShellView
 from shiftlog.model.errors import ShiftlogError
@@ -40,7 +40,7 @@ _COLUMNS = (
 @click.command(short_help="List the shells of agents, or close one.")
 @click.option("--all", "-a", "include_ended", is_flag=True, help="Include shells that ended in the last 24 hours.")
 @click.option("--session", metavar="SESSION", help="Only shells of this session, or of the `last` one.")
-@click.option("--limit", type=click.IntRange(1, 200), metavar="N", default=50, show_default=True, help="How many.")
+@limit_option(200, default=50)
 @click.option(
     "--close",
     metavar="SHELL",
