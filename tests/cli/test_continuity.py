@@ -177,7 +177,7 @@ def test_the_brief_is_markdown_that_says_it_is_data(home: Path, tmp_path: Path) 
     assert shiftlog(home, "brief", "--cwd", str(tmp_path), "--json").json()["text"] == text.rstrip("\n")
     assert len(shiftlog(home, "brief", "--agent", "alpha", "--max-chars", "300").out) <= 301
     nothing = shiftlog(home, "brief", "--agent", "nobody", status=1).err
-    assert "hint: shiftlog sessions lists what there is" in nothing
+    assert "hint: shiftlog sessions lists them" in nothing
     assert "query_history" not in nothing
 
 

@@ -99,7 +99,7 @@ def test_an_unknown_session_is_an_error_with_a_way_out(demo: Path) -> None:
     assert done.out == ""
     assert done.err == (
         f"error: Session not found: {NOWHERE}\n"
-        "hint: shiftlog sessions lists the ids; `last` is the session active last\n"
+        "hint: shiftlog sessions lists the ids; `last` is the most recently active one\n"
     )
     error = shiftlog(demo, "show", NOWHERE, "--json", status=1).json()["error"]
     assert error["code"] == "session_not_found"

@@ -17,8 +17,7 @@ from shiftlog.model.shell_errors import WorkspaceInvalid
 
 OK, FAILED, MISUSED, REFUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 126, 130, 141
 
-# A request that cannot be fulfilled as it stands counts as misuse; 126 is the shell's own status for a command that
-# may not run.
+# An invalid request counts as a usage error; 126 is the shell's own status for a command that may not run.
 EXIT_STATUSES: dict[Category, int] = {
     Category.INVALID: MISUSED,
     Category.NOT_FOUND: FAILED,
@@ -44,10 +43,10 @@ HINTS: dict[str, str] = {
     "checkpoint_not_found": "shiftlog checkpoints lists them",
     "command_not_found": "shiftlog checkpoints and shiftlog show list commands",
     "command_too_large": "Put it in a file and run that",
-    "invalid_session_id": "shiftlog sessions lists the ids; `last` is the session active last",
-    "session_not_found": "shiftlog sessions lists the ids; `last` is the session active last",
-    "no_resumable_session": "shiftlog sessions lists what there is; --agent and --cwd choose among it",
-    "nothing_to_restore": "shiftlog checkpoints lists what can be gone back to",
+    "invalid_session_id": "shiftlog sessions lists the ids; `last` is the most recently active one",
+    "session_not_found": "shiftlog sessions lists the ids; `last` is the most recently active one",
+    "no_resumable_session": "shiftlog sessions lists them; choose one with --agent or --cwd",
+    "nothing_to_restore": "shiftlog checkpoints lists the states that can be restored",
     "recovery_token_expired": "shiftlog token reissue SESSION gives a new one",
     "recovery_token_invalid": f"Pass the newest token of the session as it is; {_REISSUE}",
     "recovery_token_mismatch": f"It was issued for another agent, session or state; {_REISSUE}",
@@ -58,10 +57,10 @@ HINTS: dict[str, str] = {
     "session_succeeded": "shiftlog lineage shows what continues it",
     "policy_denied": "shiftlog policy check 'COMMAND' explains it word by word",
     "policy_undecidable": "shiftlog policy check 'COMMAND' explains it word by word",
-    "shell_busy": "shiftlog watch shows what it does; run it in another shell, or wait",
-    "shell_ended": "shiftlog shells lists those that live",
+    "shell_busy": "shiftlog watch shows its command; use another shell, or wait",
+    "shell_ended": "shiftlog shells lists the live ones",
     "shell_limit": "shiftlog shells --close SHELL ends one",
-    "shell_lost": "shiftlog shells lists those that live",
+    "shell_lost": "shiftlog shells lists the live ones",
     "shell_not_found": "shiftlog shells lists them; `last` is the newest",
     "turn_not_found": "shiftlog show SESSION lists the turns",
     "invalid_parameter": "Correct it and try again; --help explains the command",
