@@ -71,7 +71,13 @@ def _write(writer: Writer, number: int, at: datetime) -> None:
         previous = entries[-1].hash
     session, turns = fold(session_id, entries)
     assert session is not None
-    writer.append(session_id, [Indexed(entry=one, text=search_text(one), facet=facet(one)) for one in entries])
+    writer.append(
+        session_id,
+        [
+            Indexed(entry=one, text=search_text(one.kind, one.facts), facet=facet(one.kind, one.facts))
+            for one in entries
+        ],
+    )
     writer.put_session(session)
     for each in turns.values():
         writer.put_turn(session_id, each)

@@ -23,7 +23,7 @@ from shiftlog.journal.history.service import History
 from shiftlog.journal.journal import Journal
 from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs.service import Runs
-from shiftlog.journal.sessions import Sessions, unlimited
+from shiftlog.journal.sessions import Sessions
 from shiftlog.journal.shells.log import ShellLog
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.usage.limits import Limit, SpendingLimits
@@ -76,8 +76,7 @@ class App:
         host = socket.gethostname()
         self.runs = Runs(self.journal, config.runs, config.prices, processes.started, host)
         self.spending_limits = _spending_limits(config)
-        check_spending = self._check_spending if self.spending_limits.are_set else unlimited
-        self.sessions = Sessions(self.journal, config.runs, processes.started, check_spending)
+        self.sessions = Sessions(self.journal, config.runs, processes.started, self._check_spending)
         self.continuity = Continuity(
             self.journal,
             self.keys,

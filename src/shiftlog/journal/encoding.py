@@ -10,7 +10,7 @@ from typing import Any, cast
 import msgspec
 
 from shiftlog.facts.batch import BodyDraft, DialogBody, LongText, OrderedBody, Prepared
-from shiftlog.journal.texts import DECISION, body_facet, body_text
+from shiftlog.journal.texts import DECISION, facet, search_text
 from shiftlog.model.canonical import canonical
 from shiftlog.model.entry import Kind
 from shiftlog.store.codec import blobs
@@ -36,8 +36,8 @@ def prepare(kind: Kind, body: dict[str, Any], salt: bytes) -> Prepared:
         packed(msgspec.json.encode(stored)),
         salt,
         hashlib.sha256(salt + spelling).digest(),
-        body_text(kind, body),
-        body_facet(kind, body),
+        search_text(kind, body),
+        facet(kind, body),
         tuple(_long_text(*text) for text in texts.items()),
     )
 
@@ -65,7 +65,7 @@ def _found_by(draft: BodyDraft) -> tuple[str, str | None]:
     if isinstance(body, DialogBody):
         return body.content, DECISION if body.category == DECISION else None
     # Usage has no words to find it by.
-    return ("", None) if isinstance(body, OrderedBody) else (body_text(draft.kind, body), body_facet(draft.kind, body))
+    return ("", None) if isinstance(body, OrderedBody) else (search_text(draft.kind, body), facet(draft.kind, body))
 
 
 def _parted(body: dict[str, Any] | OrderedBody) -> tuple[bytes, list[tuple[bytes, str]]]:

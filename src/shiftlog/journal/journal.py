@@ -179,18 +179,12 @@ class Journal:
         before = pen.written
         answered = rule(pen, request.values)
         # Turn errors come before those of the lease; the pen has stored nothing yet.
-        self.check_lease(writer, request, session)
+        check_lease(writer, session, request.caller, request.values.get("fence"))
         if pen.written == before:
             pen.discard()
-            return self.answer(writer, request, pen, answered, session=session)
-        _hold_again(writer, pen.session, request.caller, pen.now)
-        return self.answer(writer, request, pen, answered)
-
-    def check_lease(self, reader: Reader, request: Request, session: Session) -> None:
-        """Refuse a request whose fence, given or known from the client's grant, is old."""
-        client = request.caller.client_id
-        grant = reader.grant(session.id, client) if client else None
-        check_fence(reader, session, request.values.get("fence"), grant)
+        else:
+            _hold_again(writer, pen.session, request.caller, pen.now)
+        return self.answer(writer, request, pen, answered, session.id)
 
     def pen(self, reader: Reader, session_id: str, session: Session | None) -> Pen:
         """Return a pen for a session at this moment."""
@@ -228,13 +222,11 @@ class Journal:
         request: Request,
         pen: Pen,
         answered: Answered,
-        *,
-        session: Session | None = None,
-        scope: str | None = None,
+        scope: str,
     ) -> Answered:
         """Commit a pen and complete the answer with receipt and warnings; remember it for repeats."""
         changed = pen.commit(writer)
-        session = session or pen.session
+        session = pen.session
         receipt = {
             "code": "persisted" if changed else "unchanged",
             "session_id": session.id,
@@ -243,7 +235,7 @@ class Journal:
             "redactions": request.masked if changed else 0,
         }
         answered = {**answered, "receipt": receipt, "warnings": pen.warnings}
-        self.remember(writer, request, session.id if scope is None else scope, answered, receipt)
+        self.remember(writer, request, scope, answered, receipt)
         return answered
 
     def remember(
@@ -367,9 +359,15 @@ def closed_error(session: Session) -> SessionClosed:
     )
 
 
-def check_fence(reader: Reader, session: Session, given: int | None, grant: int | None) -> None:
-    """Refuse a writer whose fence is old, and one without a fence where the session is exclusive."""
-    fence = given if given is not None else grant
+def check_lease(reader: Reader, session: Session, caller: Caller, given: int | None = None) -> None:
+    """Refuse a writer whose fence is old; the fence is the one given, else that of the client's grant."""
+    client = caller.client_id
+    grant = reader.grant(session.id, client) if given is None and client else None
+    check_fence(reader, session, grant if given is None else given)
+
+
+def check_fence(reader: Reader, session: Session, fence: int | None) -> None:
+    """Refuse an old fence, and none if the session is exclusive."""
     if fence is None and not session.exclusive:
         return
     if fence == session.fence:

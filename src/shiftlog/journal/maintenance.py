@@ -106,7 +106,11 @@ class Maintenance:
             writer.put_turn(session_id, turn)
         writer.reindex(
             session_id,
-            [Indexed(entry=e, text=search_text(e), facet=facet(e)) for e in entries if e.body is not None],
+            [
+                Indexed(entry=e, text=search_text(e.kind, e.body), facet=facet(e.kind, e.body))
+                for e in entries
+                if e.body is not None
+            ],
         )
         return Rebuilt(session_id=session_id, entries=len(entries), changed=changed)
 

@@ -34,7 +34,7 @@ class Pen:
     ) -> None:
         self.id = session_id
         self.reader = reader
-        self._session = session
+        self._session = self._stored = session
         self._turns: dict[str, Turn | None] = {}
         self._changed: dict[str, None] = {}
         self._deleted: set[str] = set()
@@ -142,12 +142,14 @@ class Pen:
             self.warnings.append(warning)
 
     def discard(self) -> None:
-        """Drop everything written since the last commit; the pen is not used any more."""
-        self._rows = []
+        """Drop everything written since the last commit."""
+        self._session = self._stored
+        for names in (self._rows, self._turns, self._changed, self._deleted, self._begun):
+            names.clear()
 
     def commit(self, writer: Writer) -> int:
         """Hand everything written since the last commit to the store; return how many entries that were."""
-        rows, self._rows = self._rows, []
+        rows, self._rows, self._stored = self._rows, [], self._session
         if not rows:
             return 0
         writer.append_packed(self.id, rows)

@@ -406,17 +406,13 @@ def _run_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     run = session.run
     if run is None and "alias" in entry.facts:
         # A session known from its transcript alone is worked in by a process after all.
-        return changed(session, run=_run_of(_plain(entry), entry.at)), turn
+        return changed(session, run=_run_of(entry.facts, entry.at)), turn
     if run is None:
         # An imported session has no process of its own here; what its records say of the model still holds.
         model = entry.facts.get("model")
         return (changed(session, model=model) if isinstance(model, str) else session), turn
-    run = msgspec.convert({**msgspec.to_builtins(run), **_plain(entry)}, Run)
+    run = msgspec.convert({**msgspec.to_builtins(run), **entry.facts}, Run)
     return changed(session, run=run), turn
-
-
-def _plain(entry: Entry) -> dict[str, Any]:
-    return {name: value for name, value in entry.facts.items() if name != "test_clock"}
 
 
 def _lease_taken(session: Session, turn: Turn | None, entry: Entry) -> Pair:

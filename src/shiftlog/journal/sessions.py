@@ -43,11 +43,6 @@ _RUN_FIELDS = (
 Spending = Callable[[Reader, str, datetime], list[dict[str, Any]]]
 
 
-def unlimited(reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
-    """Set no limit to spending."""
-    return []
-
-
 class Sessions:
     """Open sessions and change their turns."""
 
@@ -56,7 +51,7 @@ class Sessions:
         journal: Journal,
         resonance: Resonance,
         process_started: Callable[[int], str | None],
-        spending: Spending = unlimited,
+        spending: Spending,
     ) -> None:
         self._journal = journal
         self._resonance = resonance
@@ -169,7 +164,7 @@ class Sessions:
             pen.warn("caller_not_registered", text)
         if is_unstable_agent_id(values["agent_id"]):
             pen.warn("unstable_agent_id", "agent_id looks drawn anew for each run; resume needs a stable name")
-        return self._journal.answer(writer, request, pen, _opened(pen.session, lease, predecessor), scope="")
+        return self._journal.answer(writer, request, pen, _opened(pen.session, lease, predecessor), "")
 
     def _free_id(self, reader: Reader, values: Mapping[str, Any], now: Any) -> str:
         given = values.get("session_id")

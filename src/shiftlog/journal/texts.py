@@ -51,12 +51,7 @@ _SEARCHED_KINDS = frozenset(
 _WORDLESS = frozenset({int, float, bool, type(None)})
 
 
-def search_text(entry: Entry) -> str:
-    """Return the text that searches find an entry by, empty for kinds that are not searched."""
-    return body_text(entry.kind, entry.facts)
-
-
-def body_text(kind: Kind, facts: Body) -> str:
+def search_text(kind: Kind, facts: Body) -> str:
     """Return the text that an entry of a kind with this body is found by."""
     if kind not in _SEARCHED_KINDS:
         return ""
@@ -85,13 +80,8 @@ def _add_words(value: object, name: str, words: list[str]) -> None:
             _add_words(item, name, words)
 
 
-def facet(entry: Entry) -> str | None:
+def facet(kind: Kind, facts: Body) -> str | None:
     """Return `decision`, `command`, `shell` or `checkpoint` for entries that are listed as such."""
-    return body_facet(entry.kind, entry.facts)
-
-
-def body_facet(kind: Kind, facts: Body) -> str | None:
-    """Return the facet of an entry of a kind with this body."""
     if kind is Kind.DIALOG:
         return DECISION if facts.get("category") == "decision" else None
     if kind is Kind.ACTION:

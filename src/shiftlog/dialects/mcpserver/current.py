@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shiftlog.journal.journal import check_fence, resolve_session_id
+from shiftlog.journal.journal import check_fence, check_lease, resolve_session_id
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionClosed, SessionNotFound
@@ -195,8 +195,6 @@ def check_binding(reader: Reader, session: Session, context: CallContext) -> Non
         grants = reader.entries(session.id, kinds=(Kind.LEASE_TAKEN,))
         # What was erased may have been a take-over.
         if any(grant.body is None or grant.facts.get("taken_over") for grant in grants[seen:]):
-            check_fence(reader, session, seen, None)
+            check_fence(reader, session, seen)
         context.binding.see(session)
-    client = context.caller.client_id
-    grant = reader.grant(session.id, client) if client else None
-    check_fence(reader, session, None, grant)
+    check_lease(reader, session, context.caller)

@@ -11,7 +11,7 @@ from shiftlog.journal.continuity.capsule.reading import Material, capsule_of
 from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import TAKE_OVER, reason_class
 from shiftlog.journal.continuity.selection import check_own
-from shiftlog.journal.journal import Answered, Journal, Request, find_session
+from shiftlog.journal.journal import Answered, Journal, Request, check_lease, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.sessions import spelling
@@ -75,7 +75,7 @@ class Closer:
         # The operator holds no lease, but a fence that was named must be the present one.
         is_free = caller.operator and "fence" not in values
         if not (is_free or values.get("on_held") == TAKE_OVER):
-            self._journal.check_lease(writer, request, session)
+            check_lease(writer, session, request.caller, request.values.get("fence"))
         self._runs.end(pen, values)
         ended = self.end(writer, pen, _ending(pen, values))
         issued = self._issued(writer, pen)

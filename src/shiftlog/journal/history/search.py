@@ -182,7 +182,11 @@ def _items(reader: Reader, match: Match, expr: Expr, now: datetime, runs: Runs) 
         return
     entry = found[0]
     turn = reader.turn(session.id, entry.turn) if entry.turn else None
-    mark = {"score": round(hit.score, 4), "snippet": snippet(search_text(entry), expr), "seq": entry.seq}
+    mark = {
+        "score": round(hit.score, 4),
+        "snippet": snippet(search_text(entry.kind, entry.facts), expr),
+        "seq": entry.seq,
+    }
     match match.kind:
         case "session":
             yield {**session_item(session, now=now, runs=runs), **mark}

@@ -5,7 +5,6 @@ Chaining, projecting and buffering are inherited from `journal/pen.py` unchanged
 
 from typing import Any
 
-from shiftlog.journal.adopting import adopter_of
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Kind
@@ -34,10 +33,6 @@ class IntakePen(Pen):
         """Return True if the session has this turn and it is not terminal."""
         turn = self.turn(request_id)
         return turn is not None and not turn.is_terminal
-
-    def adopter_of(self, request_id: str) -> str | None:
-        """Return the turn that replaced a hook's turn."""
-        return adopter_of(self.reader, self.id, request_id)
 
     def changed_fields(self, request_id: str, fields: dict[str, Any]) -> dict[str, Any]:
         """Return the fields that `Turn` lacks and whose last recorded value differs."""

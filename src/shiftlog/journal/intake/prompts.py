@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
 
+from shiftlog.journal.adopting import adopter_of
 from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.model.nouns import Session, Turn
@@ -39,7 +40,7 @@ def turn_now(pen: IntakePen, origin: Origin) -> Turn | None:
     """Return the turn of a prompt: the hook's, or the one of its agent for which that made way."""
     if origin.session_id != pen.id or origin.turn is None:
         return None
-    return pen.turn(origin.turn) or pen.turn(pen.adopter_of(origin.turn) or "")
+    return pen.turn(origin.turn) or pen.turn(adopter_of(pen.reader, pen.id, origin.turn) or "")
 
 
 def begun_by_agent(reader: Reader, session: Session, at: str) -> Turn | None:

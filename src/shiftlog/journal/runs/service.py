@@ -277,8 +277,7 @@ class Runs:
     def _responses(self, session: Session, model: str | None, reader: Reader) -> Iterator[tuple[datetime, Usage]]:
         for entry in reader.entries(session.id, kinds=(Kind.USAGE,)):
             if not session.model_usage or entry.facts.get("model") == model:
-                facts = {name: value for name, value in entry.facts.items() if name != "test_clock"}
-                yield entry.at, msgspec.convert(facts, Usage)
+                yield entry.at, msgspec.convert(entry.facts, Usage)
 
     def unpriced(self, session: Session) -> list[str]:
         """Name the models of a session that used tokens and have no price."""

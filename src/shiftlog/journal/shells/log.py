@@ -11,7 +11,7 @@ from typing import TypeVar
 
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
-from shiftlog.journal.journal import Journal, check_fence, closed_error, find_session
+from shiftlog.journal.journal import Journal, check_lease, closed_error, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.rules import next_order
 from shiftlog.journal.sessions import Sessions
@@ -253,8 +253,7 @@ class ShellLog:
 def _check_writer(reader: Reader, session: Session, caller: Caller) -> None:
     if not session.is_live:
         raise closed_error(session)
-    grant = reader.grant(session.id, caller.client_id) if caller.client_id else None
-    check_fence(reader, session, None, grant)
+    check_lease(reader, session, caller)
 
 
 def _openings(reader: Reader, where: Filter) -> list[EntryRow]:

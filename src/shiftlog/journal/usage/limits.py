@@ -38,11 +38,6 @@ class SpendingLimits:
     agents: Mapping[str, Limit] = field(default_factory=dict[str, Limit])
     refuse: bool = False
 
-    @property
-    def are_set(self) -> bool:
-        """Return True if any limit is set."""
-        return any(limit.day_usd or limit.day_tokens for limit in (self.total, *self.agents.values()))
-
     def check(self, reader: Reader, runs: Runs, agent_id: str, now: datetime) -> list[dict[str, Any]]:
         """Return warnings about limits that are nearly or wholly spent; raise SpendingLimitExceeded if one refuses."""
         key = agent_key(agent_id)
