@@ -1,4 +1,4 @@
-"""Tallies of the embedded store: filled once from the sessions of an older version."""
+"""Tallies: days without usage, and filling them once from the sessions of an older version."""
 
 from pathlib import Path
 
@@ -7,6 +7,7 @@ import apsw
 from shiftlog.model.nouns import Usage
 from shiftlog.store.protocol import Filter
 from shiftlog.store.sqlite import SqliteStore
+from shiftlog.store.tallies import on_days
 from tests.contract import builders as b
 
 
@@ -23,3 +24,10 @@ async def test_sessions_of_an_older_version_are_counted_when_the_store_is_opened
     db = apsw.Connection(str(path))
     assert db.execute("SELECT * FROM unbuilt").fetchall() == []
     db.close()
+
+
+def test_a_later_day_on_which_nothing_was_used_is_left_out() -> None:
+    used = Usage(input_tokens=5)
+    session = b.session(usage=used, later_days={"2026-07-02": {"": Usage()}, "2026-07-03": {"": Usage(input_tokens=2)}})
+    first = session.started.date().isoformat()
+    assert on_days(session, None, used) == [(first, Usage(input_tokens=3)), ("2026-07-03", Usage(input_tokens=2))]

@@ -25,7 +25,8 @@ _LIMB_BITS = 40
 
 _REPORTED = ("input_tokens", "cached_input_tokens", "output_tokens")
 _COUNTED = (*_REPORTED, "cache_creation_tokens")
-_ADDED = (*_COUNTED, "cache_creation_1h_tokens", "reasoning_tokens")
+_PRICED = (*_COUNTED, "cache_creation_1h_tokens")
+_ADDED = (*_PRICED, "reasoning_tokens")
 # Beyond these a session is kept apart, so that no sum can outgrow what a store holds.
 _MOST_TOKENS = 1 << 40
 _MOST_DOLLARS = 1 << 20
@@ -162,19 +163,23 @@ def goes_beyond(session: Session) -> bool:
 def on_days(session: Session, model: str | None, used: Usage, *, leads: bool = False) -> list[tuple[str, Usage]]:
     """Return what a part of a session used on each of its days, the first one first.
 
-    A first day on which it used nothing is left out, unless the part `leads`: where the session itself is counted.
+    Days on which it used nothing are left out, except the first one of a part that `leads`: it counts the session.
     """
     first = session.started.date().isoformat()
     if not is_spread(session):
         return [(first, used)]
     name = model or ""
-    later = [(day, sums[name]) for day, sums in sorted(session.later_days.items()) if name in sums]
+    later = [(day, sums[name]) for day, sums in sorted(session.later_days.items()) if _is_used(sums.get(name))]
     costs = [part.cost_usd or 0.0 for _, part in later]
     left = {n: getattr(used, n) - sum(getattr(part, n) for _, part in later) for n in _ADDED}
     at_first = replace(used, **left, cost_usd=None if used.cost_usd is None else used.cost_usd - sum(costs))
     head = [(first, at_first)] if leads or any(left.values()) or not later else []
     stated: list[float | None] = [None] * len(later) if used.cost_usd is None else [*costs]
     return [*head, *((day, replace(part, cost_usd=cost)) for (day, part), cost in zip(later, stated, strict=True))]
+
+
+def _is_used(used: Usage | None) -> bool:
+    return used is not None and bool(used.cost_usd or any(getattr(used, name) for name in _PRICED))
 
 
 # A part of a session: its day, its model, the basis of its cost, and its figures; None for those that cannot be added

@@ -14,14 +14,13 @@ from shiftlog.store.sources import Origin, Packed, Source
 from shiftlog.store.sqlite.rows import Queries, Row, entry_id
 
 _ASKED_AT_ONCE = 256
-_FEW = 8
 # A store with at most _KEYS_READ keys remembers all of them, up to _KEYS_KEPT; each takes 90 bytes.
 _KEYS_READ = 4_096
 _KEYS_KEPT = 120_000
-_READ_ORIGIN = (
-    "SELECT o.key, j.id, o.turn, o.doc FROM origins o JOIN journals j ON j.key = o.session_key WHERE o.key = ?"
+_READ_ORIGINS = (
+    "SELECT o.key, j.id, o.turn, o.doc FROM origins o JOIN journals j ON j.key = o.session_key"
+    f" WHERE o.key IN ({', '.join('?' * _ASKED_AT_ONCE)})"
 )
-_READ_ORIGINS = _READ_ORIGIN.removesuffix("= ?") + f"IN ({', '.join('?' * _ASKED_AT_ONCE)})"
 
 # For pages of 4 KiB, SQLite's default; the bytes of a row besides its text are an estimate.
 PAGE_BYTES = 4061
@@ -84,11 +83,6 @@ class SqliteImportReader(Queries):
     def origins(self, keys: Iterable[bytes]) -> dict[bytes, Origin]:
         wanted = list(dict.fromkeys(keys)) if self._origin_keys is None else self._origin_keys.among(keys, self._db)
         found: dict[bytes, Origin] = {}
-        if len(wanted) < _FEW:
-            for key in wanted:
-                for row in self._db.execute(_READ_ORIGIN, (key,)):
-                    found[key] = _origin_of(row)
-            return found
         for start in range(0, len(wanted), _ASKED_AT_ONCE):
             # Always as many parameters, so that the statement is prepared once.
             part: list[bytes | None] = [*wanted[start : start + _ASKED_AT_ONCE]]

@@ -49,6 +49,10 @@ _FORGET = f"DELETE FROM tallies WHERE day = ? AND id = ? AND {' AND '.join(f'{na
 _ALWAYS = ("agent", "backend", "run_status", "reported", "parts", "part")
 
 
+# The fields of a key that a sum need not be kept apart by.
+_EMPTY: dict[str, Any] = {"day": "", "agent_id": "", "agent_key": "", "model": None, "caller": None, "workspace": None}
+
+
 def project_of(workspace: str | None) -> str | None:
     """Return the last part of a workspace's path, the name of its project."""
     return workspace.rstrip("/").rpartition("/")[2] if workspace else None
@@ -136,18 +140,7 @@ def _conditions(where: Filter) -> tuple[str, list[Any]]:
 
 
 def _key_of(names: Sequence[str], row: Sequence[Any]) -> TallyKey:
-    known: dict[str, Any] = dict(zip(names, row, strict=False))
-    return TallyKey(
-        day=known.get("day", ""),
-        agent=known["agent"],
-        agent_id=known.get("agent_id", ""),
-        agent_key=known.get("agent_key", ""),
-        model=known.get("model"),
-        backend=known["backend"],
-        caller=known.get("caller"),
-        workspace=known.get("workspace"),
-        run_status=known["run_status"],
-        reported=bool(known["reported"]),
-        parts=read_parts(known["parts"]),
-        part=known["part"],
-    )
+    known: dict[str, Any] = _EMPTY | dict(zip(names, row, strict=False))
+    known.pop("project", None)
+    known["reported"], known["parts"] = bool(known["reported"]), read_parts(known["parts"])
+    return TallyKey(**known)

@@ -105,33 +105,8 @@ def _session_columns(session: Session) -> dict[str, str | int | None]:
     }
 
 
-# The fields that the columns are made of, but for those that never change and the time of the last activity.
-_column_fields = attrgetter(
-    "agent_id",
-    "state",
-    "model",
-    "workspace",
-    "vendor_session_id",
-    "parent_session_id",
-    "predecessor_session_id",
-    "offer",
-    "hidden",
-    "started",
-    "run",
-)
-
-
 # The fields that decide how a session counts in the tallies, but for those that never change.
 _tallied_fields = attrgetter("agent_id", "model", "workspace", "hidden", "started", "run", "usage", "model_usage")
-
-
-def _moved(before: Session, after: Session) -> dict[str, str | int | None]:
-    """Return the columns of a session that change."""
-    if _column_fields(before) == _column_fields(after):
-        active = whole_second_ms(after.last_activity)
-        return {} if active == whole_second_ms(before.last_activity) else {"active_ms": active}
-    stored, columns = _session_columns(before), _session_columns(after)
-    return {name: value for name, value in columns.items() if value != stored[name]}
 
 
 class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
@@ -248,7 +223,8 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
             )
             return
         # An index is written whenever one of its columns is named, so only those that change are.
-        moved = _moved(before, session)
+        stored = _session_columns(before)
+        moved = {name: value for name, value in _session_columns(session).items() if value != stored[name]}
         names = "".join(f", {name} = ?" for name in moved)
         self._db.execute(
             f"UPDATE sessions SET entries = ?, doc = ?{names} WHERE key = ?",
