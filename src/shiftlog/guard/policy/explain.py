@@ -80,15 +80,8 @@ def _reasons(judgement: Judgement, at: int) -> Iterator[str]:
             if violation.hint is not None:
                 yield violation.hint
     for ask in judgement.asks:
-        if (ask.line, ask.column) == _position_of_ask(judgement, at, ask.program):
+        if ask.at == at:
             yield ask.message
-
-
-def _position_of_ask(judgement: Judgement, at: int, program: str) -> tuple[int, int] | None:
-    for ask in judgement.asks:
-        if ask.program == program and any(start.at == at and start.name == program for start in judgement.starts):
-            return ask.line, ask.column
-    return None
 
 
 def _describe(start: Start) -> str:

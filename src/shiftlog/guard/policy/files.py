@@ -8,12 +8,17 @@ from __future__ import annotations
 import hashlib
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol, TypeVar
 
 FRESH_S = 1.0
+CACHE_MAX = 4096
 SHEBANG_BYTES = 256
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+T = TypeVar("T")
 
 
 class FileIdentity(Protocol):
@@ -78,24 +83,16 @@ class LocalFiles:
 
     def __init__(self, path: str = DEFAULT_PATH) -> None:
         self._directories = [directory or "." for directory in path.split(":")]
-        self._found: dict[str, tuple[float, str | None]] = {}
-        self._keys: dict[str, tuple[float, tuple[int, int] | None]] = {}
+        self._cache: dict[tuple[str, str], tuple[float, Any]] = {}
         self._digests: dict[tuple[int, int, int, int], bytes] = {}
 
     def find(self, name: str) -> str | None:
         """Find a name without a slash on the initial PATH."""
-        now = time.monotonic()
-        kept = self._found.get(name)
-        if kept is not None and now - kept[0] < FRESH_S:
-            return kept[1]
-        found = None
-        for directory in self._directories:
-            candidate = f"{directory}/{name}"
-            if os.access(candidate, os.X_OK) and not Path(candidate).is_dir():
-                found = candidate
-                break
-        self._found[name] = now, found
-        return found
+        return self.cached("find", name, self._search)
+
+    def _search(self, name: str) -> str | None:
+        candidates = (f"{directory}/{name}" for directory in self._directories)
+        return next((path for path in candidates if os.access(path, os.X_OK) and not Path(path).is_dir()), None)
 
     def real_path(self, path: str) -> str | None:
         """Resolve every link."""
@@ -106,8 +103,8 @@ class LocalFiles:
 
     def same_file(self, one: str, other: str) -> bool:
         """Compare device and inode."""
-        left = self._key(one)
-        return left is not None and left == self._key(other)
+        left = self.inode(one)
+        return left is not None and left == self.inode(other)
 
     def same_content(self, one: str, other: str) -> bool:
         """Compare sizes, then digests."""
@@ -131,20 +128,21 @@ class LocalFiles:
         line = head[2:].split(b"\n", 1)[0].decode(errors="replace")
         return tuple(line.split(None, 1)) if line.strip() else ()
 
-    def _key(self, path: str) -> tuple[int, int] | None:
+    def inode(self, path: str) -> tuple[int, int] | None:
+        """Return device and inode of a path; None if it cannot be read."""
+        return self.cached("inode", path, _inode_of)
+
+    def cached(self, question: str, name: str, answer: Callable[[str], T]) -> T:
+        """Return the answer to a question about a name, not older than a second."""
         now = time.monotonic()
-        kept = self._keys.get(path)
+        kept = self._cache.get((question, name))
         if kept is not None and now - kept[0] < FRESH_S:
             return kept[1]
-        try:
-            status = Path(path).stat()
-            key = (status.st_dev, status.st_ino)
-        except (OSError, ValueError):
-            key = None
-        if len(self._keys) > 4096:
-            self._keys.clear()
-        self._keys[path] = now, key
-        return key
+        if len(self._cache) >= CACHE_MAX:
+            self._cache.clear()
+        found = answer(name)
+        self._cache[question, name] = now, found
+        return found
 
     def _digest(self, path: str, status: os.stat_result) -> bytes:
         key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
@@ -152,7 +150,15 @@ class LocalFiles:
         if digest is None:
             with Path(path).open("rb") as file:
                 digest = hashlib.file_digest(file, "sha256").digest()
-            if len(self._digests) > 4096:
+            if len(self._digests) >= CACHE_MAX:
                 self._digests.clear()
             self._digests[key] = digest
         return digest
+
+
+def _inode_of(path: str) -> tuple[int, int] | None:
+    try:
+        status = os.stat(path)  # noqa: PTH116 — each program start pays for it
+    except (OSError, ValueError):
+        return None
+    return status.st_dev, status.st_ino

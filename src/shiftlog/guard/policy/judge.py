@@ -74,6 +74,7 @@ class Ask:
     entry: ListEntry
     program: str
     via: tuple[str, ...]
+    at: int
     line: int
     column: int
 
@@ -231,7 +232,7 @@ class Judge:
             asked = lists.asked(start.name, literals, cwd) if rules.ask else None
             if asked is not None:
                 line, column = line_and_column(text, start.at)
-                asks.append(Ask(entry=asked, program=start.name, via=start.via, line=line, column=column))
+                asks.append(Ask(entry=asked, program=start.name, via=start.via, at=start.at, line=line, column=column))
         elif start.surety == "setting" and start.kind == "program" and rules.allow and not self.kernel:
             self._judge_setting(text, start, cwd, violations)
 

@@ -59,9 +59,7 @@ class JsonMask:
     path_fields: frozenset[str]
     path_classes: frozenset[str]
     counts: Counter[str] = field(default_factory=Counter[str])
-    _waiting: list[tuple[object, Slot, Any, _KeyContext]] = field(
-        default_factory=list[tuple[object, Slot, Any, _KeyContext]]
-    )
+    _waiting: list[_Pending] = field(default_factory=list[_Pending])
 
     def mask(self, value: object) -> object:
         """Return a copy of the value without its secrets."""

@@ -6,14 +6,12 @@ The caller decides which rules apply to a shell; the guard package decides what 
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any
 
 from shiftlog.guard.policy.files import LocalFiles
 from shiftlog.guard.policy.judge import Judge
 from shiftlog.guard.policy.lists import ListEntry, ShellRules
-from shiftlog.shell.sandbox.identity import inode_of
 from shiftlog.shell.sandbox.programs import ExecRules
 from shiftlog.shell.sandbox.starts import JudgeSpec, StartedFile
 
@@ -47,67 +45,42 @@ def exec_rules(rules: ShellRules) -> ExecRules | None:
     )
 
 
-_T = TypeVar("_T")
-_FRESH_S = 1.0
-_CACHE_MAX = 4096
-
-
-class _FilesOfAStart:
+class _FilesOfAStart(LocalFiles):
     """This machine's files: exact facts about the file that would start, cached ones about files in rules."""
 
-    reachable = True
-
     def __init__(self, path: str) -> None:
-        self._files = LocalFiles(path)
+        super().__init__(path)
         self._subject: StartedFile | None = None
-        self._kept: dict[tuple[str, str], tuple[float, Any]] = {}
 
     def look_at(self, file: StartedFile) -> None:
         """Use the facts of the next start, taken from its open descriptor."""
         self._subject = file
 
-    def find(self, name: str) -> str | None:
-        """Find a name without a slash on the initial PATH."""
-        return self._files.find(name)
-
     def real_path(self, path: str) -> str | None:
         """Resolve every link."""
-        if self._subject is not None and path in (self._subject.path, self._subject.real):
-            return self._subject.real
-        return self._keep("real", path, self._files.real_path)
-
-    def same_file(self, one: str, other: str) -> bool:
-        """Compare device and inode."""
-        left = self._inode(one)
-        return left is not None and left == self._inode(other)
+        subject = self._subject_at(path)
+        return self.cached("real", path, super().real_path) if subject is None else subject.real
 
     def same_content(self, one: str, other: str) -> bool:
         """Compare contents; those of the file that would start were compared already."""
-        if self._subject is not None and one in (self._subject.path, self._subject.real):
-            return self._subject.copy_of is not None and self._subject.copy_of == self.real_path(other)
-        return self._files.same_content(one, other)
+        subject = self._subject_at(one)
+        if subject is None:
+            return super().same_content(one, other)
+        return subject.copy_of is not None and subject.copy_of == self.real_path(other)
 
     def interpreter(self, path: str) -> tuple[str, ...]:
         """Return the words of a script's `#!` line."""
-        if self._subject is not None and path in (self._subject.path, self._subject.real):
-            return self._subject.interpreter
-        return self._keep("interpreter", path, self._files.interpreter)
+        subject = self._subject_at(path)
+        return self.cached("interpreter", path, super().interpreter) if subject is None else subject.interpreter
 
-    def _inode(self, path: str) -> tuple[int, int] | None:
-        if self._subject is not None and path in (self._subject.path, self._subject.real):
-            return self._subject.inode
-        return self._keep("inode", path, inode_of)
+    def inode(self, path: str) -> tuple[int, int] | None:
+        """Return device and inode of a path."""
+        subject = self._subject_at(path)
+        return super().inode(path) if subject is None else subject.inode
 
-    def _keep(self, kind: str, path: str, ask: Callable[[str], _T]) -> _T:
-        now = time.monotonic()
-        kept = self._kept.get((kind, path))
-        if kept is not None and now - kept[0] < _FRESH_S:
-            return kept[1]
-        if len(self._kept) >= _CACHE_MAX:
-            self._kept.clear()
-        answer = ask(path)
-        self._kept[kind, path] = now, answer
-        return answer
+    def _subject_at(self, path: str) -> StartedFile | None:
+        subject = self._subject
+        return subject if subject is not None and path in (subject.path, subject.real) else None
 
 
 class PolicyJudge:

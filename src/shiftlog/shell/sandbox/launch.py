@@ -22,7 +22,7 @@ from shiftlog.shell.sandbox.plan import LaunchPlan, encode
 from shiftlog.shell.sandbox.programs import RuleFiles, find_files
 from shiftlog.shell.sandbox.spec import Enforcement, SandboxSpec, is_below, unavailable
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart
-from shiftlog.shell.sandbox.supervision import Supervision
+from shiftlog.shell.sandbox.supervision import SupervisedShell, Supervision
 
 _BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from shiftlog.shell.sandbox.launcher import main; main()"
 # chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service: builds that run as root need them.
@@ -64,7 +64,7 @@ class Launch:
         self._machine = context.machine
         self._bwrap = context.bwrap
         self._supervision: Supervision | None = None
-        self._number: int | None = None
+        self._shell: SupervisedShell | None = None
         self._fds: list[int] = []
         self._temp: str | None = None
         self._runtime: str | None = None
@@ -83,10 +83,8 @@ class Launch:
     @property
     def shell_pid(self) -> int | None:
         """The pid of the shell itself once it runs; bubblewrap has another one."""
-        if self._supervision is None or self._number is None:
-            return None
-        self._supervision.drain()
-        return self._supervision.shell_pid(self._number)
+        self.drain()
+        return None if self._shell is None else self._shell.pid
 
     def wrap(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> WrappedStart:
         """Return the command to start instead of `argv`; the environment reaches the shell only after the rules."""
@@ -133,26 +131,17 @@ class Launch:
 
         A command in a copy of the shell has it `below` the process of that copy only.
         """
-        if self._supervision is not None and self._number is not None:
-            self._supervision.permit(self._number, entries, below)
-
-    @property
-    def problem(self) -> str | None:
-        """Why the supervisor could not take the shell, if it could not."""
-        if self._supervision is None or self._number is None:
-            return None
-        self._supervision.drain()
-        return self._supervision.problem(self._number)
+        if self._supervision is not None and self._shell is not None:
+            self._supervision.permit(self._shell, entries, below)
 
     def close(self) -> None:
         """Stop supervising and remove the private temp directory, once no process of the shell is left."""
         self.started()
-        if self._supervision is not None and self._number is not None:
-            self._supervision.close_shell(self._number)
-            self._number = None
-        for place in (self._temp, self._runtime):
-            if place is not None:
-                shutil.rmtree(place, ignore_errors=True)
+        if self._supervision is not None and self._shell is not None:
+            self._supervision.close_shell(self._shell)
+            self._shell = None
+        for path in filter(None, (self._temp, self._runtime)):
+            shutil.rmtree(path, ignore_errors=True)
 
     def _plan(self, shell: str, argv: Sequence[str], env: Mapping[str, str], files: RuleFiles, cwd: str) -> LaunchPlan:
         channel = -1
@@ -183,7 +172,7 @@ class Launch:
             writable=self._writable() if self._filter().metadata == "broker" else None,
         )
         supervision = self._context.supervision()
-        self._number = supervision.open(ours, self._spec.judge, rules, self._on_start)
+        self._shell = supervision.open(ours, self._spec.judge, rules, self._on_start)
         self._supervision = supervision
         try:
             supervision.attach(asyncio.get_running_loop())

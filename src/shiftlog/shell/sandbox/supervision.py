@@ -7,6 +7,7 @@ ended one `drain` returns all its starts.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import socket
 import subprocess
@@ -22,15 +23,19 @@ from shiftlog.shell.sandbox.supervisor import MESSAGE_MAX, START_FIELDS, serve
 if TYPE_CHECKING:
     import asyncio
 
+log = logging.getLogger(__name__)
+
 _BUFFER_BYTES = 4 << 20
 _EXIT_S = 5.0
 
 
 @dataclass(slots=True)
-class _SupervisedShell:
+class SupervisedShell:
+    """A shell that the supervisor answers for; `pid` is known once the shell has started."""
+
+    number: int
     on_start: Callable[[ProgramStart], None]
     pid: int | None = None
-    problem: str | None = None
 
 
 class Supervision:
@@ -42,7 +47,7 @@ class Supervision:
             side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
         ours.setblocking(False)
         self._socket = ours
-        self._shells: dict[int, _SupervisedShell] = {}
+        self._shells: dict[int, SupervisedShell] = {}
         self._next = 1
         self._loop: asyncio.AbstractEventLoop | None = None
         self.alive = True
@@ -60,10 +65,6 @@ class Supervision:
         )
         theirs.close()
 
-    def fileno(self) -> int:
-        """Return the descriptor that is readable when `drain` has work."""
-        return self._socket.fileno()
-
     def attach(self, loop: asyncio.AbstractEventLoop) -> None:
         """Drain on this event loop from now on; repeating it changes nothing."""
         if self._loop is loop:
@@ -73,10 +74,10 @@ class Supervision:
 
     def open(
         self, channel: socket.socket, judge: JudgeSpec, rules: BrokerRules, on_start: Callable[[ProgramStart], None]
-    ) -> int:
-        """Supervise a shell whose launcher will use `channel`; return its number and close our end."""
+    ) -> SupervisedShell:
+        """Supervise a shell whose launcher will use `channel`, and close our end."""
         number, self._next = self._next, self._next + 1
-        self._shells[number] = _SupervisedShell(on_start)
+        shell = self._shells[number] = SupervisedShell(number, on_start)
         spec = os.memfd_create("shiftlog-spec", os.MFD_CLOEXEC)
         try:
             text = {"judge": {"factory": judge.factory, "options": dict(judge.options)}, "rules": asdict(rules)}
@@ -91,35 +92,25 @@ class Supervision:
         finally:
             os.close(spec)
             channel.close()
-        return number
+        return shell
 
-    def close_shell(self, number: int) -> None:
+    def close_shell(self, shell: SupervisedShell) -> None:
         """Stop answering for a shell; its remaining processes can start nothing more."""
-        if self._shells.pop(number, None) is None or not self.alive:
+        if self._shells.pop(shell.number, None) is None or not self.alive:
             return
         try:
-            self._socket.send(json.dumps({"op": "close", "shell": number}).encode())
+            self._socket.send(json.dumps({"op": "close", "shell": shell.number}).encode())
         except OSError:
             self.alive = False
 
-    def permit(self, number: int, entries: Sequence[str], below: int | None = None) -> None:
+    def permit(self, shell: SupervisedShell, entries: Sequence[str], below: int | None = None) -> None:
         """Let programs that match these `ask` entries start in a shell, instead of those permitted before.
 
         With `below`, only for this process and its descendants.
         """
-        if number in self._shells:
-            message = {"op": "permit", "shell": number, "entries": list(entries), "below": below}
+        if shell.number in self._shells:
+            message = {"op": "permit", "shell": shell.number, "entries": list(entries), "below": below}
             self._socket.send(json.dumps(message).encode())
-
-    def shell_pid(self, number: int) -> int | None:
-        """Return the pid of the shell itself once it has started."""
-        shell = self._shells.get(number)
-        return None if shell is None else shell.pid
-
-    def problem(self, number: int) -> str | None:
-        """Return why the supervisor could not take a shell, if it could not."""
-        shell = self._shells.get(number)
-        return None if shell is None else shell.problem
 
     def drain(self) -> None:
         """Take all waiting messages without blocking."""
@@ -146,7 +137,7 @@ class Supervision:
         elif message["op"] == "opened":
             shell.pid = message["pid"]
         elif message["op"] == "failed":
-            shell.problem = message["why"]
+            log.warning("The sandbox supervisor could not take a shell: %s", message["why"])
 
     def _lost(self) -> None:
         self.alive = False
