@@ -7,6 +7,7 @@ from abc import abstractmethod
 
 from shiftlog.guard.bash.reader import WordReader
 from shiftlog.guard.bash.tree import (
+    BashWord,
     Compound,
     Dyn,
     Function,
@@ -14,7 +15,6 @@ from shiftlog.guard.bash.tree import (
     Node,
     Part,
     Script,
-    ShellWord,
     Simple,
     Unclosed,
     UnknownSyntax,
@@ -119,13 +119,13 @@ class Compounds(WordReader):
 
     def _read_for(self, start: int, token: str) -> Compound:
         self.skip_blanks()
-        words: list[ShellWord] = []
+        words: list[BashWord] = []
         name = ""
         if self.text.startswith("((", self.at):
             inner = self.read_arithmetic(self.at + 2)
             if inner is None:
                 raise UnknownSyntax(start, "'for ((' here")
-            words.append(ShellWord(start, self.at, [Dyn("arith", "", True, inner)]))
+            words.append(BashWord(start, self.at, [Dyn("arith", "", True, inner)]))
         else:
             name = self.read_word().bare or ""
             self.skip_separators()
@@ -149,8 +149,8 @@ class Compounds(WordReader):
             raise UnknownSyntax(self.at, f"'{opener}' here")
         return Compound("loop", self.original(start), words, [body], [], name)
 
-    def _read_words(self) -> list[ShellWord]:
-        words: list[ShellWord] = []
+    def _read_words(self) -> list[BashWord]:
+        words: list[BashWord] = []
         while True:
             self.skip_blanks()
             before = self.at
@@ -186,8 +186,8 @@ class Compounds(WordReader):
             elif self.peek_token() != "esac":
                 raise Unclosed(start, "'case'") if self.at >= self.end else UnknownSyntax(self.at, "'case' here")
 
-    def _read_patterns(self, start: int) -> list[ShellWord]:
-        words: list[ShellWord] = []
+    def _read_patterns(self, start: int) -> list[BashWord]:
+        words: list[BashWord] = []
         while True:
             self.skip_blanks()
             before = self.at
@@ -202,7 +202,7 @@ class Compounds(WordReader):
             raise Unclosed(start, "'case'") if self.at >= self.end else UnknownSyntax(self.at, "a pattern")
 
     def _read_test(self, start: int) -> Compound:
-        words: list[ShellWord] = []
+        words: list[BashWord] = []
         regex = False
         while True:
             self.skip_separators()
@@ -215,7 +215,7 @@ class Compounds(WordReader):
             character = self.char()
             if character in "&|()<>" and not (character in "<>" and self.char(1) == "("):
                 self.at += 1
-                words.append(ShellWord(self.at - 1, self.at, [Lit(character, True)]))
+                words.append(BashWord(self.at - 1, self.at, [Lit(character, True)]))
                 continue
             if character == ";":
                 raise UnknownSyntax(self.at, "';' inside [[")
@@ -225,7 +225,7 @@ class Compounds(WordReader):
             regex = word.bare == "=~"
             words.append(word)
 
-    def _read_regex(self) -> ShellWord:
+    def _read_regex(self) -> BashWord:
         start, level = self.at, 0
         parts: list[Part] = []
         while self.at < self.end:
@@ -240,7 +240,7 @@ class Compounds(WordReader):
                 continue
             level += (character == "(") - (character == ")" and level > 0)
             self.at += 1
-        return ShellWord(start, self.at, [*parts, Lit("", True)])
+        return BashWord(start, self.at, [*parts, Lit("", True)])
 
     def read_parenthesised(self, start: int) -> Compound:
         """Read `(…)` or `((…))`."""
@@ -252,7 +252,7 @@ class Compounds(WordReader):
             if inner is not None:
                 self.depth -= 1
                 return Compound(
-                    "arith", self.original(start), [ShellWord(start, self.at, [Dyn("arith", "", True, inner)])], [], []
+                    "arith", self.original(start), [BashWord(start, self.at, [Dyn("arith", "", True, inner)])], [], []
                 )
             self.at = start
         self.at += 1
@@ -269,7 +269,7 @@ class Compounds(WordReader):
     def _read_coproc(self) -> Node:
         self.skip_blanks()
         kept = self.at
-        names: list[ShellWord] = []
+        names: list[BashWord] = []
         if self.char() != "(" and self.peek_token() not in OPENERS:
             names.append(self.read_word())
             self.skip_blanks()

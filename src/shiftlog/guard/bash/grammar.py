@@ -11,6 +11,7 @@ from shiftlog.guard.bash.compounds import CLOSERS, KEYWORDS, TOKEN, Compounds
 from shiftlog.guard.bash.tree import (
     AndOr,
     Assign,
+    BashWord,
     Compound,
     Dyn,
     Effort,
@@ -20,7 +21,6 @@ from shiftlog.guard.bash.tree import (
     Pipeline,
     Redirect,
     Script,
-    ShellWord,
     Simple,
     TooMuch,
     Unclosed,
@@ -329,7 +329,7 @@ class ScriptParser(Compounds):
         node.end = self.at
         return node
 
-    def _add_assignment(self, node: Simple, word: ShellWord) -> bool:
+    def _add_assignment(self, node: Simple, word: BashWord) -> bool:
         first = word.parts[0] if word.parts else None
         if not isinstance(first, Lit) or first.quoted:
             return False
@@ -380,7 +380,7 @@ class ScriptParser(Compounds):
             self._expect_heredoc(redirect, word)
         return redirect
 
-    def _expect_heredoc(self, redirect: Redirect, word: ShellWord) -> None:
+    def _expect_heredoc(self, redirect: Redirect, word: BashWord) -> None:
         raw = self.text[word.start : word.end]
         quoted = any(character in raw for character in "\\'\"")
         if any(isinstance(part, Dyn) for part in word.parts):
@@ -392,9 +392,9 @@ class ScriptParser(Compounds):
         self.pending.append((redirect, mark, quoted and raw.replace("\\\n", "") != mark))
 
 
-def _assignment(name: str, at: int, word: ShellWord, rest: list[Part], subscript: list[Part], key: str) -> Assign:
+def _assignment(name: str, at: int, word: BashWord, rest: list[Part], subscript: list[Part], key: str) -> Assign:
     array = rest[0] if rest else None
     if isinstance(array, Dyn) and array.kind == "array":
-        elements = [ShellWord(at, at, part.inner, part.name or None) for part in array.inner if isinstance(part, Dyn)]
+        elements = [BashWord(at, at, part.inner, part.name or None) for part in array.inner if isinstance(part, Dyn)]
         return Assign(name, at, None, subscript, key, elements)
-    return Assign(name, at, ShellWord(at, word.end, rest), subscript, key)
+    return Assign(name, at, BashWord(at, word.end, rest), subscript, key)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
-from shiftlog.guard.bash.tree import Dyn, Effort, Lit, Part, Script, ShellWord, TooMuch, Unclosed, UnknownSyntax
+from shiftlog.guard.bash.tree import BashWord, Dyn, Effort, Lit, Part, Script, TooMuch, Unclosed, UnknownSyntax
 
 MAX_DEPTH = 40
 MAX_JOINS = 64
@@ -89,7 +89,7 @@ class WordReader(ABC):
             self.joined.append(self.at + 1)
             self.end -= 2
 
-    def read_word(self, *, subscripts: bool = False) -> ShellWord:
+    def read_word(self, *, subscripts: bool = False) -> BashWord:
         """Read the word at the position; an empty word if none starts there."""
         self.spend()
         text, start = self.text, self.at
@@ -98,10 +98,10 @@ class WordReader(ABC):
             stop = run.end()
             if stop >= self.end or text[stop] in " \t\n|&;)":
                 self.at = stop
-                return ShellWord(start, stop, [Lit(run.group(), False)], run.group())
+                return BashWord(start, stop, [Lit(run.group(), False)], run.group())
         return self._read_parts(start, subscripts)
 
-    def _read_parts(self, start: int, subscripts: bool) -> ShellWord:
+    def _read_parts(self, start: int, subscripts: bool) -> BashWord:
         parts: list[Part] = []
         bare = True
         while self.at < self.end:
@@ -138,7 +138,7 @@ class WordReader(ABC):
                 self._add_literal(parts, piece)
                 continue
             bare = False
-        return ShellWord(
+        return BashWord(
             start, self.at, parts, "".join(part.text for part in parts if isinstance(part, Lit)) if bare else None
         )
 

@@ -68,7 +68,7 @@ Part = Lit | Dyn
 
 
 @dataclass(slots=True)
-class ShellWord:
+class BashWord:
     """One word; `bare` is its text if every character is literal and unquoted."""
 
     start: int
@@ -83,10 +83,10 @@ class Assign:
 
     name: str
     start: int
-    value: ShellWord | None
+    value: BashWord | None
     subscript: list[Part]
     key: str = ""
-    elements: list[ShellWord] = field(default_factory=list[ShellWord])
+    elements: list[BashWord] = field(default_factory=list[BashWord])
 
 
 @dataclass(slots=True)
@@ -96,7 +96,7 @@ class Redirect:
     op: str
     fd: str
     start: int
-    target: ShellWord | None
+    target: BashWord | None
     body: list[Part] | None = None
 
 
@@ -107,7 +107,7 @@ class Simple:
     start: int
     end: int
     assigns: list[Assign]
-    words: list[ShellWord]
+    words: list[BashWord]
     redirects: list[Redirect]
 
 
@@ -133,7 +133,7 @@ class Compound:
 
     kind: str
     start: int
-    words: list[ShellWord]
+    words: list[BashWord]
     bodies: list[list[Node]]
     redirects: list[Redirect]
     variable: str = ""

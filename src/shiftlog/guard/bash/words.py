@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from posixpath import basename, normpath
 
-from shiftlog.guard.bash.tree import Dyn, Lit, Part, ShellWord
+from shiftlog.guard.bash.tree import BashWord, Dyn, Lit, Part
 
 HOLE = "\ue000"  # replaces each unknown part of a text
 MAX_BRACES = 256
@@ -32,7 +32,7 @@ class Arg:
     value: str | None
     text: str
     at: int
-    word: ShellWord | None = None
+    word: BashWord | None = None
     splits: bool = False
     glob: bool = False
     tilde: bool = False
@@ -55,7 +55,7 @@ def unknown(at: int, *, splits: bool = True) -> Arg:
     return Arg(None, HOLE, at, splits=splits)
 
 
-def resolve_word(word: ShellWord) -> list[Arg]:
+def resolve_word(word: BashWord) -> list[Arg]:
     """Return the arguments that a word expands to; braces can make several."""
     bare = word.bare
     if bare is not None and not SPECIAL.search(bare):
@@ -68,7 +68,7 @@ def resolve_word(word: ShellWord) -> list[Arg]:
     return [_resolve_atoms(_whole_atoms(parts), word)]
 
 
-def resolve_words(words: list[ShellWord]) -> list[Arg]:
+def resolve_words(words: list[BashWord]) -> list[Arg]:
     """Return the arguments of several words; an empty result of braces counts only if it was quoted."""
     arguments: list[Arg] = []
     for word in words:
@@ -148,7 +148,7 @@ def _atoms(parts: list[Part]) -> list[Atom]:
     return atoms
 
 
-def _resolve_atoms(atoms: list[Atom], word: ShellWord) -> Arg:
+def _resolve_atoms(atoms: list[Atom], word: BashWord) -> Arg:
     pieces: list[str] = []
     dynamic = splits = glob = False
     parameter = ""

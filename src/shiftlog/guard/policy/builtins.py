@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from abc import ABC, abstractmethod
 
-from shiftlog.guard.bash.tree import Assign, Dyn, ShellWord
+from shiftlog.guard.bash.tree import Assign, BashWord, Dyn
 from shiftlog.guard.bash.words import HOLE, Arg, holds_subscript_code, is_stdin, text_of
 from shiftlog.guard.policy.found import Danger, Position, When
 from shiftlog.guard.policy.options import NAME_VALUE
@@ -235,7 +235,7 @@ class Builtins(ABC):
             self.doubt("a variable whose name is not literal", name, position.at, "allow")
         elif operator:
             downloaded = name in self.downloaded  # an existing value is kept
-            word = ShellWord(position.at, position.at, part.inner)
+            word = BashWord(position.at, position.at, part.inner)
             self.set_variable(name, Arg(value if known else None, value, position.at, word), position)
             self.downloaded.update({name} if downloaded else ())
 

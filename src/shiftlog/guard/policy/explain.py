@@ -9,6 +9,7 @@ from typing import Literal
 from shiftlog.guard.bash.script import line_and_column, read_script
 from shiftlog.guard.bash.tree import (
     AndOr,
+    BashWord,
     Compound,
     Dyn,
     Function,
@@ -17,7 +18,6 @@ from shiftlog.guard.bash.tree import (
     Pipeline,
     Redirect,
     Script,
-    ShellWord,
     Simple,
 )
 from shiftlog.guard.policy.found import Definitions, Start
@@ -131,7 +131,7 @@ def _compound_spans(node: Compound) -> Iterator[tuple[int, int, Role]]:
 
 def _redirect_spans(redirects: list[Redirect]) -> Iterator[tuple[int, int, Role]]:
     for redirect in redirects:
-        target: ShellWord | None = redirect.target
+        target: BashWord | None = redirect.target
         yield redirect.start, target.end if target else redirect.start, "redirection"
         yield from _part_spans([*(target.parts if target else []), *(redirect.body or [])])
 

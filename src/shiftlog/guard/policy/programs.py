@@ -12,6 +12,7 @@ from shiftlog.guard.bash.script import read_expansions, read_script
 from shiftlog.guard.bash.tree import (
     AndOr,
     Assign,
+    BashWord,
     Compound,
     Dyn,
     Effort,
@@ -22,7 +23,6 @@ from shiftlog.guard.bash.tree import (
     Pipeline,
     Redirect,
     Script,
-    ShellWord,
     Simple,
     TooMuch,
 )
@@ -202,7 +202,7 @@ class Survey(Builtins):
             if redirect.body is not None:
                 self.visit_parts(redirect.body, position)
                 text, known = text_of(redirect.body)
-                word = ShellWord(redirect.start, redirect.start, redirect.body)
+                word = BashWord(redirect.start, redirect.start, redirect.body)
                 content = Arg(text if known else None, text, redirect.start, word)
                 self.doubt_read(text, program, redirect.start)
                 if redirect.fd in ("", "0"):
@@ -241,7 +241,7 @@ class Survey(Builtins):
         if self.named_data:
             self.doubt(f"what '{runner}' runs, with '{self.named_data}' written before", runner, at, "text only")
 
-    def _input_from(self, redirect: Redirect, target: ShellWord, stdin: Stdin) -> Stdin:
+    def _input_from(self, redirect: Redirect, target: BashWord, stdin: Stdin) -> Stdin:
         arg = resolve_word(target)[0]
         self.reads.append(arg)
         if redirect.fd not in ("", "0"):
@@ -255,7 +255,7 @@ class Survey(Builtins):
             return Stdin("pipe", any(part.download for part in processes))
         return Stdin("file", text=arg)
 
-    def _note_write(self, redirect: Redirect, target: ShellWord, content: Arg | None, program: str) -> None:
+    def _note_write(self, redirect: Redirect, target: BashWord, content: Arg | None, program: str) -> None:
         arg = resolve_word(target)[0]
         if redirect.op == ">&" and (arg.text.rstrip("-").isdecimal() or arg.text == "-"):
             # An earlier command may have opened a file under another number.

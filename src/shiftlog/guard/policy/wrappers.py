@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from shiftlog.guard.bash.tree import ShellWord
+from shiftlog.guard.bash.tree import BashWord
 from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, literal, may_become, unknown
 from shiftlog.guard.policy.options import read_options
 from shiftlog.guard.policy.tables import (
@@ -306,7 +306,7 @@ def _flock(args: list[Arg]) -> Unwrapped:
 def _joined(args: list[Arg]) -> Arg:
     text = " ".join(arg.text for arg in args)
     parts = [part for arg in args if arg.word is not None for part in arg.word.parts]
-    return Arg(None if HOLE in text else text, text, args[0].at, ShellWord(args[0].at, args[0].at, parts))
+    return Arg(None if HOLE in text else text, text, args[0].at, BashWord(args[0].at, args[0].at, parts))
 
 
 def _eval(args: list[Arg]) -> Unwrapped:

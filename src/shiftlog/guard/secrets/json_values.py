@@ -12,7 +12,7 @@ from typing import Any, Protocol, cast
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.contexts import find_flags
 from shiftlog.guard.secrets.detectors.headers import judge_header_text
-from shiftlog.guard.secrets.detectors.kinds import Finding, SecretKind
+from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.names import SecretName, classify_name
 from shiftlog.guard.secrets.detectors.tokens import token_kind
 from shiftlog.guard.secrets.detectors.values import Need, Notation, is_path, is_random, is_secret
@@ -132,7 +132,7 @@ class JsonMask:
         found = list(find_flags(line, line.encode())) if line.isascii() else []
         return self._cut(words, found) if found else words
 
-    def _cut(self, words: Sequence[str], found: Iterable[Finding]) -> list[str]:
+    def _cut(self, words: Sequence[str], found: Iterable[SecretSpan]) -> list[str]:
         masked = list(words)
         start = 0
         for index, word in enumerate(words):
@@ -181,7 +181,7 @@ def _view(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
-def _judge(text: str, name: SecretName, *, direct: bool) -> Finding | None:
+def _judge(text: str, name: SecretName, *, direct: bool) -> SecretSpan | None:
     """Judge a string under a key that names a secret; deeper below that key, as if it stood in a text."""
     if name.kind == kinds.SIGNATURE:
         secret = _LONG_HEX.fullmatch(text) is not None
@@ -195,7 +195,7 @@ def _judge(text: str, name: SecretName, *, direct: bool) -> Finding | None:
         secret = is_secret(text, need=Need.ANY if direct else name.need, notation=Notation.DATA, quoted=True)
         secret = secret and not is_path(text)
     kind = (token_kind(text) or name.kind) if name.kind == kinds.PASSWORD else name.kind
-    return Finding(0, len(text), kind) if secret else None
+    return SecretSpan(0, len(text), kind) if secret else None
 
 
 def _paired_name(item: Mapping[Any, object]) -> SecretName | None:

@@ -14,7 +14,14 @@ from dataclasses import dataclass, field
 
 from shiftlog.guard.linear import LinearPattern, tells_whether
 from shiftlog.guard.secrets.detectors import blocks
-from shiftlog.guard.secrets.detectors.kinds import ENV_VALUE, PRIVATE_KEY, SIGNATURE, Finding, SecretKind, placeholder
+from shiftlog.guard.secrets.detectors.kinds import (
+    ENV_VALUE,
+    PRIVATE_KEY,
+    SIGNATURE,
+    SecretKind,
+    SecretSpan,
+    placeholder,
+)
 from shiftlog.guard.secrets.detectors.lines import TRIGGER, find_in_line, merge_overlaps
 from shiftlog.guard.secrets.detectors.names import SecretName
 from shiftlog.guard.secrets.detectors.values import Notation, is_secret
@@ -52,14 +59,14 @@ class ScanRules:
         """Return True if one of the added patterns matches the data."""
         return any(pattern.search(data) is not None for pattern, _ in self.patterns)
 
-    def find(self, line: str) -> Iterator[Finding]:
+    def find(self, line: str) -> Iterator[SecretSpan]:
         """Yield the matches of the added patterns in a line, or of their first group."""
         data = line.encode("latin-1") if self.patterns else b""
         for pattern, kind in self.patterns:
             group = 1 if pattern.groups else 0
             for match in pattern.finditer(data):
                 if match.start(group) < match.end(group):
-                    yield Finding(match.start(group), match.end(group), kind)
+                    yield SecretSpan(match.start(group), match.end(group), kind)
 
 
 class _NeedsMore(Exception):
@@ -239,7 +246,7 @@ class Scan:
             out.append(data[end:after])
         return after
 
-    def _mask(self, line: str, findings: list[Finding]) -> bytes:
+    def _mask(self, line: str, findings: list[SecretSpan]) -> bytes:
         """Mask a line repeatedly, until the detectors find nothing more.
 
         Masking can reveal a secret in the rest of a line. A line that never settles was made for it, and is masked
@@ -253,7 +260,7 @@ class Scan:
             counted = merge_overlaps(self._countable(line, [*find_in_line(line), *self.rules.find(line)]))
         return placeholder(counted[0].kind, by_rule=self.rules.by_rule).encode() if counted else line.encode("latin-1")
 
-    def _countable(self, line: str, findings: list[Finding]) -> Iterator[Finding]:
+    def _countable(self, line: str, findings: list[SecretSpan]) -> Iterator[SecretSpan]:
         """Yield the findings that the rules allow and that are not placeholders."""
         masked = [span.span() for span in _MASKED.finditer(line)] if "[REDACTED" in line else []
         for finding in findings:
@@ -261,7 +268,7 @@ class Scan:
             if self.rules.allow(finding.kind) and not (before >= 0 and finding.end <= masked[before][1]):
                 yield finding
 
-    def _pieces(self, line: str, findings: list[Finding]) -> Iterator[str]:
+    def _pieces(self, line: str, findings: list[SecretSpan]) -> Iterator[str]:
         position = 0
         for start, end, kind in findings:
             start, end = _whole_characters(line, start, end)
@@ -273,22 +280,22 @@ class Scan:
             position = end
         yield line[position:]
 
-    def _find_expected(self, line: str) -> Iterator[Finding]:
+    def _find_expected(self, line: str) -> Iterator[SecretSpan]:
         if self._expected is None:
             return
         shape, name = self._expected
         span = blocks.find_expected(shape, line)
         if span and is_secret(line[span[0] : span[1]], need=name.need, notation=Notation.SHELL, quoted=True):
-            yield Finding(*span, name.kind)
+            yield SecretSpan(*span, name.kind)
 
-    def _find_in_context(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> Iterator[Finding]:
+    def _find_in_context(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> Iterator[SecretSpan]:
         previous = self._recent[-1] if self._recent else ""
         if span := blocks.marker_value(previous, line):
-            yield Finding(*span, SIGNATURE)
+            yield SecretSpan(*span, SIGNATURE)
         if not self.rules.allow(ENV_VALUE) or len(line) > blocks.BLOCK_LINE_CHARS:
             return
         if (span := blocks.env_candidate(line)) and self._in_env_dump(data, start, after, final=final):
-            yield Finding(*span, ENV_VALUE)
+            yield SecretSpan(*span, ENV_VALUE)
 
     def _in_env_dump(self, data: bytes, start: int, after: int, *, final: bool) -> bool:
         lines = 1
@@ -303,9 +310,11 @@ class Scan:
             lines += 1
         return True
 
-    def _find_keys(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> tuple[list[Finding], int]:
+    def _find_keys(
+        self, line: str, data: bytes, start: int, after: int, *, final: bool
+    ) -> tuple[list[SecretSpan], int]:
         """Find the keys that begin in a line, and how the last one continues in the next line (0: it does not)."""
-        found: list[Finding] = []
+        found: list[SecretSpan] = []
         if not blocks.may_hold_key(line) or not self.rules.allow(PRIVATE_KEY):
             return found, 0
         begins = list(blocks.KEY_BEGIN.finditer(line))
@@ -316,14 +325,14 @@ class Scan:
             if end is not None:
                 open_ended = not blocks.ends_key(line, end) and blocks.is_blank(line[end:])
                 end = len(line) if open_ended else end
-                found.append(Finding(begin.start(), end, PRIVATE_KEY))
+                found.append(SecretSpan(begin.start(), end, PRIVATE_KEY))
                 if open_ended:
                     return found, _KEY_HEADERS
             elif blocks.is_blank(line[position:]):
                 head, beyond = _next_head(data, after, start, final=final, size=blocks.BLOCK_LINE_CHARS)
                 goes_on = _KEY_SHORT if _is_short_key(data, head, beyond, start, final=final) else 0
                 if goes_on or blocks.opens_key(begin[0], head):
-                    found.append(Finding(begin.start(), len(line), PRIVATE_KEY))
+                    found.append(SecretSpan(begin.start(), len(line), PRIVATE_KEY))
                     return found, goes_on or _KEY_HEADERS
         return found, 0
 
@@ -374,7 +383,7 @@ class Scan:
 
     def _mask_window(self, window: bytes, start: int, stop: int) -> bytes:
         line = window.decode("latin-1")
-        findings: list[Finding] = []
+        findings: list[SecretSpan] = []
         if self.rules.trigger(window):
             found = [*self._find_keys(line, b"", 0, 0, final=True)[0], *find_in_line(line), *self.rules.find(line)]
             findings = merge_overlaps(finding for finding in found if self.rules.allow(finding.kind))

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from shiftlog.guard.linear import compile_linear
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.headers import judge_header
-from shiftlog.guard.secrets.detectors.kinds import Finding, SecretKind
+from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.names import NAME_PATTERN, SecretName, classify_name
 from shiftlog.guard.secrets.detectors.quotes import (
     OPENING,
@@ -91,7 +91,7 @@ class _Announcement:
         return self.name.need
 
 
-def find_assignments(line: str, data: bytes) -> Iterator[Finding]:
+def find_assignments(line: str, data: bytes) -> Iterator[SecretSpan]:
     """Yield the secrets in a line that a name announces."""
     position = 0
     for hit in _NAMES.finditer(data):
@@ -103,7 +103,7 @@ def find_assignments(line: str, data: bytes) -> Iterator[Finding]:
             position = finding.end
 
 
-def _judge_spaced(line: str, start: int) -> Finding | None:
+def _judge_spaced(line: str, start: int) -> SecretSpan | None:
     match = _SPACED.match(line, start)
     name = classify_name(match["name"] or "password") if match else None
     if match is None or name is None or name.header:
@@ -111,7 +111,7 @@ def _judge_spaced(line: str, start: int) -> Finding | None:
     return _judge_value(line, match.end(), name, name.kind, Notation.SHELL, name.need)
 
 
-def _judge_said(line: str, start: int) -> Finding | None:
+def _judge_said(line: str, start: int) -> SecretSpan | None:
     """Find a password in prose; a word without digits is just more prose."""
     match = _SAID.match(line, start)
     name = classify_name("password") if match else None
@@ -119,7 +119,7 @@ def _judge_said(line: str, start: int) -> Finding | None:
     return found if found and any(map(str.isdigit, line[found.start : found.end])) else None
 
 
-def _judge_named(line: str, inside: int) -> Finding | None:
+def _judge_named(line: str, inside: int) -> SecretSpan | None:
     """Judge the value after the name that includes the character at `inside`."""
     announced = _read_announcement(line, inside)
     if announced is None:
@@ -203,7 +203,7 @@ def _kind_of(line: str, announced: _Announcement) -> SecretKind:
 
 def _judge_value(
     line: str, start: int, name: SecretName, kind: SecretKind, notation: Notation, need: Need, *, in_query: bool = False
-) -> Finding | None:
+) -> SecretSpan | None:
     opening = OPENING.match(line, start)
     if opening:
         start = opening.end()
@@ -224,7 +224,7 @@ def _judge_value(
         end = run_end(line, start) if unquoted.end() == start + JUDGED_CHARS else start + len(value)
     if kind == kinds.PASSWORD and _AWS_SECRET.fullmatch(value):
         kind = kinds.AWS_SECRET
-    return Finding(start, end, kind)
+    return SecretSpan(start, end, kind)
 
 
 def _is_secret(name: SecretName, value: str, need: Need, notation: Notation, *, quoted: bool, context: str) -> bool:

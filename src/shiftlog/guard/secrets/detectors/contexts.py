@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from shiftlog.guard.linear import compile_linear
 from shiftlog.guard.secrets.detectors import kinds
-from shiftlog.guard.secrets.detectors.kinds import Finding, SecretKind
+from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.quotes import EDGE, LINEAR_EDGE, NEW_LINE
 from shiftlog.guard.secrets.detectors.values import Need, Notation, is_random, is_reference, is_secret
 
@@ -92,30 +92,30 @@ _FLAG_HITS = compile_linear(FLAG_PATTERN)
 _COMMAND_CHARS = 640
 
 
-def find_addresses(line: str, data: bytes) -> Iterator[Finding]:
+def find_addresses(line: str, data: bytes) -> Iterator[SecretSpan]:
     """Yield the passwords in URLs."""
     if _ADDRESSES.search(data) is None:
         return
     for match in _ADDRESS.finditer(line):
         group = match.lastgroup if match.lastgroup != "user" else "password"
         if group and not is_reference(match[group]):
-            yield Finding(match.start(group), match.end(group), kinds.URL_PASSWORD)
+            yield SecretSpan(match.start(group), match.end(group), kinds.URL_PASSWORD)
 
 
-def find_schemes(line: str, data: bytes) -> Iterator[Finding]:
+def find_schemes(line: str, data: bytes) -> Iterator[SecretSpan]:
     """Yield the values after `Bearer` and `Basic` outside a header."""
     if _SCHEMES.search(data) is None:
         return
     for match in _BEARER.finditer(line):
         value = match["value"].rstrip(".")
         if _is_bearer_value(value, line[match.end() : match.end() + 1]):
-            yield Finding(match.start("value"), match.start("value") + len(value), kinds.BEARER)
+            yield SecretSpan(match.start("value"), match.start("value") + len(value), kinds.BEARER)
     for match in _BASIC.finditer(line):
         if _is_user_and_password(match["value"]):
-            yield Finding(match.start("value"), match.end("value"), kinds.BASIC_AUTH)
+            yield SecretSpan(match.start("value"), match.end("value"), kinds.BASIC_AUTH)
 
 
-def find_flags(line: str, data: bytes) -> Iterator[Finding]:
+def find_flags(line: str, data: bytes) -> Iterator[SecretSpan]:
     """Yield passwords in short flags of programs and in SQL statements."""
     for start, end in _flag_windows(line, data):
         for pattern in _FLAGS:
@@ -140,12 +140,12 @@ def _flag_windows(line: str, data: bytes) -> Iterator[tuple[int, int]]:
         yield start, min(end, len(line))
 
 
-def _judge_group(match: re.Match[str], kind: SecretKind) -> Iterator[Finding]:
+def _judge_group(match: re.Match[str], kind: SecretKind) -> Iterator[SecretSpan]:
     group = next((name for name in ("d0", "s0", "u0") if match.groupdict().get(name)), None)
     if group is None or _PORTS.match(match[group]):
         return
     if is_secret(match[group], need=Need.PLAIN, notation=Notation.SHELL, quoted=group != "u0"):
-        yield Finding(match.start(group), match.end(group), kind)
+        yield SecretSpan(match.start(group), match.end(group), kind)
 
 
 def _is_bearer_value(value: str, following: str) -> bool:

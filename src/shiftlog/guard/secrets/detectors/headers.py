@@ -6,7 +6,7 @@ Such a value extends to the end of its line or quotes, and does not have to look
 import re
 
 from shiftlog.guard.secrets.detectors import kinds
-from shiftlog.guard.secrets.detectors.kinds import Finding, SecretKind
+from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.names import SecretName, classify_name
 from shiftlog.guard.secrets.detectors.quotes import MAX_SECRET_CHARS, OPENING, UNQUOTED, closing_quote, is_inside_quotes
 from shiftlog.guard.secrets.detectors.values import JUDGED_CHARS, Need, Notation, is_random, is_reference, is_secret
@@ -26,7 +26,7 @@ _PROSE = re.compile(r"[A-Za-z]?[a-z]+(?: [a-z,]+)+[.)]?$")
 
 def judge_header(
     line: str, name: SecretName, name_start: int, start: int, sep: str, *, quoted_name: bool
-) -> Finding | None:
+) -> SecretSpan | None:
     """Find the secret part of a header value that starts at `start`."""
     opening = OPENING.match(line, start)
     if opening and (quoted_name or not is_inside_quotes(line, name_start, opening["quote"])):
@@ -51,7 +51,7 @@ def judge_header(
     return _judge(line, name, start, end, quoted=False)
 
 
-def judge_header_text(value: str, name: SecretName) -> Finding | None:
+def judge_header_text(value: str, name: SecretName) -> SecretSpan | None:
     """Find the secret part of a text that is a whole header value."""
     return _judge(value, name, 0, min(len(value), MAX_SECRET_CHARS), quoted=True)
 
@@ -65,7 +65,7 @@ def _is_argument(value: str) -> bool:
     return _SCHEME.match(value) is not None or is_random(value[:JUDGED_CHARS]) or _COOKIE_PAIR.search(value) is not None
 
 
-def _judge(line: str, name: SecretName, start: int, end: int, *, quoted: bool) -> Finding | None:
+def _judge(line: str, name: SecretName, start: int, end: int, *, quoted: bool) -> SecretSpan | None:
     kind = name.kind
     scheme = _SCHEME.match(line, start, end) if kind == kinds.AUTHORIZATION else None
     if scheme:
@@ -81,7 +81,7 @@ def _judge(line: str, name: SecretName, start: int, end: int, *, quoted: bool) -
     if not quoted and not scheme and kind != kinds.COOKIE and _is_code_or_prose(value):
         return None
     secret = is_secret(value, need=Need.ANY, notation=Notation.DATA, quoted=True)
-    return Finding(start, end, kind) if secret else None
+    return SecretSpan(start, end, kind) if secret else None
 
 
 def _is_label(value: str) -> bool:

@@ -13,7 +13,7 @@ class SecretKind(NamedTuple):
     klass: str
 
 
-class Finding(NamedTuple):
+class SecretSpan(NamedTuple):
     """A secret at `line[start:end]`."""
 
     start: int

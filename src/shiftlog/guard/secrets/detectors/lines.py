@@ -17,7 +17,7 @@ from shiftlog.guard.secrets.detectors.contexts import (
     find_flags,
     find_schemes,
 )
-from shiftlog.guard.secrets.detectors.kinds import PASSWORD, Finding
+from shiftlog.guard.secrets.detectors.kinds import PASSWORD, SecretSpan
 from shiftlog.guard.secrets.detectors.names import NAME_PATTERN
 from shiftlog.guard.secrets.detectors.tokens import TOKEN_PATTERN, find_tokens, token_kind
 
@@ -33,12 +33,12 @@ _PATTERNS = (
 TRIGGER = compile_linear("|".join(_PATTERNS))
 
 
-def find_in_line(line: str) -> Iterator[Finding]:
+def find_in_line(line: str) -> Iterator[SecretSpan]:
     """Yield the findings in one line, the most specific detectors first; findings may overlap."""
     data = line.encode("latin-1")
     for finding in find_assignments(line, data):
         if finding.kind == PASSWORD and (kind := token_kind(line[finding.start : finding.end])) is not None:
-            yield Finding(finding.start, finding.end, kind)
+            yield SecretSpan(finding.start, finding.end, kind)
         yield finding
     yield from find_addresses(line, data)
     yield from find_schemes(line, data)
@@ -46,15 +46,15 @@ def find_in_line(line: str) -> Iterator[Finding]:
     yield from find_tokens(line, data)
 
 
-def merge_overlaps(findings: Iterable[Finding]) -> list[Finding]:
+def merge_overlaps(findings: Iterable[SecretSpan]) -> list[SecretSpan]:
     """Sort findings and merge those that overlap; the finding reported first gives the kind."""
-    merged: list[Finding] = []
+    merged: list[SecretSpan] = []
     order = 0
     for index, finding in sorted(enumerate(findings), key=lambda item: item[1][:2]):
         if merged and finding.start < merged[-1].end:
             last = merged[-1]
             kind = finding.kind if index < order else last.kind
-            merged[-1] = Finding(last.start, max(last.end, finding.end), kind)
+            merged[-1] = SecretSpan(last.start, max(last.end, finding.end), kind)
             order = min(order, index)
         else:
             merged.append(finding)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from shiftlog.guard.linear import compile_linear
-from shiftlog.guard.secrets.detectors.kinds import JWT, RECOVERY_TOKEN, Finding, SecretKind
+from shiftlog.guard.secrets.detectors.kinds import JWT, RECOVERY_TOKEN, SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE
 
 _ALNUM = "[A-Za-z0-9]"
@@ -181,7 +181,7 @@ TOKEN_PATTERN = "|".join(
 )
 
 
-def find_tokens(line: str, data: bytes) -> Iterator[Finding]:
+def find_tokens(line: str, data: bytes) -> Iterator[SecretSpan]:
     """Yield the tokens in a line."""
     for match in _TOKENS.finditer(data):
         start, end = match.start(1), match.end(1)
@@ -192,7 +192,7 @@ def find_tokens(line: str, data: bytes) -> Iterator[Finding]:
             continue  # a coincidence inside encoded data
         if shape.keep and (kept := shape.keep.match(line, start)):
             start = kept.end()
-        yield Finding(start, end, _KINDS[shape.rule])
+        yield SecretSpan(start, end, _KINDS[shape.rule])
 
 
 def token_kind(value: str) -> SecretKind | None:
