@@ -1,4 +1,4 @@
-"""The MCP face: what it offers (`registry`), how it answers (`face`, `server`), and the wires it speaks over.
+"""The MCP face: what it offers (`catalogue`, `registry`), how it answers (`face`, `server`), and its transports.
 
-The wires are newline-delimited JSON (`transport`, `stdio`) and Streamable HTTP (`http`). Nothing is imported.
+The transports are newline-delimited JSON (`transport`, `stdio`) and Streamable HTTP (`http`).
 """

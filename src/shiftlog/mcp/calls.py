@@ -61,7 +61,7 @@ class Call:
         await self.context.session.report_progress(done, total, message)
 
 
-def level_set(level: types.LoggingLevel) -> None:
+def set_level(level: types.LoggingLevel) -> None:
     """Set the lowest level of log messages that the client of this connection wants."""
     _LEVEL.get([None])[0] = level
 
@@ -78,14 +78,14 @@ def enter_connection(is_gone: Callable[[], bool]) -> None:
 
 
 def client_name() -> str | None:
-    """Return what the client of the current call calls itself."""
+    """Return the name that the client of the current call gave itself."""
     call = _CALL.get(None)
     params = call.context.session.client_params if call is not None else None
     return params.client_info.name if params is not None else None
 
 
 async def confirm_with_client(question: str) -> bool | None:
-    """Ask the person at the client a yes-or-no question; None where it cannot be asked or is not answered."""
+    """Ask the person at the client a yes-or-no question; return None without an answer or a way to ask."""
     call = _CALL.get(None)
     if call is None:
         return None

@@ -16,7 +16,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 
 from shiftlog.dialects.delx.refusals import refusal
-from shiftlog.mcp.calls import CALLER, Call, Context, enter_call, level_set
+from shiftlog.mcp.calls import CALLER, Call, Context, enter_call, set_level
 from shiftlog.mcp.errors import (
     defect,
     edge,
@@ -82,8 +82,8 @@ class Face:
         return _reply(answer) if isinstance(answer, Reply) else answer
 
     async def set_level(self, ctx: Context, params: types.SetLevelRequestParams) -> types.EmptyResult:
-        """Note from which level on the client wants log messages."""
-        level_set(params.level)
+        """Set the lowest level of log messages that the client wants."""
+        set_level(params.level)
         return types.EmptyResult()
 
     def _refuse_tool(self, name: str) -> NoReturn:
@@ -174,7 +174,7 @@ class Face:
 
 
 def _begin(ctx: Context) -> Caller:
-    """Make the call of a request the current one and return its caller, named by the request's id."""
+    """Make the request the current call and return its caller, with the request's id as call id."""
     name = str(ctx.request_id)
     # An id that cannot be kept as it is would name another call.
     caller = changed(CALLER.get(), call_id=name if excerpt(name) == name else None)

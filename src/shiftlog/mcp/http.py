@@ -1,7 +1,7 @@
-"""MCP over Streamable HTTP on a loopback port: who may come in, and where the SDK takes over.
+"""MCP over Streamable HTTP on a loopback port: the access checks in front of the SDK.
 
-A foreign `Host` or `Origin` is refused before anything else, because a page in the user's browser can reach a
-loopback port too. Then the token is asked for. Where token and port come from is the daemon's business.
+A foreign `Host` or `Origin` is refused first, because a page in the user's browser can reach a loopback port too; then
+the token is checked. The daemon chooses token and port.
 """
 
 import hmac
@@ -31,7 +31,7 @@ LOOPBACK = frozenset({"localhost", "127.0.0.1", "[::1]"})
 
 _AUTHORITY = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9.-]+)(?::[0-9]{1,5})?")
 
-# Where a request names the session that its calls are about, the first that is there.
+# A request may name the session of its calls; the first of these that is present counts.
 HANDLE_HEADERS = ("x-delx-session-id", "x-session-id")
 HANDLE_QUERY = "session_id"
 CLIENT_HEADER = "mcp-session-id"
@@ -52,7 +52,7 @@ def http_app(
 ) -> Starlette:
     """Build the application; `caller_for` sees headers and query of each request, `routes` are added.
 
-    `client_gone` is told of a client that ends its MCP session, before it is answered.
+    `client_gone` is called with a client that ends its MCP session, before the answer.
 
     The host check covers the added routes too, the token does not: pages have their own way to prove it.
     """
@@ -69,7 +69,7 @@ def http_app(
 
 
 def http_caller(connection: HTTPConnection) -> Caller:
-    """Return who sends a request; a client is known by its MCP session, where the protocol's revision has one."""
+    """Return the caller of a request; an MCP session, if the revision has one, identifies the client."""
     named = [connection.headers.get(name) for name in HANDLE_HEADERS]
     handle = next((name for name in (*named, connection.query_params.get(HANDLE_QUERY)) if name), None)
     client = connection.headers.get(CLIENT_HEADER)
@@ -79,7 +79,7 @@ def http_caller(connection: HTTPConnection) -> Caller:
 
 
 class HostGate:
-    """Lets through what names one of our hosts and comes from no foreign page."""
+    """Lets through requests that name one of our hosts and come from no foreign page."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self._app = app
@@ -112,7 +112,7 @@ class HostGate:
 
 
 class BearerGate:
-    """Lets through what carries the token."""
+    """Lets through requests that carry the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         if not token:
@@ -136,7 +136,7 @@ class BearerGate:
 
 
 class _CallerScope:
-    """Makes the caller of each request known to what serves it."""
+    """Sets the current caller for each request."""
 
     def __init__(self, app: ASGIApp, caller_for: CallerFor, client_gone: ClientGone | None) -> None:
         self._app = app

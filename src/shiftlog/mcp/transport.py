@@ -36,7 +36,7 @@ async def serve_lines(
     """Serve one connection until its input ends or `drain` is set, then finish what is in flight.
 
     Requests run concurrently. Once no more is read, those in flight have `finish_s` to be answered; the rest
-    are cancelled and told so. The streams stay open: they belong to the caller.
+    are cancelled and answered with an error. The streams stay open: they belong to the caller.
     """
     reading = _LineReader(receive, _LineWriter(send), max_line_bytes=max_line_bytes, finish_s=finish_s)
     token = CALLER.set(caller)

@@ -303,7 +303,7 @@ class ListOf(Field):
 
 
 def as_name(value: object) -> object:
-    """Return a whole number as the text of the name that it stands for, anything else as it is."""
+    """Return a whole number as text, any other value unchanged."""
     if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
         value = int(value)
     # A number of hundreds of digits names nothing, and Python would not even spell it out.
@@ -313,7 +313,7 @@ def as_name(value: object) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionRef(Field):
-    """A session's name: text or the integer alias of a run; resolving it is the journal's work."""
+    """A session's name: text or the integer alias of a run; the journal resolves it."""
 
     def read(self, value: object, path: str) -> str:
         value = as_name(value)

@@ -76,7 +76,7 @@ class PageView:
 
 
 Endpoint = Callable[[Request], Awaitable[Response]]
-Looking = Callable[[Request], Awaitable[PageView | Response]]
+Lookup = Callable[[Request], Awaitable[PageView | Response]]
 
 
 def wants_json(request: Request) -> bool:
@@ -92,7 +92,7 @@ def _wants_file(request: Request) -> bool:
     return request.url.path.endswith(FILES) and "text/html" not in request.headers.get("accept", "")
 
 
-def answering(look: Looking) -> Endpoint:
+def answering(look: Lookup) -> Endpoint:
     """Return the endpoint of a lookup; its errors become answers."""
 
     async def endpoint(request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""Live: server-sent events that tell an open page what is new, by the position of entries in their journal.
+"""Live updates: server-sent events for an open page, numbered by the entries of the journal.
 
 A stream of a session names each entry by its seq, so that a browser that comes back goes on where it was, without
 loss and without doubles. Output of running commands is named by its cursors. Streams end when the server stops.
@@ -116,14 +116,14 @@ class Live:
             # Read before the entries, so that a command's start comes before its output.
             running = outputs.running()
             news = await self.app.store.read(lambda reader, after=after: self._news(reader, session_id, after))
-            told = False
+            sent = False
             for seq, item in news:
                 yield event("entry", item, seq)
-                after, told = seq, True
+                after, sent = seq, True
             for item in outputs.news(running):
                 yield event("output", item)
-                told = True
-            quiet = 0.0 if told else quiet + PAGE_POLL_S
+                sent = True
+            quiet = 0.0 if sent else quiet + PAGE_POLL_S
             if quiet >= PAGE_HEARTBEAT_S:
                 yield b": still here\n\n"
                 quiet = 0.0
@@ -131,7 +131,7 @@ class Live:
                 return
 
     def _news(self, reader: Reader, session_id: str, after: int) -> list[tuple[int, Item]]:
-        """Return the entries after one; the last of them brings the head of the page as it is now."""
+        """Return the entries after one; the last of them carries the current head of the page."""
         head = reader.head(session_id)
         session = reader.session(session_id) if head is not None and head[0] > after else None
         if head is None or session is None:
@@ -151,7 +151,7 @@ def event(name: str, data: Item, mark: int | str | None = None) -> bytes:
 
 
 def _entry_item(reader: Reader, session: Session, entry: Entry) -> Item:
-    """Return what a page needs of a new entry: the step it makes, and the head of its turn where that changed.
+    """Return the event data of a new entry: its step, and the head of its turn if that changed.
 
     An open turn shows whether its session is still worked in.
     """

@@ -17,7 +17,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shiftlog.app.app import App
 from shiftlog.model.errors import InvalidParameter, Unauthorized, UnknownTool
 from shiftlog.model.limits import PAGE_COOKIE_S
-from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, Looking, answering, json_response, refusal
+from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, Lookup, answering, json_response, refusal
 from shiftlog.web.door import Door, is_foreign
 from shiftlog.web.live import Live
 from shiftlog.web.openapi import description
@@ -46,7 +46,7 @@ def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
     sessions, usage, output = SessionsView(app=app), UsageView(app=app), OutputView(app=app)
     proof, checkpoint = ProofView(app=app, sessions=session), CheckpointView(app=app, sessions=session)
     one = "/sessions/{session_id}"
-    pages: list[tuple[str, Looking]] = [
+    pages: list[tuple[str, Lookup]] = [
         ("/sessions", sessions.look),
         (f"{one}/turns/{{request_id}}", session.look_at_turn),
         (f"{one}/entries", session.look_at_entries),
@@ -57,7 +57,7 @@ def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
         ("/usage", usage.look),
         ("/outputs/{command_id}", output.look),
     ]
-    files: list[tuple[str, Looking]] = [
+    files: list[tuple[str, Lookup]] = [
         (f"{one}/handover.md", proof.brief),
         (f"{one}/receipts/{{seq}}.json", proof.receipt),
         (f"{one}/export.{{form}}", partial(exporting.download, app)),
@@ -99,7 +99,7 @@ class Gate:
 
 
 async def _enter(door: Door, request: Request) -> Response:
-    """Exchange the code of a link for the cookie; a look at the headers alone uses nothing up."""
+    """Exchange the code of a link for the cookie; a HEAD request does not use the code up."""
     if request.method == "HEAD":
         return HTMLResponse("", 200, HEADERS)
     cookie = door.exchange(request.query_params.get("code", ""))
@@ -118,7 +118,7 @@ async def _describe(request: Request) -> Response:
 
 
 async def _static(request: Request) -> Response:
-    """Answer with one of our own files; nothing else can be named."""
+    """Answer with one of our own static files."""
     name = str(request.path_params["name"])
     if "/" in name or "\\" in name or name.startswith("."):
         return refusal(request, Unauthorized("Only the page's own files are served here"), FORBIDDEN)

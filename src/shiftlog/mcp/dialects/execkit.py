@@ -1,6 +1,6 @@
 """The execkit dialect: seven `session_*` tools over the same shells and checkpoints as the native ones.
 
-Only names, shapes and texts live here. A faulty argument is a JSON-RPC error that names it, every other error a plain
+This module has names, shapes and texts. A faulty argument is a JSON-RPC error that names it; every other error is plain
 text, as clients of execkit expect.
 """
 
@@ -277,9 +277,9 @@ async def _create(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
 async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     shell_id = values["session_id"]
     _known(app, shell_id)
-    asked = values.get("timeout_secs")
+    seconds = values.get("timeout_secs")
     most = app.shells.commands.limits.timeout_s_max
-    timeout_s = max(1, min((caller.command_timeout_s or TIMEOUT_S) if asked is None else asked, most))
+    timeout_s = max(1, min((caller.command_timeout_s or TIMEOUT_S) if seconds is None else seconds, most))
     arguments: dict[str, Any] = {"shell_id": shell_id, "command": values["command"], "timeout_s": timeout_s}
     if values.get("budget") is not None:
         arguments["budget"] = _checked_mode(_without_nulls(values["budget"]))
@@ -306,11 +306,11 @@ async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
 
 async def _list(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     rows: list[dict[str, Any]] = []
-    asked: dict[str, Any] = {"limit": 200}
-    while asked:
-        page = await app.shells.list_shells(asked, caller)
+    request: dict[str, Any] = {"limit": 200}
+    while request:
+        page = await app.shells.list_shells(request, caller)
         rows += page["shells"]
-        asked = {"limit": 200, "cursor": page["next_cursor"]} if page["next_cursor"] else {}
+        request = {"limit": 200, "cursor": page["next_cursor"]} if page["next_cursor"] else {}
     return Reply(
         data=[
             {"session_id": row["shell_id"], "transport": row["transport"], "idle_secs": row["idle_s"]} for row in rows
@@ -339,8 +339,8 @@ async def _checkpoints(app: App, caller: Caller, values: dict[str, Any]) -> Repl
     cursor: str | None = None
     try:
         while True:
-            asked = {"shell_id": values["session_id"], "limit": 200, **({"cursor": cursor} if cursor else {})}
-            page = await app.workspaces.list_checkpoints(asked, caller)
+            request = {"shell_id": values["session_id"], "limit": 200, **({"cursor": cursor} if cursor else {})}
+            page = await app.workspaces.list_checkpoints(request, caller)
             rows += page["checkpoints"]
             cursor = page["next_cursor"]
             if cursor is None:
@@ -386,7 +386,7 @@ def _without_nulls(budget: object) -> object:
 
 
 async def _log(app: App, shell_id: str, ran: Mapping[str, Any]) -> None:
-    """Tell a client that set a level what was run; without one nothing is sent."""
+    """Send a log message about a command to a client that set a log level."""
     shell = app.shells.registry.find(shell_id)
     summary = f"{ran['command'].strip()[:SUMMARY_CHARS]} → exit {ran['exit_code']}"
     said = [text for text in (ran["stdout"], ran["stderr"]) if text]
@@ -400,7 +400,7 @@ async def _log(app: App, shell_id: str, ran: Mapping[str, Any]) -> None:
 
 
 class _TextError(InternalError):
-    """An error whose text is all that a client of execkit gets."""
+    """An error that reaches a client of execkit as its text alone."""
 
     def __init__(self, text: str, *, create: bool = True) -> None:
         super().__init__(f"session_create failed: pty/transport error: {text}" if create else text)

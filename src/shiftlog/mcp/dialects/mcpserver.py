@@ -42,7 +42,7 @@ _WARNINGS: Schema = {"type": "array", "items": {"type": "object"}}
 
 
 def _written(**properties: Schema) -> Schema:
-    """Describe the result of a write: its own keys, the place in the journal, and warnings where there are any."""
+    """Describe the result of a write: its own keys, the journal position, and warnings if there are any."""
     shown: dict[str, Schema] = {"success": _TRUE, **properties, "journal": _JOURNAL}
     return {"type": "object", "properties": {**shown, "warnings": _WARNINGS}, "required": list(shown)}
 

@@ -1,7 +1,7 @@
 """The nexo dialect: the two tools with which a client that spawns agents itself keeps a ledger of its runs.
 
-Only names and shapes live here. Opening a run is `Sessions.open_session`, ending one is `Continuity.close_run`. The
-client of a ledger is not the one who works in the session, so it never becomes the holder of a lease.
+This module has names and shapes; `Sessions.open_session` opens a run and `Continuity.close_run` ends it. A ledger's
+client does not work in the session itself, so it never holds the lease.
 """
 
 from collections.abc import Mapping
@@ -45,7 +45,7 @@ Errors, as {ok: false, error, code, session_id: null}: invalid_parameter, sessio
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lenient(Field):
-    """A value as clients of the ledger send it: numbers also as text, and empty text for what they do not know."""
+    """A value as ledger clients send it: numbers also as text, empty text for unknown."""
 
     inner: Field
 
@@ -164,7 +164,7 @@ def nexo_tools(app: App) -> tuple[Tool, ...]:
 
 
 def _failing(app: App) -> RenderError:
-    """Return the function that gives errors the shape that clients of the ledger read."""
+    """Return the function that gives errors the shape that ledger clients read."""
 
     def failure(error: ShiftlogError) -> dict[str, Any]:
         code = InvalidParameter.code if isinstance(error, InvalidSessionId) else error.code
@@ -228,7 +228,7 @@ def _close(app: App) -> Run:
 
 
 def _check_named(arguments: Mapping[str, Any]) -> None:
-    """Refuse a row without caller or backend in the words that clients of the ledger know."""
+    """Refuse a row without caller or backend, in the words that ledger clients expect."""
     for name in ("caller", "backend"):
         if _is_blank(arguments.get(name)):
             details = {"parameter": name, "value": None, "constraint": "required", "problem": "missing"}
@@ -236,7 +236,7 @@ def _check_named(arguments: Mapping[str, Any]) -> None:
 
 
 def _without_blanks(params: Record, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments without those that say nothing; a name that is unknown stays, to be refused."""
+    """Return the arguments without blank ones; unknown names stay, to be refused."""
     return {
         name: value.strip() if name in ("caller", "backend") and isinstance(value, str) else value
         for name, value in arguments.items()

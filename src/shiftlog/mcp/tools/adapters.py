@@ -18,7 +18,7 @@ Reading = Callable[[Mapping[str, Any], Caller, list[dict[str, Any]]], Awaitable[
 
 
 def presented(service: Callable[[Mapping[str, Any], Caller], Awaitable[Presented]]) -> Run:
-    """Return a tool that shows an answer and, where the request wants it, its prose."""
+    """Return a tool that shows an answer and, on request, its prose."""
 
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
         shown, prose = await service(arguments, caller)
@@ -37,7 +37,7 @@ def through(service: Service) -> Run:
 
 
 def with_handle(store: Store, run: Run) -> Run:
-    """Return a tool whose `session_id`, where it is missing, is the one that the transport names.
+    """Return a tool that takes a missing `session_id` from the transport.
 
     Only HTTP names one, by header or query. An argument wins over it, with a warning where it names another session.
     """
@@ -47,14 +47,14 @@ def with_handle(store: Store, run: Run) -> Run:
         reply = await run(caller, handled)
         if not warnings or not isinstance(reply, Reply) or isinstance(reply.data, list):
             return reply
-        told = {**reply.data, "warnings": [*reply.data.get("warnings", []), *warnings]}
-        return Reply(data=told, extra_texts=reply.extra_texts)
+        data = {**reply.data, "warnings": [*reply.data.get("warnings", []), *warnings]}
+        return Reply(data=data, extra_texts=reply.extra_texts)
 
     return filled
 
 
 def reading_with_handle(store: Store, service: Reading) -> Run:
-    """Return a tool as `with_handle` does, over a service that finds room for the warning in what it answers."""
+    """Return a tool like `with_handle` over a service that places the warning in its answer itself."""
 
     async def filled(caller: Caller, arguments: dict[str, Any]) -> Reply:
         handled, warnings = await _handled(store, caller, arguments)
@@ -66,7 +66,7 @@ def reading_with_handle(store: Store, service: Reading) -> Run:
 async def _handled(
     store: Store, caller: Caller, arguments: dict[str, Any]
 ) -> tuple[dict[str, Any], list[dict[str, Any]]]:
-    """Return the arguments with the session that they are about, and a warning where the transport names another."""
+    """Return the arguments with their session, and a warning if the transport names another one."""
     handle, given = caller.session_handle, arguments.get("session_id")
     if not handle:
         return arguments, []
@@ -95,5 +95,5 @@ def without_reserved(params: Record, run: Run) -> Run:
 
 
 def render_error(tool: str) -> RenderError:
-    """Return the function that gives errors of a tool their shape."""
+    """Return the function that gives errors of a tool Delx's shape."""
     return lambda error: refusal(tool, error)

@@ -1,4 +1,4 @@
-"""`import_transcripts`, the one tool of the optional toolset `ingest`: what it says of itself and how it runs."""
+"""`import_transcripts`, the one tool of the optional toolset `ingest`: its description, parameters and run."""
 
 import asyncio
 from pathlib import Path
@@ -77,12 +77,12 @@ def ingest_tools(app: App) -> tuple[Tool, ...]:
             allowed=[place for place in (caller.workspace, caller.cwd) if place],
         )
 
-        async def tell(progress: ImportProgress) -> None:
+        async def show_progress(progress: ImportProgress) -> None:
             said = f"{progress.files_done} of {progress.files} files"
             await report_progress(progress.bytes_done, progress.bytes, said)
 
         stop = StopSign()
-        running = asyncio.create_task(app.imports.run(options, tell, stop))
+        running = asyncio.create_task(app.imports.run(options, show_progress, stop))
         try:
             report = await asyncio.shield(running)
         except asyncio.CancelledError:

@@ -1,4 +1,4 @@
-"""The output schemas of the native tools: what a successful answer holds."""
+"""The output schemas of the native tools."""
 
 from typing import Any
 

@@ -43,8 +43,8 @@ def resources(app: App) -> tuple[Resource, ...]:
         offset, limit = (_count(names, name) for name in ("offset", "limit"))
         parts: list[str] = []
         for stream in ("stdout", "stderr"):
-            asked = {"command_id": names["id"], "stream": stream, "max_chars": MAX_OUTPUT_CHARS}
-            page = await app.shells.read_output({**asked, "from_line": (offset or 0) + 1}, caller)
+            request = {"command_id": names["id"], "stream": stream, "max_chars": MAX_OUTPUT_CHARS}
+            page = await app.shells.read_output({**request, "from_line": (offset or 0) + 1}, caller)
             lines = list(StringIO(page["text"], newline="\n"))
             wanted = lines[:limit]
             is_cut = len(wanted) == len(lines) and (limit is None or len(lines) < limit)
@@ -92,7 +92,7 @@ def resources(app: App) -> tuple[Resource, ...]:
 
 
 def _way_on(page: dict[str, Any], stream: str) -> str:
-    """Return the line that says where to read on after a page that is not all there is, empty for any other."""
+    """Return the line that says how to read on after an incomplete page, else an empty text."""
     last = page["from_line"] - 1 + page["lines"]
     text: str = page["text"]
     if page["next_cursor"] is None or (last >= page["lines_total"] and len(text) < MAX_OUTPUT_CHARS):
@@ -111,7 +111,7 @@ def _count(names: dict[str, str], name: str) -> int | None:
 
 
 def _session(reader: Reader, runs: Runs, name: str, now: datetime) -> dict[str, Any]:
-    """Return a session with its first turns; where it has more, the call that pages through them."""
+    """Return a session with its first turns and, if it has more, the call that pages through them."""
     session = find_session(reader, name)
     turns = reader.turns(session.id, limit=TURNS_SHOWN + 1)
     return {

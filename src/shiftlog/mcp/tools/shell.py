@@ -1,6 +1,6 @@
-"""The native shell tools: what they say of themselves, and how a call becomes progress, an answer or a cancellation.
+"""The native shell tools: their descriptions, output schemas, progress and cancellation.
 
-The work is the shell service's. A request that is taken back ends its command; a client that merely vanished does not.
+The shell service does the work. Cancelling a request ends its command; a client that merely vanished does not.
 """
 
 from collections.abc import Mapping
@@ -222,7 +222,7 @@ def _call(app: App, verb: str) -> Run:
 async def run_cancellable(
     app: App, arguments: Mapping[str, Any], caller: Caller, conventions: Conventions = NATIVE
 ) -> dict[str, Any]:
-    """Run a command for a request: its output is told as progress, and taking the request back ends the command."""
+    """Run a command for a request: output is reported as progress, and cancelling the request ends the command."""
     try:
         return await app.shells.run_command(arguments, named(caller), report_output, conventions, confirm_with_client)
     except CallCancelled as cancelled:
@@ -233,7 +233,7 @@ async def run_cancellable(
 
 
 async def report_output(total: int, newest: str) -> None:
-    """Tell the newest output of a command."""
+    """Report the newest output of a command as progress."""
     await report_progress(total, None, newest)
 
 

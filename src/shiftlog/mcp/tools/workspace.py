@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from shiftlog.app import workspaces as asked
+from shiftlog.app import workspaces as requests
 from shiftlog.app.app import App
 from shiftlog.mcp.registry import Run, Tool
 from shiftlog.mcp.tools.adapters import through
@@ -85,14 +85,14 @@ def workspace_tools(app: App) -> tuple[Tool, ...]:
         )
 
     return (
-        tool("create_checkpoint", "Create checkpoint", CREATE_TEXT, asked.CREATE_CHECKPOINT, CREATED),
-        tool("list_checkpoints", "List checkpoints", LIST_TEXT, asked.LIST_CHECKPOINTS, LISTED, read_only=True),
-        tool("diff_checkpoint", "Diff checkpoint", DIFF_TEXT, asked.DIFF_CHECKPOINT, DIFF, read_only=True),
+        tool("create_checkpoint", "Create checkpoint", CREATE_TEXT, requests.CREATE_CHECKPOINT, CREATED),
+        tool("list_checkpoints", "List checkpoints", LIST_TEXT, requests.LIST_CHECKPOINTS, LISTED, read_only=True),
+        tool("diff_checkpoint", "Diff checkpoint", DIFF_TEXT, requests.DIFF_CHECKPOINT, DIFF, read_only=True),
         tool(
             "restore_checkpoint",
             "Restore checkpoint",
             RESTORE_TEXT,
-            asked.RESTORE_CHECKPOINT,
+            requests.RESTORE_CHECKPOINT,
             RESTORED,
             destructive=True,
         ),

@@ -64,14 +64,14 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
     most = max(figures, default=0.0)
     if not most:
         return Markup("")
-    tell = money if value == "cost_usd" else short_count
+    figure_text = money if value == "cost_usd" else short_count
     top = _round_up(most)
     plot = BARS_HEIGHT - 22
     step = (BARS_WIDTH - AXIS) / len(rows)
     parts = [
         Markup('<line x1="{}" x2="{}" y1="{}" y2="{}" class="grid"/><text x="{}" y="{}" class="tick">{}</text>').format(
             AXIS, BARS_WIDTH, f"{plot - plot * part:.1f}", f"{plot - plot * part:.1f}", AXIS - 6,
-            f"{plot - plot * part + 4:.1f}", tell(top * part),
+            f"{plot - plot * part + 4:.1f}", figure_text(top * part),
         )
         for part in (0.0, 0.5, 1.0)
     ]  # fmt: skip
@@ -82,7 +82,9 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
         shape = _SHAPE.format(
             f"{x + step * 0.12:.1f}", f"{plot - height:.1f}", f"{step * 0.76:.1f}", f"{height:.1f}", "bar"
         )
-        parts.append(Markup("<g><title>{}: {}</title>{}</g>").format(label, tell(row.get(value)) or UNKNOWN, shape))
+        parts.append(
+            Markup("<g><title>{}: {}</title>{}</g>").format(label, figure_text(row.get(value)) or UNKNOWN, shape)
+        )
         if (number % every == 0 and number + every // 2 < len(rows)) or len(rows) == 1:
             parts.append(
                 Markup('<text x="{}" y="{}" class="tick mid">{}</text>').format(
@@ -93,8 +95,8 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
 
 
 def levels(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str, most_rows: int = 10) -> Markup:
-    """Draw one lying bar per row, the largest first, with its name above it."""
-    tell = money if value == "cost_usd" else short_count
+    """Draw one horizontal bar per row, the largest first, with its name above it."""
+    figure_text = money if value == "cost_usd" else short_count
     ranked = sorted(rows, key=lambda row: -float(row.get(value) or 0))[:most_rows]
     top = float(ranked[0].get(value) or 0) if ranked else 0.0
     if not top:
@@ -104,9 +106,9 @@ def levels(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str,
         y, figure = number * 34, float(row.get(value) or 0)
         label = page_text(str(row.get(name) or "unknown"))
         label = label if len(label) <= LABEL_CHARS else label[: LABEL_CHARS - 1] + "…"
-        told = tell(row.get(value)) or UNKNOWN
-        parts.append(_LINE.format(0, y - 1, BARS_WIDTH // 2 - FIGURE_CHAR * (len(told) + 1), "name", label))
-        parts.append(Markup('<text x="{}" y="{}" class="figure">{}</text>').format(BARS_WIDTH // 2, y + 12, told))
+        shown = figure_text(row.get(value)) or UNKNOWN
+        parts.append(_LINE.format(0, y - 1, BARS_WIDTH // 2 - FIGURE_CHAR * (len(shown) + 1), "name", label))
+        parts.append(Markup('<text x="{}" y="{}" class="figure">{}</text>').format(BARS_WIDTH // 2, y + 12, shown))
         parts.append(_SHAPE.format(0, y + 18, BARS_WIDTH // 2, 6, "track"))
         if figure:
             parts.append(_SHAPE.format(0, y + 18, f"{max(2.0, BARS_WIDTH / 2 * figure / top):.1f}", 6, "bar"))
@@ -130,7 +132,7 @@ def _round_up(value: float) -> float:
 
 
 def lineage_picture(tree: Mapping[str, Any], here: str) -> Markup:
-    """Draw which session continues, forks from or was spawned by which, the session at hand marked."""
+    """Draw the tree of successors, forks and children, with the current session marked."""
     rows: list[tuple[int, int, Mapping[str, Any]]] = []
     waiting: list[tuple[int, int, Mapping[str, Any]]] = [(0, -1, tree)]
     while waiting:

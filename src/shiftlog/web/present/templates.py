@@ -1,6 +1,6 @@
-"""How views become HTML: the templates, and what they may use.
+"""Rendering of views: the template environment with its filters and addresses.
 
-Text is made visible and escaped when it is printed, so no template can forget it.
+Every printed text is escaped and its hidden characters are made visible, so no template can forget it.
 """
 
 from collections.abc import Mapping
@@ -67,12 +67,12 @@ def _environment(exporting: bool = False) -> Environment:
 
 
 def _whole(text: object, chars: int = FOLD_CHARS, lines: int = FOLD_LINES) -> Folded:
-    """Cut what is only a glimpse, such as a title; in a file that is taken away the rest is whole."""
+    """Fold for an exported file: short excerpts, such as titles, are cut, everything else stays whole."""
     return folded(text, chars, lines) if chars < LEAST_WHOLE else folded(text, 1 << 40, 1 << 40)
 
 
 def _inner_address(*parts: object, **query: object) -> str:
-    """Return the address of a thing inside the one file that holds everything."""
+    """Return an address inside an exported file."""
     if len(parts) == 4 and parts[2] == "entries":
         return f"#e{parts[3]}"
     return "" if "turn" in query else "#main"
@@ -90,7 +90,7 @@ def render(template: str, context: Mapping[str, Any], *, exporting: bool = False
 
 
 def address(*parts: object, **query: object) -> str:
-    """Return the address of a thing on the page; what is None or empty is left out of the query."""
+    """Return an address on the page; None and empty values are left out of the query."""
     path = "/" + "/".join(quote(str(part), safe="@:-._~") for part in parts)
-    asked = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
-    return f"{path}?{urlencode(asked)}" if asked else path
+    given = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
+    return f"{path}?{urlencode(given)}" if given else path

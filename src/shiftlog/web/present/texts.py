@@ -23,7 +23,7 @@ DIFF_LINES = 400
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Folded:
-    """A text for the page: what is shown at once, and how many characters are not."""
+    """The part of a text that is shown at once, and the number of characters left out."""
 
     text: str
     left: int
@@ -56,7 +56,7 @@ def _markdown() -> "MarkdownIt":
 
 
 def markdown(text: object) -> Markup:
-    """Return a text as the HTML of its Markdown; one that is too long for that stays as it is."""
+    """Return Markdown as HTML; a very long text stays plain."""
     shown = page_text(text if isinstance(text, str) else "" if text is None else str(text))
     if len(shown) > MARKDOWN_CHARS:
         return Markup('<pre class="text">{}</pre>').format(shown)
@@ -78,7 +78,7 @@ def marked(snippet: str) -> Markup:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Diff:
-    """A unified difference in lines, each with what it is."""
+    """A unified diff as lines with their kinds."""
 
     lines: list[tuple[str, str]]
     added: int
@@ -87,7 +87,7 @@ class Diff:
 
 
 def diff(text: object, most: int = DIFF_LINES) -> Diff:
-    """Split a unified difference; beyond `most` lines are only counted."""
+    """Split a unified diff; lines beyond `most` are only counted."""
     every = str(text).split("\n")
     if every and not every[-1]:
         every.pop()

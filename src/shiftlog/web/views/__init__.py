@@ -1,1 +1,1 @@
-"""One view a page: data first, its JSON twin is the same data."""
+"""One view per page; its data is also its JSON form."""

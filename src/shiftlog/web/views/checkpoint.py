@@ -1,4 +1,4 @@
-"""What changed up to a checkpoint: the files and lines that differ from the one before it in the same session."""
+"""The view of one checkpoint: the files and lines that changed since the one before it in the same session."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -39,9 +39,9 @@ class CheckpointView:
                 if entry.body is not None
             ]
             this = saved[-1] if saved and saved[-1].seq == seq else None
-            place = (this.facts.get("target"), this.facts.get("workspace")) if this else None
+            where = (this.facts.get("target"), this.facts.get("workspace")) if this else None
             before = [
-                entry for entry in saved[:-1] if (entry.facts.get("target"), entry.facts.get("workspace")) == place
+                entry for entry in saved[:-1] if (entry.facts.get("target"), entry.facts.get("workspace")) == where
             ]
             return self.sessions.facts(reader, session, now), this, before[-1] if before else None
 
@@ -59,13 +59,13 @@ class CheckpointView:
         return PageView(data=data, template="checkpoint.html", extra=extra)
 
     async def _changes(self, before: Entry, this: Entry) -> Item | None:
-        """Return the difference of two checkpoints of a workspace on this machine; of others only their shell knows."""
+        """Return the diff of two checkpoints on this machine; remote ones need their shell."""
         if this.facts.get("target") is not None:
             return None
-        asked = {
+        request = {
             "workspace": str(this.facts.get("workspace")),
             "checkpoint_id": str(before.facts.get("id")),
             "to": str(this.facts.get("id")),
             "format": "patch",
         }
-        return await self.app.workspaces.diff_checkpoint(asked, Caller(operator=True))
+        return await self.app.workspaces.diff_checkpoint(request, Caller(operator=True))

@@ -1,7 +1,7 @@
-"""A session to take away: one self-contained HTML file, Markdown, or the journal as JSON lines.
+"""Export of a session: one self-contained HTML file, Markdown, or the journal as JSON lines.
 
-Written piece by piece, so that a session of any length needs little memory. JSON lines hold everything that
-`shiftlog verify` would look at; the other two are for people.
+Written in pieces, so that a session of any length needs little memory. JSON lines hold everything that
+`shiftlog verify` reads; the other two are for people.
 """
 
 import base64

@@ -1,6 +1,6 @@
 """A session as Markdown: headings for turns, quotes for what was said, fenced blocks for commands and differences.
 
-Recorded text is data: it stands in quotes or in fences longer than any run of backticks inside it.
+Recorded text is data: it is quoted, or fenced by more backticks than it contains.
 """
 
 import re
@@ -34,7 +34,7 @@ def markdown_head(session: Item) -> str:
 
 
 def markdown_piece(block: Item) -> str:
-    """Return a turn, or what stood between turns."""
+    """Return a turn, or the entries between turns."""
     if block["kind"] != "turn":
         return "".join(_step(step) for step in block["steps"])
     turn = block["turn"]

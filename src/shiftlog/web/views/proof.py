@@ -24,7 +24,7 @@ Item = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProofView:
-    """Looks up what a session leaves to the next one, and whether its record is whole."""
+    """Looks up the capsule, the lineage, the chain and the receipts of a session."""
 
     app: App
     sessions: SessionView

@@ -1,4 +1,4 @@
-"""One session: its facts, what it came to at a glance, its timeline in pages, one turn, one entry."""
+"""The views of one session: facts, summary and timeline in pages; one turn; its entries; one entry."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ from shiftlog.web.views.timeline import (
     entry_document,
     find_turn,
     is_of,
-    place_before,
+    position_before,
     read_children,
     read_strays,
     read_stretch,
@@ -59,7 +59,7 @@ class SessionView:
             session = find_session(reader, name)
             place = query.get("place")
             if query.get("turn"):
-                place = place_before(find_turn(reader, session, query["turn"]))
+                place = position_before(find_turn(reader, session, query["turn"]))
             stretch = read_stretch(reader, session, place)
             children = read_children(reader, session)
             is_first = not place
@@ -145,7 +145,7 @@ class SessionView:
         return PageView(data=read[0], template="entry.html", extra=read[1])
 
     def facts(self, reader: Reader, session: Session, now: datetime) -> Item:
-        """Return what the head of a session's page shows."""
+        """Return the facts in the head of a session's page."""
         facts = session_facts(session, self.app.runs, reader)
         ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
         facts |= obligation(session, now)
@@ -230,7 +230,7 @@ def _piece_document(piece: Any) -> Item:
 
 
 def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
-    """Return what a session was asked and came to: decisions, failures, blockers and commits of its last turns."""
+    """Return a session's request, result and files, and the decisions, failures and commits of its last turns."""
     files = reader.find_files(Filter(session_id=session.id), Page(limit=FILES_SHOWN * 4))
     changed: dict[str, Item] = {}
     for row in reversed(files):
@@ -252,9 +252,9 @@ def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
         "came_to": final.response if final else None,
         "came_to_turn": final.request_id if final else None,
         "failed": failed,
-        "blockers": [item for item in _told(turns, "blockers") if item["text"] not in known],
-        "decisions": _told(turns, "design_decisions"),
-        "requirements": _told(turns, "requirements_discovered"),
+        "blockers": [item for item in _summary_items(turns, "blockers") if item["text"] not in known],
+        "decisions": _summary_items(turns, "design_decisions"),
+        "requirements": _summary_items(turns, "requirements_discovered"),
         "commits": [
             {**commit, "request_id": turn.request_id} for turn in turns for commit in commit_facts(turn.commits)
         ],
@@ -262,21 +262,21 @@ def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
     }
 
 
-def _told(turns: Sequence[Turn], name: str) -> list[Item]:
+def _summary_items(turns: Sequence[Turn], name: str) -> list[Item]:
     return _grouped([(text, turn) for turn in turns for text in getattr(turn, name)])
 
 
-def _grouped(told: Sequence[tuple[str, Turn]]) -> list[Item]:
-    """Return each text once, with how often it came and the turn that it came in last."""
+def _grouped(texts: Sequence[tuple[str, Turn]]) -> list[Item]:
+    """Return each text once, with its count and the last turn that had it."""
     found: dict[str, Item] = {}
-    for text, turn in told:
+    for text, turn in texts:
         times = found.pop(text)["times"] + 1 if text in found else 1
         found[text] = {"text": text, "request_id": turn.request_id, "times": times}
     return list(found.values())[-GLANCE_ITEMS:]
 
 
 def _family(reader: Reader, session: Session) -> Item:
-    """Return the names of the sessions beside this one."""
+    """Return parent, predecessor and successor of a session."""
     names = {
         "parent": session.parent_session_id,
         "predecessor": session.predecessor_session_id,

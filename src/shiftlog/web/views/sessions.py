@@ -199,7 +199,7 @@ def _position(cursor: str | None) -> tuple[int, int] | None:
 
 
 def _head(reader: Reader, session: Session) -> Session:
-    """Return the session that a family began with."""
+    """Return the first ancestor of a session."""
     for _ in range(GENERATIONS):
         above = reader.session(session.parent_session_id) if session.parent_session_id else None
         if above is None or above.hidden:
@@ -209,7 +209,7 @@ def _head(reader: Reader, session: Session) -> Session:
 
 
 def _below(reader: Reader, head: Session) -> list[Session]:
-    """Return what a session spawned, and what that spawned, in the order of their start."""
+    """Return the descendants of a session in the order of their start."""
     found: dict[str, Session] = {}
     level = [head]
     for _ in range(GENERATIONS):

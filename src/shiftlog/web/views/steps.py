@@ -56,7 +56,7 @@ SAYS = {
 
 
 def steps_of(entries: Sequence[Entry], children: Iterable[Session] = ()) -> list[Step]:
-    """Join entries to steps, in the order of the journal; children stand at the call that spawned them."""
+    """Join entries to steps, in the order of the journal; children follow the call that spawned them."""
     steps: list[Step] = []
     calls: dict[str, Step] = {}
     commands: dict[str, Step] = {}
@@ -77,7 +77,7 @@ def steps_of(entries: Sequence[Entry], children: Iterable[Session] = ()) -> list
 
 
 def _joined(entry: Entry, calls: Mapping[str, Step], commands: Mapping[str, Step]) -> Step | None:
-    """Return the earlier step that an entry completes, having added what it says."""
+    """Add an entry to the earlier step that it completes, and return that step."""
     facts = entry.facts
     if entry.kind is Kind.COMMAND_FINISHED and (step := commands.get(str(facts.get("command_id")))) is not None:
         seqs = step["seqs"]
@@ -98,7 +98,7 @@ def _joined(entry: Entry, calls: Mapping[str, Step], commands: Mapping[str, Step
 
 
 def _answered(entry: Entry, steps: Sequence[Step]) -> Step | None:
-    """Return the step right before, where that is a call without an id and this is what it gave back."""
+    """Add a result without a call id to the call right before it, and return that step."""
     facts = entry.facts
     if entry.kind is not Kind.DIALOG or facts.get("category") != "tool_result" or facts.get("call_id") or not steps:
         return None
@@ -263,7 +263,7 @@ def _run(entry: Entry) -> Step:
 
 def _plain(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return the facts of a note that fit on a line."""
-    told: list[tuple[str, str]] = []
+    lines: list[tuple[str, str]] = []
     for name, value in facts.items():
         if name in ("test_clock", "vendor", "title_source", "capsule", "raw") or value in (None, "", [], {}, False):
             continue
@@ -271,8 +271,8 @@ def _plain(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
             said = ", ".join(_texts(cast(object, value)))
         else:
             said = str(cast(object, value))
-        told.append((name.replace("_", " "), said[:400]))
-    return told
+        lines.append((name.replace("_", " "), said[:400]))
+    return lines
 
 
 def _texts(value: object, depth: int = 0) -> Iterable[str]:

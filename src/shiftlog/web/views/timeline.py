@@ -1,6 +1,6 @@
-"""A session as a timeline: turns in their order, what happened between them, and pages of both.
+"""Pages of a session's timeline: its turns in order and the entries between them, read from the store.
 
-Pure but for the reader that it is given. How entries of a turn become steps is decided in `steps`.
+`steps` joins the entries of a turn into steps.
 """
 
 import re
@@ -21,7 +21,7 @@ ENTRIES_SHOWN = 150
 CHILDREN_MOST = 500
 TURNS_AT_ONCE = 2_000
 
-# What may stand between turns; the rest belongs to one, or says nothing to a person.
+# Kinds that are shown between turns.
 LOOSE = tuple(kind for kind in Kind if not kind.startswith("turn.") and kind not in (Kind.DIALOG, Kind.ACTION))
 
 Item = dict[str, Any]
@@ -30,7 +30,7 @@ _PLACE = re.compile(r"([0-9]{1,9})-([0-9]{1,9})", re.ASCII)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Piece:
-    """One piece of a timeline: a turn, or entries that belong to none."""
+    """A turn, or entries between turns."""
 
     seq: int
     turn: Turn | None = None
@@ -39,15 +39,15 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Stretch:
-    """A page of a timeline; `next_place` is where the next one begins."""
+    """A page of a timeline; `next_place` is the position of the next page."""
 
     pieces: tuple[Piece, ...]
     next_place: str | None
 
 
 def read_stretch(reader: Reader, session: Session, place: str | None, limit: int = TURNS_SHOWN) -> Stretch:
-    """Return the next turns and what stands between them."""
-    ordinal, seq = _read_place(place)
+    """Return the next turns and the entries between them."""
+    ordinal, seq = _read_position(place)
     turns = reader.turns(session.id, after=ordinal, limit=limit + 1)
     more = len(turns) > limit
     until = turns[limit].begun_seq - 1 if more else session.head_seq
@@ -71,12 +71,12 @@ def read_stretch(reader: Reader, session: Session, place: str | None, limit: int
     return Stretch(pieces=tuple(pieces), next_place=f"{last}-{until}" if more else None)
 
 
-def place_before(turn: Turn) -> str:
-    """Return the place from which a stretch begins with this turn."""
+def position_before(turn: Turn) -> str:
+    """Return the position of the page that begins with this turn."""
     return f"{turn.ordinal - 1}-{turn.begun_seq - 1}"
 
 
-def _read_place(place: str | None) -> tuple[int, int]:
+def _read_position(place: str | None) -> tuple[int, int]:
     if not place:
         return 0, 0
     found = _PLACE.fullmatch(place)

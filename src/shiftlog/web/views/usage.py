@@ -19,7 +19,7 @@ from shiftlog.web.answers import HEADERS, PageView
 from shiftlog.web.present.charts import bars, levels
 
 DIMENSIONS = ("day", "model", "agent", "project")
-ASKED = ("agent", "agent_id", "model", "project", "from", "to")
+FILTERS = ("agent", "agent_id", "model", "project", "from", "to")
 DAYS = 30
 DAYS_DRAWN = 120
 _TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
@@ -30,14 +30,14 @@ Item = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UsageView:
-    """Looks up what was used."""
+    """Looks up tokens and cost."""
 
     app: App
 
     async def look(self, request: Request) -> PageView:
         """Show usage of the last month, or of the days that the query names."""
-        asked = self._asked(request.query_params)
-        data = await self._totals(asked)
+        filters = self._filters(request.query_params)
+        data = await self._totals(filters)
         tables: dict[str, list[Item]] = data["by"]
         days = _every_day(tables["day"])
         pictures = {
@@ -58,7 +58,7 @@ class UsageView:
         by = request.query_params.get("by", "day")
         if by not in DIMENSIONS:
             raise InvalidParameter.invalid("by", "one of " + ", ".join(DIMENSIONS), by, allowed=list(DIMENSIONS))
-        data = await self._totals(self._asked(request.query_params))
+        data = await self._totals(self._filters(request.query_params))
         file = io.StringIO()
         writer = csv.writer(file)
         writer.writerow((by, *COLUMNS))
@@ -67,17 +67,17 @@ class UsageView:
         headers = {**HEADERS, "Content-Disposition": f'attachment; filename="shiftlog-usage-by-{by}.csv"'}
         return Response(file.getvalue(), 200, headers, "text/csv; charset=utf-8")
 
-    def _asked(self, query: Mapping[str, str]) -> dict[str, str]:
-        asked = {name: value for name in ASKED if (value := query.get(name, "").strip())}
-        if "from" not in asked and "to" not in asked:
-            asked["from"] = (self.app.clock.now().date() - timedelta(days=DAYS - 1)).isoformat()
-        return asked
+    def _filters(self, query: Mapping[str, str]) -> dict[str, str]:
+        filters = {name: value for name in FILTERS if (value := query.get(name, "").strip())}
+        if "from" not in filters and "to" not in filters:
+            filters["from"] = (self.app.clock.now().date() - timedelta(days=DAYS - 1)).isoformat()
+        return filters
 
-    async def _totals(self, asked: Mapping[str, str]) -> Item:
+    async def _totals(self, filters: Mapping[str, str]) -> Item:
         now, runs = self.app.clock.now(), self.app.runs
 
         def work(reader: Reader) -> tuple[Item, Item, list[Item]]:
-            where = runs_filter(reader, asked, now)
+            where = runs_filter(reader, filters, now)
             # A session has one day, agent and project but may have used many models, so models are added up apart.
             return (
                 total_usage(reader, runs, where, ["day", "agent", "project"]),
@@ -90,7 +90,7 @@ class UsageView:
         tables["model"] = _summed(models["rows"], "model")
         tables["day"].sort(key=lambda row: str(row["day"]))
         return {
-            "filters": dict(asked),
+            "filters": dict(filters),
             "total": _with_tokens(rest["total"]),
             "by": {name: tables[name] for name in DIMENSIONS},
             "budgets": budgets,
@@ -114,7 +114,7 @@ def _summed(rows: Iterable[Item], name: str) -> list[Item]:
 
 
 def _every_day(rows: list[Item]) -> list[Item]:
-    """Put the days between the days, where there are not too many to draw."""
+    """Fill in days without usage, unless there are too many to draw."""
     if not rows:
         return rows
     first, last = date.fromisoformat(rows[0]["day"]), date.fromisoformat(rows[-1]["day"])
