@@ -38,13 +38,13 @@ class Commit:
 
 
 @dataclass(frozen=True, slots=True)
-class ShellWord:
+class CommandWord:
     text: str
     literal: bool = True
     """False if the shell would still expand it."""
 
 
-def simple_commands(script: str) -> Iterator[list[ShellWord]]:
+def simple_commands(script: str) -> Iterator[list[CommandWord]]:
     """Yield the simple commands of a script in order, without redirections and quotes."""
     splitter = _WordSplitter(script[:MAX_COMMAND_CHARS])
     yield from splitter.commands()
@@ -56,8 +56,8 @@ class _WordSplitter:
         self._at = 0
         self._waiting: list[str] = []
 
-    def commands(self) -> Iterator[list[ShellWord]]:
-        words: list[ShellWord] = []
+    def commands(self) -> Iterator[list[CommandWord]]:
+        words: list[CommandWord] = []
         script, size = self._script, len(self._script)
         while self._at < size:
             char = script[self._at]
@@ -108,7 +108,7 @@ class _WordSplitter:
                     break
         self._waiting.clear()
 
-    def _word(self) -> ShellWord:
+    def _word(self) -> CommandWord:
         script, size = self._script, len(self._script)
         parts: list[str] = []
         literal = True
@@ -134,7 +134,7 @@ class _WordSplitter:
                 literal = literal and char not in "$`*?"
                 parts.append(char)
                 self._at += 1
-        return ShellWord("".join(parts), literal)
+        return CommandWord("".join(parts), literal)
 
     def _quoted(self) -> tuple[str, bool]:
         script, size = self._script, len(self._script)
@@ -160,7 +160,7 @@ class _WordSplitter:
         return script[start:at], plain
 
 
-def _program(words: list[ShellWord]) -> list[ShellWord]:
+def _program(words: list[CommandWord]) -> list[CommandWord]:
     # Assignments and wrappers before the program do not change what it does.
     at = 0
     wrapper = ""
@@ -178,7 +178,7 @@ def _program(words: list[ShellWord]) -> list[ShellWord]:
     return words[at:]
 
 
-def _programs(script: str, nesting: int = 0) -> Iterator[list[ShellWord]]:
+def _programs(script: str, nesting: int = 0) -> Iterator[list[CommandWord]]:
     for command in simple_commands(script):
         words = _program(command)
         if not words:
@@ -193,7 +193,7 @@ def _programs(script: str, nesting: int = 0) -> Iterator[list[ShellWord]]:
         if name.startswith("python") and len(words) > 2 and words[1].text == "-m":
             words = words[2:]
             name = words[0].text
-        yield [ShellWord(name), *words[1:]]
+        yield [CommandWord(name), *words[1:]]
 
 
 # -- commits -----------------------------------------------------------------------------------------------------------
@@ -319,7 +319,7 @@ def packages_added(script: str) -> list[tuple[str, str]]:
     return list(dict.fromkeys(found))
 
 
-def _added(name: str, manager: _Manager, words: list[ShellWord]) -> list[tuple[str, str]]:
+def _added(name: str, manager: _Manager, words: list[CommandWord]) -> list[tuple[str, str]]:
     arguments = _after_flags(words, manager.values)
     for verb in manager.verbs:
         rest = _after_verb(name, verb, arguments)
@@ -329,7 +329,7 @@ def _added(name: str, manager: _Manager, words: list[ShellWord]) -> list[tuple[s
     return []
 
 
-def _after_verb(name: str, verb: tuple[str, ...], arguments: list[ShellWord]) -> list[ShellWord] | None:
+def _after_verb(name: str, verb: tuple[str, ...], arguments: list[CommandWord]) -> list[CommandWord] | None:
     texts = [word.text for word in arguments]
     if tuple(texts[: len(verb)]) == verb:
         return arguments[len(verb) :]
@@ -339,7 +339,7 @@ def _after_verb(name: str, verb: tuple[str, ...], arguments: list[ShellWord]) ->
     return None
 
 
-def _packages(name: str, manager: _Manager, words: list[ShellWord]) -> list[str]:
+def _packages(name: str, manager: _Manager, words: list[CommandWord]) -> list[str]:
     found: list[str] = []
     version = ""
     at = 0
@@ -357,7 +357,7 @@ def _packages(name: str, manager: _Manager, words: list[ShellWord]) -> list[str]
     return [f"{package}@{version}" if version else package for package in found]
 
 
-def _is_name(word: ShellWord, manager: _Manager) -> bool:
+def _is_name(word: CommandWord, manager: _Manager) -> bool:
     text = word.text
     if not word.literal or not text or len(text) > 200 or not (text[0].isalnum() or text[0] in "@_"):
         return False
@@ -369,7 +369,7 @@ def _is_name(word: ShellWord, manager: _Manager) -> bool:
     return not text.startswith("git+") and not text.startswith("file:")
 
 
-def _after_flags(words: list[ShellWord], values: frozenset[str]) -> list[ShellWord]:
+def _after_flags(words: list[CommandWord], values: frozenset[str]) -> list[CommandWord]:
     at = 0
     while at < len(words) and words[at].text.startswith("-"):
         at += 2 if words[at].text in values else 1

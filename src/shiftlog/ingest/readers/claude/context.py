@@ -10,7 +10,7 @@ import msgspec
 
 from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.claude.state import ClaudeState, Seen, Strand
-from shiftlog.ingest.readers.line_reader import MAX_NAME_CHARS, LineReader, load_state
+from shiftlog.ingest.readers.record_reader import MAX_NAME_CHARS, RecordReader, load_state
 from shiftlog.ingest.readers.records import (
     RAW_LIMIT_BYTES,
     Object,
@@ -30,7 +30,7 @@ _MAIN = ("user", "assistant", "system", "attachment")
 _AT_OPENING = (("entrypoint", "entrypoint"), ("sessionKind", "session_kind"), ("teamName", "team"))
 
 
-class Context(LineReader[ClaudeState]):
+class Context(RecordReader[ClaudeState]):
     """The state of the reader and the current record."""
 
     AGENT = CLAUDE

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import msgspec
 
 from shiftlog.facts.transcript import VendorSession
-from shiftlog.ingest.readers.line_reader import ReaderState, TurnDraft
+from shiftlog.ingest.readers.record_reader import ReaderState, TurnDraft
 
 MAX_PENDING_CALLS = 1024
 _ID_BYTES = 8

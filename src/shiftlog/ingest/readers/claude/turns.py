@@ -60,27 +60,31 @@ def open_turn(
     strand.turn_ids.append(turn.request_id)
     strand.live.append(strand.ordinal)
     strand.injected = ""
+    if uuid is not None:
+        context.seen.add(uuid, strand.index, strand.ordinal)
+    _attach(strand, turn, editor_context)
+    if abandoned:
+        _note_abandoned(context, strand, turn, [strand.turn_ids[ordinal - 1] for ordinal in abandoned], uuid, at)
+    if opened_by in ("prompt", "command", "queued"):
+        name_after(context, strand, first_line(text, WHOLE_LINE))
+    return turn
+
+
+def _attach(strand: Strand, turn: ClaudeTurn, editor_context: Iterable[str]) -> None:
+    """Give a new turn the files and the plan attached before it."""
     for item in (*strand.context, *editor_context):
         turn.add("context_list", item)
     strand.context.clear()
     if strand.plan_file is not None:
         turn.sets["plan_file"], strand.plan_file = strand.plan_file, None
-    if uuid is not None:
-        context.seen.add(uuid, strand.index, strand.ordinal)
-    if abandoned:
-        ids = [strand.turn_ids[ordinal - 1] for ordinal in abandoned]
-        note = f.Note(
-            session=strand.ref,
-            turn=turn.request_id,
-            key=context.key("abandoned", uuid),
-            at=at,
-            kind="abandoned",
-            body={"abandoned": ids},
-        )
-        context.emit(strand, note)
-    if opened_by in ("prompt", "command", "queued"):
-        name_after(context, strand, first_line(text, WHOLE_LINE))
-    return turn
+
+
+def _note_abandoned(
+    context: Context, strand: Strand, turn: ClaudeTurn, ids: list[str], uuid: str | None, at: str | None
+) -> None:
+    key, body = context.key("abandoned", uuid), {"abandoned": ids}
+    note = f.Note(session=strand.ref, turn=turn.request_id, key=key, at=at, kind="abandoned", body=body)
+    context.emit(strand, note)
 
 
 def name_after(context: Context, strand: Strand, title: str) -> None:

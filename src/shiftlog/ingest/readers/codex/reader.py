@@ -21,7 +21,7 @@ from shiftlog.ingest.readers.codex.thread import (
     on_turn_context,
 )
 from shiftlog.ingest.readers.codex.turns import named_turn
-from shiftlog.ingest.readers.line_reader import MAX_NAME_CHARS
+from shiftlog.ingest.readers.record_reader import MAX_NAME_CHARS
 from shiftlog.ingest.readers.records import Object, object_in, raw_or_digest, read_line, text_in, turn_id, utc, whole_in
 
 HELD = "held"

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from shiftlog.facts.transcript import Image
-from shiftlog.ingest.readers.line_reader import ReaderState, TurnDraft
+from shiftlog.ingest.readers.record_reader import ReaderState, TurnDraft
 
 MAX_ANSWERED = 4096
 MAX_KNOWN_TURNS = 65_536

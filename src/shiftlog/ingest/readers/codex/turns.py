@@ -9,7 +9,7 @@ import msgspec
 
 from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.codex.state import MAX_KNOWN_TURNS, CodexState, CodexTurn
-from shiftlog.ingest.readers.line_reader import LineReader, changed_values, load_state
+from shiftlog.ingest.readers.record_reader import RecordReader, changed_values, load_state
 from shiftlog.ingest.readers.records import Object, digest_of, first_line, is_drawn, object_in, text_in, turn_id
 from shiftlog.model.agents import CODEX
 
@@ -33,7 +33,7 @@ def turn_name(thread: str, turn_id: str) -> f.Key:
     return ("turn", turn_id) if is_drawn(turn_id) else ("turn", thread, "id", turn_id)
 
 
-class ThreadTurns(LineReader[CodexState]):
+class ThreadTurns(RecordReader[CodexState]):
     """Writes the facts of one thread in order; a turn's facts wait until its prompt is known."""
 
     AGENT = CODEX

@@ -9,10 +9,10 @@ import msgspec
 
 from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.actions import commentary
-from shiftlog.ingest.readers.line_reader import (
+from shiftlog.ingest.readers.record_reader import (
     MAX_NAME_CHARS,
-    LineReader,
     ReaderState,
+    RecordReader,
     TurnDraft,
     changed_values,
     load_state,
@@ -64,7 +64,7 @@ class ChatState(ReaderState, kw_only=True, omit_defaults=True):
     own: dict[str, Any] = {}
 
 
-class ConversationTurns(LineReader[ChatState]):
+class ConversationTurns(RecordReader[ChatState]):
     """Keeps the state of one conversation and writes its facts in order."""
 
     BACKEND = ""

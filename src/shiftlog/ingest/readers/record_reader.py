@@ -94,7 +94,7 @@ class TurnDraft(msgspec.Struct, kw_only=True, omit_defaults=True):
         return TurnUpdated(session=session, turn=turn, key=key, at=self.last_at, sets=sets, adds=adds, ends=ends)
 
 
-class LineReader(Generic[StateT]):
+class RecordReader(Generic[StateT]):
     """Takes lines, gives facts; follows the `Reader` protocol. Subclasses read the records."""
 
     AGENT: ClassVar[str] = ""
