@@ -12,12 +12,12 @@ from typing import Any, cast
 
 import anyio
 import click
+from policy_table import policy_table
+from settings_table import reference_table
 from spelling_tables import spellings_page, with_summary
 
 from shiftlog.app.app import open_app
 from shiftlog.cli.program import SECTIONS, program
-from shiftlog.config.policy_reference import policy_table
-from shiftlog.config.reference import reference_table
 from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Prompt, Registry, Resource, Tool
 
@@ -25,7 +25,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 NOTE = "<!-- Written by scripts/generate_docs.py; change the source and run `make docs`. -->"
 SETTINGS_BEGIN = "<!-- settings: generated from shiftlog.config.settings -->\n"
 SETTINGS_END = "<!-- end of settings -->"
-POLICY_BEGIN = "<!-- policy: generated from shiftlog.config.policy_reference -->\n"
+POLICY_BEGIN = "<!-- policy: generated from scripts/policy_table.py -->\n"
 POLICY_END = "<!-- end of policy -->"
 
 Schema = Mapping[str, Any]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.config.policy_reference import ROWS
+from scripts.policy_table import ROWS
 from shiftlog.guard.policy.operator import LIMITS, READERS
 from shiftlog.shell.sandbox.detect import detect
 from tests.cli.support import on_terminal, shiftlog

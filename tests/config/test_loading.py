@@ -1,16 +1,14 @@
 """Settings: what wins, what is refused and how, and that everything shown follows the declaration."""
 
 import dataclasses
-import re
-import tomllib
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from scripts.settings_table import reference_rows, reference_table
 from shiftlog.config.loading import NOT_SETTINGS, Config, ConfiguredRule, load
-from shiftlog.config.reference import default_text, reference_rows, reference_table
 from shiftlog.config.settings import SETTINGS
 from shiftlog.model.errors import ConfigError
 
@@ -232,14 +230,6 @@ def test_every_declared_key_is_an_attribute_of_the_config_and_the_other_way_roun
     renamed = {"runs.levels": "runs.resonance", "prices.models": "runs.prices", "prices.earlier": "runs.prices"}
     # The keys of a policy are declared with the policy, which has a JSON form of its own.
     assert {renamed.get(name, name) for name in attributes - {"policy"}} == {setting.key for setting in SETTINGS}
-
-
-def test_the_commented_default_file_says_the_defaults(tmp_path: Path) -> None:
-    text = default_text()
-    assert load_text(tmp_path, text) == load(tmp_path / "absent", {})
-    active = re.sub(r"^#(?=[a-z])", "", text, flags=re.MULTILINE)
-    assert len(tomllib.loads(active)["http"]) == 3
-    assert load_text(tmp_path, active) == load(tmp_path / "absent", {})
 
 
 def test_the_table_in_the_docs_is_the_one_that_the_declaration_gives() -> None:

@@ -22,22 +22,6 @@ async def _close_or_resume(app: App, params: Params, caller: Caller) -> object:
     return {"answer": shown, "prose": prose}
 
 
-async def _reissue_token(app: App, params: Params, caller: Caller) -> object:
-    return await app.continuity.reissue_token(params, caller)
-
-
-async def _offer(app: App, params: Params, caller: Caller) -> object:
-    return await app.continuity.offer(params, caller)
-
-
-async def _decline(app: App, params: Params, caller: Caller) -> object:
-    return await app.continuity.decline(params, caller)
-
-
-async def _revoke(app: App, params: Params, caller: Caller) -> object:
-    return await app.continuity.revoke(params, caller)
-
-
 async def _offers(app: App, params: Params, caller: Caller) -> object:
     return {"items": await app.store.read(lambda reader: [shown_offer(each) for each in offered(reader)])}
 
@@ -56,10 +40,10 @@ async def _brief(app: App, params: Params, caller: Caller) -> object:
 
 QUESTIONS: dict[str, Question] = {
     "continuity": _close_or_resume,
-    "reissue_token": _reissue_token,
-    "offer": _offer,
-    "decline": _decline,
-    "revoke": _revoke,
+    "reissue_token": lambda app, params, caller: app.continuity.reissue_token(params, caller),
+    "offer": lambda app, params, caller: app.continuity.offer(params, caller),
+    "decline": lambda app, params, caller: app.continuity.decline(params, caller),
+    "revoke": lambda app, params, caller: app.continuity.revoke(params, caller),
     "offers": _offers,
     "lineage": _lineage,
     "brief": _brief,

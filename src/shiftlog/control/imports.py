@@ -24,7 +24,7 @@ _running: dict[str, StopSign] = {}
 
 
 async def stop_import(app: App, params: Params, caller: Caller) -> object:
-    """Ask the import with this token to end after its batch; say whether there was one."""
+    """Ask the import with this token to end after its batch, if it runs."""
     sign = _running.get(str(params.get("token")))
     if sign is not None:
         sign.set()

@@ -88,10 +88,6 @@ async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[obje
             return
 
 
-async def _search(app: App, params: Params, caller: Caller) -> object:
-    return await app.history.query_history(params, caller)
-
-
 async def _tail(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     name = params.get("session_id")
     last, following = int(params.get("last", 10)), bool(params.get("follow"))
@@ -162,7 +158,7 @@ QUESTIONS: dict[str, Question] = {
     "status": _status,
     "sessions": _sessions,
     "show": _show,
-    "search": _search,
+    "search": lambda app, params, caller: app.history.query_history(params, caller),
     "tail": _tail,
     "verify": _verify,
     "rebuild": _rebuild,

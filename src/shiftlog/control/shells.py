@@ -46,11 +46,6 @@ REPLAYED = (
 )
 
 
-async def list_shells(app: App, params: Params, caller: Caller) -> object:
-    """List the shells as the tool does."""
-    return await app.shells.list_shells(params, caller)
-
-
 async def close_shell(app: App, params: Params, caller: Caller) -> object:
     """End a shell and everything it started."""
     shell_id = named_shell(app, str(params["shell_id"]), live=False)
@@ -289,7 +284,7 @@ def _texts(output: CommandOutput, stream: Any, most: int) -> Iterator[str]:
 
 
 QUESTIONS: dict[str, Question] = {
-    "shells": list_shells,
+    "shells": lambda app, params, caller: app.shells.list_shells(params, caller),
     "close_shell": close_shell,
     "exec": run_once,
     "watch": watch,

@@ -15,16 +15,15 @@ import anyio
 from shiftlog.dialects.mcpserver.current import (
     CallContext,
     check_binding,
-    closed,
     is_live,
     named_session_id,
     session_of_call,
 )
 from shiftlog.dialects.mcpserver.requests import Params
-from shiftlog.dialects.mcpserver.subagents import Subagent, turn_of_subagent
+from shiftlog.dialects.mcpserver.subagents import SubagentSession, turn_of_subagent
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
-from shiftlog.journal.journal import Journal, Request, masked
+from shiftlog.journal.journal import Journal, Request, closed_error, masked
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import NAME_CHARS
 from shiftlog.model.entry import Kind
@@ -131,7 +130,7 @@ class Calls:
         if first is not None:
             return first
         if not is_live(session):
-            raise closed(session)
+            raise closed_error(session)
         found = turn_of_subagent(writer, session, call.values.get("request_id"))
         if found is not None:
             try:
@@ -150,7 +149,7 @@ class Calls:
         return self.stored(writer, call, pen, result, turn)
 
     def _apply_to_child(
-        self, writer: Writer, call: LogCall, rule: Rule, parent: Session, child: Subagent, turn: Turn
+        self, writer: Writer, call: LogCall, rule: Rule, parent: Session, child: SubagentSession, turn: Turn
     ) -> Result:
         """Run a rule on a turn of a subagent, which has another id in the subagent's own session."""
         session, name = child.session, call.values["request_id"]
@@ -158,7 +157,7 @@ class Calls:
         if first is not None:
             return first
         if not is_live(session):
-            raise closed(session)
+            raise closed_error(session)
         pen = self.journal.pen(writer, session.id, session)
         wake(pen)
         before = pen.written

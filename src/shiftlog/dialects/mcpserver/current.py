@@ -10,11 +10,11 @@ from typing import Any
 from shiftlog.journal.journal import check_fence, check_lease, resolve_session_id
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import SessionClosed, SessionNotFound
+from shiftlog.model.errors import SessionNotFound
 from shiftlog.model.ids import check_session_id, is_alias
 from shiftlog.model.limits import SESSIONLOG_CALL_S
 from shiftlog.model.nouns import Session
-from shiftlog.model.times import shown, shown_or_none
+from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader
 
 CANDIDATES = 10
@@ -174,15 +174,6 @@ def _candidate(session: Session) -> dict[str, Any]:
         "title": session.title,
         "last_updated": shown(session.last_activity),
     }
-
-
-def closed(session: Session) -> SessionClosed:
-    """Return the error that answers a write to a session that has ended or was deleted."""
-    ended = session.closing.at if session.closing else None
-    return SessionClosed(
-        "Session is closed",
-        details={"session_id": session.id, "state": str(session.state), "closed_at": shown_or_none(ended)},
-    )
 
 
 def check_binding(reader: Reader, session: Session, context: CallContext) -> None:

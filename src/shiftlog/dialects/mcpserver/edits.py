@@ -111,19 +111,7 @@ def _no_item(section: str, key: str) -> InvalidParameter:
 def delete_turn(pen: Pen, values: Values) -> str:
     """Take an open turn out of its session; its entries stay in the journal."""
     turn = rules.open_turn(pen, values.get("request_id"))
-    before = _turn_before(pen, turn)
-    body = {"deleted": True, "current_turn": before.request_id if before else None}
+    earlier = [other for other in pen.reader.turns(pen.session.id) if other.ordinal < turn.ordinal]
+    body = {"deleted": True, "current_turn": earlier[-1].request_id if earlier else None}
     pen.write(Kind.TURN_UPDATED, body, turn.request_id)
     return turn.request_id
-
-
-def _turn_before(pen: Pen, turn: Turn) -> Turn | None:
-    """Return the turn begun before another one; ordinals have gaps where turns were deleted."""
-    steps = 1
-    while True:
-        after = max(turn.ordinal - 1 - steps, 0)
-        earlier = pen.reader.turns(pen.session.id, after=after, limit=steps)
-        found = [other for other in earlier if other.ordinal < turn.ordinal]
-        if found or after == 0:
-            return found[-1] if found else None
-        steps *= 2

@@ -11,7 +11,7 @@ from typing import Any
 
 from shiftlog.dialects.mcpserver.objects import NONE, TURNS_AT_ONCE, items_of, turns_with_items
 from shiftlog.dialects.mcpserver.search import Expression, covers, matches, parse, rules_out
-from shiftlog.dialects.mcpserver.subagents import Subagent, subagents_of
+from shiftlog.dialects.mcpserver.subagents import SubagentSession, subagents_of
 from shiftlog.journal.history.requests import parse_bound
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
@@ -124,7 +124,7 @@ class _Searched:
 
     session: Session
     own: str
-    child: Subagent | None = None
+    child: SubagentSession | None = None
 
     def text_of(self, turn: Turn, entries: list[Entry]) -> str:
         """Return the searchable text of a turn, folded."""
@@ -142,7 +142,7 @@ class _Searched:
         )
 
 
-def _searched_of(child: Subagent, own: str) -> _Searched:
+def _searched_of(child: SubagentSession, own: str) -> _Searched:
     marks = SEPARATOR.join((child.prefix, *child.marks())).casefold()
     return _Searched(session=child.session, own=own + SEPARATOR + marks, child=child)
 

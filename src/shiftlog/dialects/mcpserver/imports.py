@@ -149,7 +149,7 @@ def _import_turn(pen: Pen, incoming: Values, tally: Tally) -> None:
 
 
 def _amend(pen: Pen, request_id: str, notes: Sequence[Values]) -> bool:
-    """Write of each note what is new for a terminal turn, and tell whether any of it was; an open one takes none."""
+    """Write the news of each note for a terminal turn; return True if there were any. An open turn takes none."""
     before = pen.written
     for note in notes:
         turn = _known(pen, request_id)

@@ -9,7 +9,7 @@ from typing import Any
 from shiftlog.dialects.mcpserver.errors import status_of
 from shiftlog.dialects.mcpserver.items import as_shown
 from shiftlog.dialects.mcpserver.requests import to_dialect
-from shiftlog.dialects.mcpserver.subagents import Subagent, subagents_of
+from shiftlog.dialects.mcpserver.subagents import SubagentSession, subagents_of
 from shiftlog.journal.history.items import obligation
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
@@ -74,7 +74,7 @@ def history_object(reader: Reader, session: Session, now: datetime) -> dict[str,
     }
 
 
-def shown_tags(reader: Reader, session: Session, children: Iterable[Subagent]) -> list[str]:
+def shown_tags(reader: Reader, session: Session, children: Iterable[SubagentSession]) -> list[str]:
     """Return the tags of a session's turns and of those of its subagents, which the subagents' marks join."""
     tags = {*reader.tags_of(session.id)}
     for child in children:

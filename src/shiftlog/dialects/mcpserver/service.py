@@ -13,7 +13,6 @@ from shiftlog.dialects.mcpserver.calls import Calls, LogCall, Prepare, Result, c
 from shiftlog.dialects.mcpserver.current import (
     CallContext,
     check_binding,
-    closed,
     current_session,
     is_live,
     session_of_call,
@@ -26,6 +25,7 @@ from shiftlog.dialects.mcpserver.sessions import already_exists, import_session,
 from shiftlog.dialects.mcpserver.threads import Threads, by_thread
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
+from shiftlog.journal.journal import closed_error
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import NAME_CHARS
 from shiftlog.journal.runs.service import Runs
@@ -155,7 +155,7 @@ class Sessionlog:
             if session is None:
                 session = session_of_call(reader, call.values, context, has_closed)
             if session.hidden:
-                raise closed(session)
+                raise closed_error(session)
             check_binding(reader, session, context)
             return session
 

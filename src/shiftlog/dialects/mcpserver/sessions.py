@@ -4,10 +4,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from shiftlog.dialects.mcpserver import imports
-from shiftlog.dialects.mcpserver.current import CallContext, closed
+from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.errors import status_of
 from shiftlog.dialects.mcpserver.objects import shown_tags
 from shiftlog.dialects.mcpserver.subagents import subagents_of
+from shiftlog.journal.journal import closed_error
 from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Kind
@@ -82,7 +83,7 @@ def update_session(pen: Pen, values: Values) -> dict[str, Any]:
 def delete_session(pen: Pen) -> None:
     """Hide a session from every list and search; its journal stays, and its id stays taken."""
     if pen.session.hidden:
-        raise closed(pen.session)
+        raise closed_error(pen.session)
     pen.write(Kind.SESSION_UPDATED, {"hidden": True})
 
 
@@ -101,7 +102,7 @@ def import_session(
 ) -> dict[str, Any]:
     """Write what an import brings, and say what became of its turns; `children` stores those of other threads."""
     if existing is not None and (existing.hidden or existing.state is SessionState.SEALED):
-        raise closed(existing)
+        raise closed_error(existing)
     if existing is None:
         imports.create_session(pen, values, opening_facts(pen.reader, values, context))
     else:

@@ -16,7 +16,7 @@ _FALLBACK = {"ClaudeCode": "claude", "Codex": "codex"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subagent:
+class SubagentSession:
     """A subagent's session and the name that it goes by."""
 
     session: Session
@@ -49,17 +49,17 @@ class Subagent:
         return {**shown, "requestId": self.request_id(turn), "tags": tags}
 
 
-def subagents_of(reader: Reader, session: Session, depth: int = 0) -> Iterator[Subagent]:
+def subagents_of(reader: Reader, session: Session, depth: int = 0) -> Iterator[SubagentSession]:
     """Yield the subagents of a session and theirs, in the order in which they started."""
     rows = reader.find_sessions(Filter(parent_id=session.id), Page(limit=MOST_CHILDREN))
     for row in sorted(rows, key=lambda row: (row.session.started, row.session.id)):
         if row.session.subagent:
-            yield Subagent(session=row.session)
+            yield SubagentSession(session=row.session)
             if depth < DEEPEST:
                 yield from subagents_of(reader, row.session, depth + 1)
 
 
-def turn_of_subagent(reader: Reader, session: Session, request_id: str | None) -> tuple[Subagent, Turn] | None:
+def turn_of_subagent(reader: Reader, session: Session, request_id: str | None) -> tuple[SubagentSession, Turn] | None:
     """Return the turn of a subagent that is addressed by its id among those of the parent."""
     if not request_id or MARK not in request_id or reader.turn(session.id, request_id) is not None:
         return None

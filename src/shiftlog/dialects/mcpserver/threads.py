@@ -9,9 +9,9 @@ from datetime import datetime
 from typing import Any
 
 from shiftlog.dialects.mcpserver import imports
-from shiftlog.dialects.mcpserver.current import closed
-from shiftlog.dialects.mcpserver.subagents import Subagent, turn_of_subagent
+from shiftlog.dialects.mcpserver.subagents import SubagentSession, turn_of_subagent
 from shiftlog.journal.intake.family import pointer
+from shiftlog.journal.journal import closed_error
 from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
@@ -69,10 +69,10 @@ class Threads:
         self._tally = tally
 
     def store(self, thread: str, turns: Sequence[Values]) -> bool:
-        """Store what is new in the turns of a thread; tell whether anything was."""
+        """Store what is new in the turns of a thread; return True if anything was."""
         known = _session_of(self._writer, self._parent.session, thread)
         if known is not None and (known.hidden or known.state is SessionState.SEALED):
-            raise closed(known)
+            raise closed_error(known)
         parent_turn = next((tag.removeprefix(PARENT) for turn in turns for tag in _parents(turn)), None)
         pen = self._new_pen(self._writer, known.id if known else self._minted(thread, turns), known)
         if known is None:
@@ -123,7 +123,7 @@ class Threads:
 
     def _import(self, pen: Pen, turns: Sequence[Values]) -> imports.Tally:
         tally = imports.Tally()
-        child = Subagent(session=pen.session)
+        child = SubagentSession(session=pen.session)
         shown = {child.request_id(turn): turn.request_id for turn in self._writer.turns(pen.session.id)}
         whole = child.session.suspended_cause == FROM_TRANSCRIPT
         new: list[Values] = []
@@ -150,7 +150,7 @@ class Threads:
         turn = parent.turn(parent_turn) if parent_turn else None
         if turn is None:
             return
-        action = pointer(parent, Subagent(session=session).nickname, session.id, turn)
+        action = pointer(parent, SubagentSession(session=session).nickname, session.id, turn)
         if turn.is_terminal:
             body = {"source": imports.SOURCE, "seal": turn.seal, "fields": {"actions": [action]}}
             parent.write(Kind.IMPORT_NOTED, body, turn.request_id)
@@ -179,7 +179,7 @@ def _nickname(turns: Sequence[Values]) -> str | None:
     return None
 
 
-def _own_name(child: Subagent, turn: Values, now: datetime) -> str:
+def _own_name(child: SubagentSession, turn: Values, now: datetime) -> str:
     """Return the id of a turn in the subagent's own session: as its transcript has it, where the id tells."""
     given = turn["request_id"]
     own = given.removeprefix(f"req-{compact(child.session.started)}-{MARK}-{child.nickname}-")

@@ -1,4 +1,4 @@
-"""The settings as people read them: rows and table of the docs, and the commented default file."""
+"""The table of settings in docs/configuration.md. Used by `generate_docs.py`."""
 
 import json
 from collections.abc import Iterator
@@ -82,21 +82,3 @@ def reference_table() -> str:
         default, variable = (f"`{text}`" if text else "" for text in (row.default, row.variable))
         lines.append(f"| `{row.key}` | {row.type} | {default} | {variable} | {row.description} |")
     return "\n".join(lines) + "\n"
-
-
-def default_text() -> str:
-    """Return a config file in which every setting stands commented out with its default."""
-    lines = ["# Settings of Shiftlog. Remove the first # of a line to change a setting.", ""]
-    section = ""
-    for setting in SETTINGS:
-        head, _, name = setting.key.rpartition(".")
-        if head != section:
-            section = head
-            lines += [f"[{section}]", ""]
-        lines.append(f"# {setting.field.description} ({_says(setting.field)})")
-        if _is_table(setting.field):
-            lines += [f"#   {row.key}: {row.description}" for row in _inner_rows(setting.key, setting.field)]
-        else:
-            lines.append(f"#{name} = {_toml(setting.field.default)}")
-        lines.append("")
-    return "\n".join(lines)

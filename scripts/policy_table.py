@@ -1,4 +1,4 @@
-"""The keys of `[policy]` as people read them; what they mean to shells is decided where they are read.
+"""The table of `[policy]` keys in docs/policy.md. Used by `generate_docs.py`.
 
 A test holds this table against the readers, so that no key is missing here and none is made up.
 """
