@@ -94,7 +94,7 @@ class NoopServices:
     async def status(self) -> dict[str, object]:
         return {}
 
-    async def run_beside(self, draining: anyio.Event) -> None: ...
+    async def run_background(self, draining: anyio.Event) -> None: ...
 
 
 if __name__ == "__main__":
