@@ -39,7 +39,9 @@ class ShellRig:
 
     async def run(self, command: str, **arguments: Any) -> dict[str, Any]:
         """Run a command in the rig's shell."""
-        return await self.shells.run_command({"shell_id": self.shell_id, "command": command, **arguments}, CLIENT)
+        return await self.shells.commands.run_command(
+            {"shell_id": self.shell_id, "command": command, **arguments}, CLIENT
+        )
 
     async def out(self, command: str, **arguments: Any) -> str:
         """Run a command and return what it wrote to stdout."""
@@ -47,11 +49,11 @@ class ShellRig:
 
     async def read(self, command_id: str, **arguments: Any) -> dict[str, Any]:
         """Read a page of output."""
-        return await self.shells.read_output({"command_id": command_id, **arguments}, CLIENT)
+        return await self.shells.commands.read_output({"command_id": command_id, **arguments}, CLIENT)
 
     async def send(self, command_id: str, **arguments: Any) -> dict[str, Any]:
         """Send input."""
-        return await self.shells.send_input({"command_id": command_id, **arguments}, CLIENT)
+        return await self.shells.commands.send_input({"command_id": command_id, **arguments}, CLIENT)
 
     async def close(self, shell_id: str | None = None) -> dict[str, Any]:
         """Close a shell."""

@@ -115,7 +115,7 @@ async def test_case_11_a_cancelled_command_does_not_go_on(rig: ShellRig) -> None
     running.cancel()
     with pytest.raises(CallCancelled) as cancelled:
         await running
-    await rig.shells.cancel(cancelled.value.command_id)
+    await rig.shells.commands.cancel(cancelled.value.command_id)
     assert rig.shells.registry.shells[rig.shell_id].state == "idle"
     [finished] = await rig.entries(Kind.COMMAND_FINISHED)
     assert (finished.facts["state"], finished.facts["exit_code"]) == ("cancelled", 130)
@@ -234,7 +234,7 @@ async def test_case_24_output_is_told_while_the_command_runs(rig: ShellRig) -> N
         told.append((newest, (rig.place / "second").exists()))
 
     command = "echo one; sleep .5; touch second; echo two; sleep .5; echo three"
-    await rig.shells.run_command({"shell_id": rig.shell_id, "command": command}, CLIENT, progress)
+    await rig.shells.commands.run_command({"shell_id": rig.shell_id, "command": command}, CLIENT, progress)
     assert told[0] == ("one\n", False)
 
 
@@ -245,7 +245,7 @@ async def test_progress_grows_with_each_message_also_when_a_held_line_is_shown(r
         told.append((total, newest))
 
     command = "printf 'one\\ntwo'; sleep 2.5"
-    await rig.shells.run_command({"shell_id": rig.shell_id, "command": command}, CLIENT, progress)
+    await rig.shells.commands.run_command({"shell_id": rig.shell_id, "command": command}, CLIENT, progress)
     assert [newest for _, newest in told] == ["one\n", "two"]
     assert told[0][0] < told[1][0]
 
@@ -355,13 +355,13 @@ async def test_a_session_that_ended_takes_no_further_command_until_it_is_resumed
 async def test_who_lost_the_session_to_another_runs_no_command_in_its_shells(rig: ShellRig) -> None:
     other = replace(CLIENT, client_id="client-two")
     ran = {"shell_id": rig.shell_id, "command": "echo beside"}
-    assert (await rig.shells.run_command(ran, other))["stdout"] == "beside"
+    assert (await rig.shells.commands.run_command(ran, other))["stdout"] == "beside"
     taking = {"session_id": rig.session_id, "agent_id": "ClaudeCode", "on_held": "take_over"}
     await rig.app.continuity.resume_session(taking, other)
     with pytest.raises(LeaseLost):
         await rig.run("touch f")
     assert not (rig.place / "f").exists()
-    assert (await rig.shells.run_command(ran, other))["stdout"] == "beside"
+    assert (await rig.shells.commands.run_command(ran, other))["stdout"] == "beside"
 
 
 async def test_sensitive_input_is_recorded_by_its_length_and_masked_from_then_on(rig: ShellRig) -> None:
@@ -396,7 +396,7 @@ async def test_a_short_or_plain_value_of_a_secret_name_teaches_nothing(rig: Shel
 
 async def test_what_does_not_exist_or_does_not_fit_is_said_so(rig: ShellRig) -> None:
     with pytest.raises(ShellNotFound):
-        await rig.shells.run_command({"shell_id": "dead-1_local", "command": "true"}, CLIENT)
+        await rig.shells.commands.run_command({"shell_id": "dead-1_local", "command": "true"}, CLIENT)
     with pytest.raises(CommandNotFound):
         await rig.read("dead-1_local#1")
     begun = await rig.run("sleep 30", background=True)
@@ -480,4 +480,4 @@ async def test_case_26_after_a_restart_shells_are_over_and_their_output_is_still
         unknown = await rig.read(f"{shell_id}#2")
         assert (unknown["text"], unknown["state"], unknown["exit_code"]) == ("begun\n", "unknown", None)
         with pytest.raises(ShellEnded):
-            await rig.shells.run_command({"shell_id": shell_id, "command": "true"}, CLIENT)
+            await rig.shells.commands.run_command({"shell_id": shell_id, "command": "true"}, CLIENT)

@@ -262,7 +262,7 @@ async def test_an_ask_rule_waits_for_a_person_and_holds_once(tmp_path: Path) -> 
             return True
 
         command = {"shell_id": rig.shell_id, "command": "touch f"}
-        result = await rig.shells.run_command(command, CLIENT, None, NATIVE, yes)
+        result = await rig.shells.commands.run_command(command, CLIENT, None, NATIVE, yes)
         assert (result["exit_code"], result["verdict"]) == (0, "asked")
         assert (rig.place / "f").exists()
 
@@ -270,7 +270,7 @@ async def test_an_ask_rule_waits_for_a_person_and_holds_once(tmp_path: Path) -> 
             return False
 
         with pytest.raises(ApprovalDeclined):
-            await rig.shells.run_command({**command, "command": "touch g"}, CLIENT, None, NATIVE, no)
+            await rig.shells.commands.run_command({**command, "command": "touch g"}, CLIENT, None, NATIVE, no)
         assert approvals.pending() == []
         kinds = [entry.kind for entry in await rig.entries(Kind.COMMAND_ASKED, Kind.COMMAND_DECIDED)]
         assert kinds == [Kind.COMMAND_ASKED, Kind.COMMAND_DECIDED] * 2
@@ -342,7 +342,7 @@ async def test_what_was_approved_for_a_copy_of_the_shell_is_its_own(tmp_path: Pa
         command = {"shell_id": rig.shell_id, "command": "read go; touch mine; echo ended", "stdin": "open", **way}
         if way.get("pty"):
             del command["stdin"]
-        begun = await rig.shells.run_command(command, CLIENT, None, NATIVE, yes)
+        begun = await rig.shells.commands.run_command(command, CLIENT, None, NATIVE, yes)
         beside = await rig.run("x=touch; $x other")
         assert (beside["exit_code"], beside["programs"][0]["verdict"]) == (126, "asked")
         await rig.send(begun["command_id"], text="go\n")
@@ -382,12 +382,15 @@ async def test_what_runs_in_a_confined_shell_does_not_work_in_a_looser_one_besid
         confined = (await rig.open(sandbox="read-only"))["shell_id"]
         inside = int(await rig.out("sleep 60 > /dev/null 2>&1 & echo $!"))
         agent = replace(CLIENT, pid=inside)
-        for opened in (rig.shells.open_shell({"sandbox": "full-access", "cwd": "/"}, agent),
-                       rig.shells.run_command({"shell_id": free, "command": "true"}, agent),
-                       rig.shells.send_input({"command_id": reading["command_id"], "text": "x"}, agent)):  # fmt: skip
+        commands = rig.shells.commands
+        for opened in (
+            rig.shells.open_shell({"sandbox": "full-access", "cwd": "/"}, agent),
+            commands.run_command({"shell_id": free, "command": "true"}, agent),
+            commands.send_input({"command_id": reading["command_id"], "text": "x"}, agent),
+        ):
             with pytest.raises(SandboxNotAllowed):
                 await opened
-        same = await rig.shells.run_command({"shell_id": confined, "command": "echo on"}, agent)
+        same = await rig.shells.commands.run_command({"shell_id": confined, "command": "echo on"}, agent)
         assert same["stdout"] == "on"
         assert (await rig.run("echo on", shell_id=free))["stdout"] == "on"
 

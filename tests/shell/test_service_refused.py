@@ -109,7 +109,9 @@ async def test_a_declined_command_is_recorded_as_refused(tmp_path: Path) -> None
             return False
 
         with pytest.raises(ApprovalDeclined):
-            await rig.shells.run_command({"shell_id": rig.shell_id, "command": "touch f"}, CLIENT, None, NATIVE, no)
+            await rig.shells.commands.run_command(
+                {"shell_id": rig.shell_id, "command": "touch f"}, CLIENT, None, NATIVE, no
+            )
         [entry] = await rig.entries(Kind.COMMAND_FINISHED)
         assert (entry.facts["state"], entry.facts["verdict"]) == ("refused", "asked")
         assert entry.facts["refusal"]["message"] == "approval declined"
@@ -270,7 +272,7 @@ async def test_a_request_taken_back_while_its_command_begins_leaves_the_shell_fr
             begun = taken_back.command_id
         except asyncio.CancelledError:
             continue
-        await rig.shells.cancel(begun)
+        await rig.shells.commands.cancel(begun)
         await until(lambda: shell.state == "idle" and not shell.running)
     started = {str(entry.facts["command_id"]) for entry in await rig.entries(Kind.COMMAND_STARTED)}
     ended = {str(entry.facts["command_id"]) for entry in await rig.entries(Kind.COMMAND_FINISHED)}

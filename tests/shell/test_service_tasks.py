@@ -87,13 +87,13 @@ async def test_a_fault_in_one_shell_ends_that_shell_alone(tmp_path: Path, caplog
         broken = rig.shells.registry.shells[rig.shell_id]
         sound = (await rig.open())["shell_id"]
         running = asyncio.create_task(
-            rig.shells.run_command({"shell_id": broken.shell_id, "command": "sleep 60"}, CLIENT)
+            rig.shells.commands.run_command({"shell_id": broken.shell_id, "command": "sleep 60"}, CLIENT)
         )
         await until(lambda: broken.running)
         broken.tasks.start_soon(fail)
         assert (await asyncio.wait_for(running, 5))["state"] == "unknown"
         with pytest.raises(ShellLost):
-            await rig.shells.run_command({"shell_id": broken.shell_id, "command": "true"}, CLIENT)
+            await rig.shells.commands.run_command({"shell_id": broken.shell_id, "command": "true"}, CLIENT)
         await asyncio.wait_for(broken.released.wait(), 5)
         assert broken.live.ended.done()
         assert rig.shells.registry.live_ids() == [sound]
@@ -109,7 +109,7 @@ async def test_a_second_cancellation_does_not_keep_a_command_from_being_stopped(
         request.cancel()
         with pytest.raises(CallCancelled) as cancelled:
             await request
-        stopping = asyncio.create_task(rig.shells.cancel(cancelled.value.command_id))
+        stopping = asyncio.create_task(rig.shells.commands.cancel(cancelled.value.command_id))
         await asyncio.sleep(0)
         stopping.cancel()
         await until(lambda: shell.state == "idle" and not shell.running)

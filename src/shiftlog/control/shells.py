@@ -119,9 +119,9 @@ async def _run(app: App, arguments: dict[str, Any], caller: Caller, feed: Feed) 
                 await feed.put({"event": "asked", **approval.as_listed()})
 
     try:
-        result = await shells.run_command(arguments, caller, output_came, NATIVE, tell_question)
+        result = await shells.commands.run_command(arguments, caller, output_came, NATIVE, tell_question)
     except CallCancelled as cancelled:
-        await shells.cancel(cancelled.command_id)
+        await shells.commands.cancel(cancelled.command_id)
         raise
     if not following and result["state"] not in ("syntax_error", "refused"):
         following.append(Following(feed, shells.outputs.reopen(result["command_id"])))

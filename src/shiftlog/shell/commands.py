@@ -11,6 +11,8 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Literal
 
+import anyio
+
 from shiftlog.guard.budgets.spec import read_budget
 from shiftlog.guard.secrets.redactor import is_learnable, learnable_values
 from shiftlog.model.caller import Caller
@@ -70,7 +72,7 @@ class Commands:
     now: Callable[[], datetime]
     _beginning: dict[str, "asyncio.Future[None]"] = field(default_factory=dict[str, "asyncio.Future[None]"])
 
-    async def run(
+    async def run_command(
         self,
         arguments: Mapping[str, Any],
         caller: Caller,
@@ -274,7 +276,7 @@ class Commands:
         await asyncio.wait([ended], timeout=timeout_s)
         if not ended.done():
             if values.get("on_timeout") == "keep_running":
-                command.answer()
+                command.answer_due.set()
             else:
                 await self._stop(command, "timed_out")
             await asyncio.wait([ended])
@@ -304,11 +306,12 @@ class Commands:
         """Wait until the command is over or the answer is due; report the newest output meanwhile."""
         pause, reported = None if progress is None else FIRST_PROGRESS_S, 0
         try:
-            while not await command.answerable(pause):
-                if progress is None or command.output is None:
-                    continue
-                newest = command.output.newest()
-                if newest:
+            while not command.answer_due.is_set():
+                with anyio.move_on_after(pause):
+                    await command.answer_due.wait()
+                    return
+                newest = command.output.newest() if command.output is not None else ""
+                if progress is not None and command.output is not None and newest:
                     # A line that was still open is shown again once it grew; progress must grow with it.
                     reported = max(reported + 1, command.output.raw_bytes)
                     await progress(reported, newest)
@@ -376,7 +379,7 @@ class Commands:
 
     # Input and output
 
-    async def send(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+    async def send_input(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Write to a running command, close its stdin, signal it, in this order."""
         values = requests.SEND_INPUT.read(arguments)
         if values.get("text") is None and not values.get("eof") and values.get("signal") is None:
@@ -419,7 +422,7 @@ class Commands:
             "signalled": values.get("signal"),
         }
 
-    async def read(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
+    async def read_output(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Return a page of a command's output, waiting for more if requested."""
         values = requests.READ_OUTPUT.read(arguments)
         budget = _read_budget(values)

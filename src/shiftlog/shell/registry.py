@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from shiftlog.model.caller import Caller
-from shiftlog.model.shell_errors import SandboxNotAllowed, ShellEnded, ShellLost, ShellNotFound
-from shiftlog.model.times import precise
+from shiftlog.model.shell_errors import SandboxNotAllowed, ShellNotFound
 from shiftlog.shell import results
 from shiftlog.shell.approvals import Approvals
 from shiftlog.shell.guard import FULL_ACCESS, is_looser
@@ -57,26 +56,9 @@ class ShellRegistry:
 
     def check_usable(self, shell: Shell) -> None:
         """Raise what became of a shell that is over."""
-        last = shell.last
-        if shell.state == "lost":
-            raise ShellLost(
-                f"connection of shell {shell.shell_id} was lost",
-                details={
-                    "command_id": last.command_id if last else None,
-                    "fate": last.state if last else None,
-                    "cwd": shell.mask(shell.cwd),
-                },
-            )
         if not shell.is_live:
-            raise ShellEnded(
-                f"shell {shell.shell_id} ended ({shell.ended_reason})",
-                details={
-                    "ended_reason": shell.ended_reason,
-                    "exit_code": shell.exit_code,
-                    "cwd": shell.mask(shell.cwd),
-                    "ended_at": precise(shell.ended_at) if shell.ended_at else None,
-                },
-            )
+            last = {"command_id": shell.last.command_id, "state": shell.last.state} if shell.last else {}
+            raise results.over_error(shell.shell_id, results.ending_facts(shell), shell.ended_at, last)
 
     def check_confinement(self, shell_id: str | None, caller: Caller) -> None:
         """Reject a caller inside a confined shell that would work in a looser one, or outside of any shell."""

@@ -6,6 +6,7 @@ Only shapes state into dictionaries; nothing here changes a shell.
 import base64
 import time
 from collections.abc import Mapping, Sequence
+from datetime import datetime
 from typing import Any
 
 from shiftlog.guard.budgets.spec import Budget
@@ -194,21 +195,25 @@ def _read_cursor(cursor: str) -> tuple[str, str]:
 
 def ended_error(shell_id: str, recorded: KnownShell) -> ShellEnded | ShellLost:
     """Return the error for a shell of an earlier server."""
-    ended = recorded.ended or {}
-    last = recorded.last_command or {}
+    ended = {"cwd": recorded.opened.get("cwd"), "reason": "server_stopped"} | dict(recorded.ended or {})
+    return over_error(shell_id, ended, recorded.ended_at, recorded.last_command or {})
+
+
+def over_error(shell_id: str, ended: Facts, ended_at: datetime | None, last: Facts) -> ShellEnded | ShellLost:
+    """Return the error for a shell that is over, from the facts of its end and of its last command."""
     if ended.get("state") == "lost":
         return ShellLost(
             f"connection of shell {shell_id} was lost",
             details={"command_id": last.get("command_id"), "fate": last.get("state"), "cwd": ended.get("cwd")},
         )
-    reason = ended.get("reason", "server_stopped")
+    reason = ended.get("reason")
     return ShellEnded(
         f"shell {shell_id} ended ({reason})",
         details={
             "ended_reason": reason,
             "exit_code": ended.get("exit_code"),
-            "cwd": ended.get("cwd") or recorded.opened.get("cwd"),
-            "ended_at": precise(recorded.ended_at) if recorded.ended_at else None,
+            "cwd": ended.get("cwd"),
+            "ended_at": precise(ended_at) if ended_at else None,
         },
     )
 

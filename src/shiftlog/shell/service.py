@@ -1,7 +1,7 @@
-"""The shells of one server: opening, listing and closing them, and the door to running commands in them.
+"""The shells of one server: opening, listing and closing them; `Shells.commands` runs commands in them.
 
-Every face calls these verbs and gets the same objects. `commands.py` runs commands, the engine drives a shell, the
-guard decides what may run, and `outputs` keeps what commands write.
+Every face calls these verbs and gets the same objects. The engine drives a shell, the guard decides what may run, and
+`outputs` keeps what commands write.
 """
 
 import asyncio
@@ -25,8 +25,8 @@ from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
 from shiftlog.model.shell_errors import ShellLimit
 from shiftlog.shell import requests, results
-from shiftlog.shell.approvals import Approvals, Confirm
-from shiftlog.shell.commands import Commands, Progress, Result, unavailable
+from shiftlog.shell.approvals import Approvals
+from shiftlog.shell.commands import Commands, Result, unavailable
 from shiftlog.shell.opening import Opener, Ready
 from shiftlog.shell.outputs.keeper import OutputKeeper
 from shiftlog.shell.ports import EndedReason, ShellEnd, ShellJournal, Snapshots
@@ -247,31 +247,6 @@ class Shells:
             await self.journal.shell_ended(
                 left.session_id, results.left_facts(left), close_session=bool(left.opened.get("implicit_session"))
             )
-
-    # Commands
-
-    async def run_command(
-        self,
-        arguments: Mapping[str, Any],
-        caller: Caller,
-        progress: Progress | None = None,
-        conventions: Conventions = NATIVE,
-        confirm: Confirm | None = None,
-    ) -> Result:
-        """Run a command, or begin it in the background; a non-zero exit is a normal result."""
-        return await self.commands.run(arguments, caller, progress, conventions, confirm)
-
-    async def send_input(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
-        """Write to a running command, close its stdin, signal it, in this order."""
-        return await self.commands.send(arguments, caller)
-
-    async def read_output(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
-        """Return a page of a command's output, waiting for more if requested."""
-        return await self.commands.read(arguments, caller)
-
-    async def cancel(self, command_id: str) -> None:
-        """End a command whose request was cancelled, and wait until it is over."""
-        await self.commands.cancel(command_id)
 
     # Listing
 

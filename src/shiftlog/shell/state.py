@@ -59,38 +59,14 @@ class Command:
     programs: list[dict[str, Any]] | None = None
     programs_total: int = 0
     stopping: Literal["timed_out", "cancelled"] | None = None
-    is_answerable: bool = False
+    answer_due: asyncio.Event = field(default_factory=asyncio.Event)  # its caller waits for this
     over: asyncio.Event = field(default_factory=asyncio.Event)
     recorded: bool = True
-    _waiter: "asyncio.Future[None] | None" = None
-
-    def answer(self) -> None:
-        """Let the caller have an answer now, whether the command is over or not."""
-        self.is_answerable = True
-        self._wake()
-
-    async def answerable(self, within_s: float | None) -> bool:
-        """Wait for `answer` at most this long; return True if it came. Only the command's caller waits here."""
-        if self.is_answerable:
-            return True
-        loop = asyncio.get_running_loop()
-        self._waiter = loop.create_future()
-        timer = None if within_s is None else loop.call_later(within_s, self._wake)
-        try:
-            await self._waiter
-        finally:
-            if timer is not None:
-                timer.cancel()
-        return self.is_answerable
-
-    def _wake(self) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(None)
 
     def end(self) -> None:
         """Mark the command as over and recorded."""
         self.over.set()
-        self.answer()
+        self.answer_due.set()
 
     @property
     def is_running(self) -> bool:

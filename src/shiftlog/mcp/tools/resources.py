@@ -44,7 +44,7 @@ def resources(app: App) -> tuple[Resource, ...]:
         parts: list[str] = []
         for stream in ("stdout", "stderr"):
             request = {"command_id": names["id"], "stream": stream, "max_chars": MAX_OUTPUT_CHARS}
-            page = await app.shells.read_output({**request, "from_line": (offset or 0) + 1}, caller)
+            page = await app.shells.commands.read_output({**request, "from_line": (offset or 0) + 1}, caller)
             lines = list(StringIO(page["text"], newline="\n"))
             wanted = lines[:limit]
             is_cut = len(wanted) == len(lines) and (limit is None or len(lines) < limit)

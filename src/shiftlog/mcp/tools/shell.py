@@ -5,6 +5,7 @@ The shell service does the work. Cancelling a request ends its command; a client
 
 from collections.abc import Mapping
 from functools import partial
+from operator import attrgetter
 from typing import Any
 
 import anyio
@@ -179,7 +180,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             READ_OUTPUT_TEXT,
             requests.READ_OUTPUT,
             PAGE,
-            _call(app, "read_output"),
+            _call(app, "commands.read_output"),
             read_only=True,
             idempotent=True,
         ),
@@ -189,7 +190,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             SEND_INPUT_TEXT,
             requests.SEND_INPUT,
             SENT,
-            _call(app, "send_input"),
+            _call(app, "commands.send_input"),
             destructive=True,
         ),
         tool(
@@ -216,7 +217,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
 
 
 def _call(app: App, verb: str) -> Run:
-    return through(lambda arguments, caller: getattr(app.shells, verb)(arguments, named(caller)))
+    return through(lambda arguments, caller: attrgetter(verb)(app.shells)(arguments, named(caller)))
 
 
 async def run_cancellable(
@@ -224,11 +225,13 @@ async def run_cancellable(
 ) -> dict[str, Any]:
     """Run a command for a request: output is reported as progress, and cancelling the request ends the command."""
     try:
-        return await app.shells.run_command(arguments, named(caller), report_output, conventions, confirm_with_client)
+        return await app.shells.commands.run_command(
+            arguments, named(caller), report_output, conventions, confirm_with_client
+        )
     except CallCancelled as cancelled:
         if not client_is_gone():
             with anyio.CancelScope(shield=True):
-                await app.shells.cancel(cancelled.command_id)
+                await app.shells.commands.cancel(cancelled.command_id)
         raise
 
 

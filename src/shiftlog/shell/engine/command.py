@@ -57,7 +57,7 @@ class EngineCommand:
         screen: TerminalScreen | None = None,
     ) -> None:
         self.token = token
-        self.spec = spec
+        self.in_shell = not spec.background and spec.terminal is None  # the shell process itself runs it
         self.screen = screen
         self.files: tuple[str, ...] = ()
         self.keyboard: InputPipe | TerminalInput | None = None
@@ -65,20 +65,11 @@ class EngineCommand:
         self.root: int | None = None
         self.copied: asyncio.Future[None] | None = None if self.in_shell else shell.loop.create_future()
         self._shell = shell
-        self._ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
+        self.ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
         self._outputs = outputs
         self._since = ticks_now() - 1
-        self._signal: Signal | None = None
+        self.sent_signal: Signal | None = None
         self._feeding = CancelScope()
-
-    @property
-    def ended(self) -> asyncio.Future[CommandEnd]:
-        return self._ended
-
-    @property
-    def in_shell(self) -> bool:
-        """True if the shell process itself runs it."""
-        return not self.spec.background and self.spec.terminal is None
 
     @property
     def lingers(self) -> bool:
@@ -97,12 +88,7 @@ class EngineCommand:
 
     def over(self) -> bool:
         """Return True if the command has ended."""
-        return self._ended.done()
-
-    @property
-    def signalled(self) -> bool:
-        """True if a signal was sent, so that the command may have ended before it began."""
-        return self._signal is not None
+        return self.ended.done()
 
     def feed(self, data: bytes | None) -> None:
         """Open the input; write the initial input, if any, followed by end-of-file."""
@@ -118,9 +104,9 @@ class EngineCommand:
 
     async def signal(self, name: Signal) -> None:
         """Signal the command's processes; work inside the shell is interrupted instead."""
-        if self._ended.done():
+        if self.ended.done():
             raise CommandNotRunning("the command is over")
-        self._signal = name
+        self.sent_signal = name
         processes = self._processes()
         if self.in_shell and (name == "interrupt" or (name in _ENDING and not processes)):
             self._interrupt_shell(signals.SIGINT)
@@ -131,19 +117,19 @@ class EngineCommand:
     async def stop(self) -> CommandEnd:
         """End the command step by step; a shell that does not recover is ended as `unresponsive`."""
         for name, patience_s in ESCALATION:
-            if self._ended.done():
+            if self.ended.done():
                 break
-            self._signal = name
+            self.sent_signal = name
             await self._press(name, patience_s)
-        if not self._ended.done():
+        if not self.ended.done():
             await self._shell.close("unresponsive")
-        return await asyncio.shield(self._ended)
+        return await asyncio.shield(self.ended)
 
     def finish(
         self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, **exit_output: bytes
     ) -> None:
         """Read the rest of the pipes and resolve `ended`; outputs that children hold stay open."""
-        if self._ended.done():
+        if self.ended.done():
             return
         if self.release is not None:
             self.release()
@@ -155,11 +141,11 @@ class EngineCommand:
             self.keyboard.close()
         if self.copied is not None and not self.copied.done():
             self.copied.set_result(None)
-        self._ended.set_result(
+        self.ended.set_result(
             CommandEnd(
                 exit_code=exit_code,
                 cwd=cwd,
-                signal=self._signal,
+                signal=self.sent_signal,
                 shell_ended=shell_ended,
                 streams_open=still_open,
             )
@@ -181,7 +167,7 @@ class EngineCommand:
                 await keyboard.finish()
 
     def _input(self) -> InputPipe | TerminalInput:
-        if self._ended.done():
+        if self.ended.done():
             raise CommandNotRunning("the command is over")
         if self.keyboard is None:
             raise StdinClosed("the command was started with a closed standard input")
@@ -210,13 +196,13 @@ class EngineCommand:
         reached: set[int] = set()
         deadline = self._shell.loop.time() + patience_s
         pause_s = 0.02
-        while not self._ended.done() and (left_s := deadline - self._shell.loop.time()) > 0:
+        while not self.ended.done() and (left_s := deadline - self._shell.loop.time()) > 0:
             processes = self._processes()
             late = [process for process in processes if process.pid not in reached]
             if self.in_shell and (late or not processes):
                 self._interrupt_shell(DROP_NUMBER)
             reached |= self._deliver(name, late, wake=True)
-            await asyncio.wait([self._ended], timeout=min(pause_s, left_s))
+            await asyncio.wait([self.ended], timeout=min(pause_s, left_s))
             pause_s = min(pause_s * 2, 0.25)
 
     def _deliver(self, name: Signal, processes: list[Process], *, wake: bool = False) -> set[int]:
@@ -238,7 +224,7 @@ class EngineCommand:
 
     def _deliver_late(self, name: Signal, reached: set[int], newest: int) -> None:
         """Signal the children that were being started while the process table was read."""
-        if not self._ended.done():
+        if not self.ended.done():
             late = [one for one in self._processes() if one.pid not in reached and one.started <= newest]
             self._deliver(name, late)
 

@@ -73,9 +73,10 @@ class EngineShell:
         self._reply = reply
         self._reports = protocol.ReportReader()
         self._reaper = reaper
+        self.reaper_pid = reaper.pid  # every process of this shell descends from it
         self._bash = bash
-        self._pid: int | None = None
-        self._cwd = "/"
+        self.pid: int | None = None
+        self.cwd = "/"
         self._last_status = 0
         self._traced = False
         self._may_trap_exit = False
@@ -85,7 +86,7 @@ class EngineShell:
         self._exits: dict[int, int] = {}
         self._reason: EndedReason | None = None
         self._closing: asyncio.Future[int] | None = None
-        self._ended: asyncio.Future[ShellEnd] = self.loop.create_future()
+        self.ended: asyncio.Future[ShellEnd] = self.loop.create_future()
         self._token = protocol.draw_token()
         self._gate: tuple[EngineCommand, str] | None = None
         self._watching: asyncio.TimerHandle | None = None
@@ -98,23 +99,6 @@ class EngineShell:
         self.loop.add_reader(reply, self._read_reports)
         reaper.listen(self._on_exit, self._on_gone)
 
-    @property
-    def cwd(self) -> str:
-        return self._cwd
-
-    @property
-    def pid(self) -> int | None:
-        return self._pid
-
-    @property
-    def reaper_pid(self) -> int:
-        """The reaper: every process of this shell descends from it."""
-        return self._reaper.pid
-
-    @property
-    def ended(self) -> asyncio.Future[ShellEnd]:
-        return self._ended
-
     async def prepare(self, ready_s: float, kind: ShellKind = "bash") -> None:
         """Send the opening lines and wait until the shell has reported its pid and is ready; `sh` means POSIX mode."""
         self.kind = kind
@@ -123,7 +107,7 @@ class EngineShell:
         self._write(
             protocol.driver(reply, script) + mode + protocol.hello(self._token) + protocol.closing_lines(self._token)
         )
-        if not await self._hear_ready(ready_s) and not self._ended.done():
+        if not await self._hear_ready(ready_s) and not self.ended.done():
             raise TimeoutError
 
     async def start(self, command: CommandSpec, sink: OutputSink) -> EngineCommand:
@@ -344,8 +328,8 @@ class EngineShell:
         A shell that waits for a processor or was stopped has only not reached the next line yet.
         """
         try:
-            state = Path(f"/proc/{self._pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
-            stdin = str(Path(f"/proc/{self._pid}/fd/0").readlink())
+            state = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
+            stdin = str(Path(f"/proc/{self.pid}/fd/0").readlink())
         except OSError:
             return False
         return state == b"S" and stdin.startswith(f"{self._directory}/script")
@@ -360,8 +344,8 @@ class EngineShell:
     def _on_pid(self, token: str, pid: int) -> None:
         command = self._commands.get(token)
         if command is None:
-            if token == self._token and self._pid is None:
-                self._pid = pid
+            if token == self._token and self.pid is None:
+                self.pid = pid
             return
         if command.root is not None or command.in_shell:
             return
@@ -373,7 +357,7 @@ class EngineShell:
             self._on_exit(pid, self._exits.pop(pid))
 
     def _on_end(self, status: int, cwd: bytes) -> None:
-        self._cwd = self._true_cwd(cwd)
+        self.cwd = self._true_cwd(cwd)
         command, self._foreground = self._foreground, None
         if command is None:
             if self._gate is not None:
@@ -381,7 +365,7 @@ class EngineShell:
                 self._gate = None
             return
         self._last_status = status
-        if command.signalled or self._began(command):
+        if command.sent_signal is not None or self._began(command):
             self._finish(command, status)
         else:
             self._foreground = command
@@ -398,10 +382,10 @@ class EngineShell:
     def _true_cwd(self, reported: bytes) -> str:
         """Return the reported directory if the kernel confirms it, else the kernel's own name for it."""
         try:
-            real = os.readlink(b"/proc/%d/cwd" % (self._pid or 0))  # noqa: PTH115 - once per command
+            real = os.readlink(b"/proc/%d/cwd" % (self.pid or 0))  # noqa: PTH115 - once per command
             if real == reported or real == reported + b" (deleted)":
                 return os.fsdecode(reported)
-            return os.fsdecode(reported if Path(f"/proc/{self._pid}/cwd").samefile(os.fsdecode(reported)) else real)
+            return os.fsdecode(reported if Path(f"/proc/{self.pid}/cwd").samefile(os.fsdecode(reported)) else real)
         except OSError:
             return os.fsdecode(reported)
 
@@ -412,7 +396,7 @@ class EngineShell:
             folder = os.fsencode(self._directory)
             for stream, output in self._own_outputs.items():
                 trapped[stream] = protocol.exit_output(output.read(), folder, command.token)
-        command.finish(status, self._cwd, self._reason, **trapped)
+        command.finish(status, self.cwd, self._reason, **trapped)
         for path in command.files:
             Path(path).unlink(missing_ok=True)
         if command.lingers:
@@ -438,8 +422,8 @@ class EngineShell:
         if command is not None:
             began = self._began(command)
             self._finish(command, _exit_code(code) if began and not requested else None)
-        if not self._ended.done():
-            self._ended.set_result(ShellEnd(reason=self._reason, exit_code=_exit_code(code)))
+        if not self.ended.done():
+            self.ended.set_result(ShellEnd(reason=self._reason, exit_code=_exit_code(code)))
         if self._closing is None:
             self._closing = self.loop.create_future()
             self._reaper.close()
@@ -455,8 +439,8 @@ class EngineShell:
             self._finish(command, None)
         for command in self._lingering:
             command.close_outputs()
-        if not self._ended.done():
-            self._ended.set_result(ShellEnd(reason=self._reason, exit_code=None))
+        if not self.ended.done():
+            self.ended.set_result(ShellEnd(reason=self._reason, exit_code=None))
         if self._watching is not None:
             self._watching.cancel()
         self.loop.remove_reader(self._reply)

@@ -67,17 +67,13 @@ class OutputPoll:
         """Handle all pending events."""
         for fd, _ in self._epoll.poll(0):
             # A process that writes without end makes an event of each read; handling each would starve the loop.
-            if fd not in self._due:
-                self._pump_one(fd)
+            if fd not in self._due and fd in self._pumps:
+                self._pumps[fd]()
 
     def _pump_due(self, fd: int) -> None:
         self._due.discard(fd)
-        self._pump_one(fd)
-
-    def _pump_one(self, fd: int) -> None:
-        pump = self._pumps.get(fd)
-        if pump is not None:
-            pump()
+        if fd in self._pumps:
+            self._pumps[fd]()
 
 
 class OutputPipe:

@@ -14,7 +14,6 @@ import re
 import struct
 import termios
 import unicodedata
-from collections.abc import Callable
 from pathlib import Path
 
 from shiftlog.shell.ports import OutputSink, Stream, Terminal
@@ -168,9 +167,18 @@ class TerminalScreen:
                 self._mode(params[1:].split(";"), on=final == "h")
             return
         numbers = [int(one) if one.isdigit() else 0 for one in params.split(";")] if params else [0]
-        action = _ACTIONS.get(final)
-        if action is not None:
-            action(self, numbers)
+        if final == "J":
+            self._erase_display(numbers)
+        elif final == "K":
+            self._erase_line(numbers)
+        elif final == "@":
+            self._insert_characters(numbers)
+        elif final == "P":
+            self._delete_characters(numbers)
+        elif final == "r":
+            self._region(numbers)
+        else:
+            self._move_or_scroll(final, numbers)
 
     def _mode(self, modes: list[str], *, on: bool) -> None:
         if "7" in modes:
@@ -246,8 +254,7 @@ class TerminalScreen:
     def _blank(self, count: int) -> list[list[str]]:
         return [[" "] * self.cols for _ in range(count)]
 
-    def run_action(self, letter: str, numbers: list[int]) -> None:
-        """Carry out the control sequence that ends in this letter."""
+    def _move_or_scroll(self, letter: str, numbers: list[int]) -> None:
         count = max(1, numbers[0])
         if letter in "Ak":
             self._move(self.row - count, self.col)
@@ -275,17 +282,3 @@ class TerminalScreen:
             self._saved = (self.row, self.col)
         elif letter == "u":
             self.row, self.col = self._saved
-
-
-def _moving(letter: str) -> Callable[[TerminalScreen, list[int]], None]:
-    return lambda screen, numbers: screen.run_action(letter, numbers)
-
-
-_ACTIONS: dict[str, Callable[[TerminalScreen, list[int]], None]] = {
-    **{letter: _moving(letter) for letter in "AkBeCaDjEFG`dHfSTLMXsu"},
-    "J": TerminalScreen._erase_display,  # pyright: ignore[reportPrivateUsage]
-    "K": TerminalScreen._erase_line,  # pyright: ignore[reportPrivateUsage]
-    "@": TerminalScreen._insert_characters,  # pyright: ignore[reportPrivateUsage]
-    "P": TerminalScreen._delete_characters,  # pyright: ignore[reportPrivateUsage]
-    "r": TerminalScreen._region,  # pyright: ignore[reportPrivateUsage]
-}

@@ -46,9 +46,9 @@ class RemoteCommand:
         self.cut_status: int | None = None
         self.copied: asyncio.Future[None] | None = None if self.in_shell else shell.loop.create_future()
         self._shell = shell
-        self._root: int | None = None
+        self.root: int | None = None  # the process of a copy
         self.since = time.monotonic()
-        self._ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
+        self.ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
         self._arrived = asyncio.Event()
         self._end: tuple[int, str] = (0, "")
         self._signal: Signal | None = None
@@ -58,17 +58,13 @@ class RemoteCommand:
         if not self.in_shell:
             shell.copies.add(self)
 
-    @property
-    def ended(self) -> asyncio.Future[CommandEnd]:
-        return self._ended
-
     # Called by the shell and the channel
 
     def on_pid(self, pid: int) -> None:
         """Note that the command runs; for a copy, also its process."""
         self.began = True
         if self.copied is not None and not self.copied.done():
-            self._root = pid
+            self.root = pid
             self.copied.set_result(None)
 
     def on_report(self, status: int, cwd: str) -> None:
@@ -86,14 +82,14 @@ class RemoteCommand:
         self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, *, lost: bool = False
     ) -> None:
         """Resolve `ended`, once."""
-        if self._ended.done():
+        if self.ended.done():
             return
         self._feeding.cancel()
         if self.channel.feeds:
             self.channel.finish_input()
         if self.copied is not None and not self.copied.done():
             self.copied.set_result(None)
-        self._ended.set_result(
+        self.ended.set_result(
             CommandEnd(
                 exit_code=exit_code,
                 cwd=cwd,
@@ -130,7 +126,7 @@ class RemoteCommand:
 
     async def signal(self, name: Signal) -> None:
         """Signal the command's processes; work inside the shell is interrupted instead."""
-        if self._ended.done():
+        if self.ended.done():
             raise CommandNotRunning("the command is over")
         self._signal = name
         try:
@@ -146,7 +142,7 @@ class RemoteCommand:
         """End the command step by step; a shell that does not recover is ended, one that does not answer is lost."""
         answered = False
         for name, patience_s in ESCALATION:
-            if self._ended.done():
+            if self.ended.done():
                 break
             self._signal = name
             with contextlib.suppress(TimeoutError, ConnectionError):
@@ -157,22 +153,22 @@ class RemoteCommand:
                     await self._interrupt_shell(DROP_NUMBER)
                 await self._shell.control.kill(SIGNAL_NUMBERS[name], pids, _ASK_S)
                 await self._shell.control.kill(SIGNAL_NUMBERS["continue"], pids, _ASK_S)
-            await asyncio.wait([self._ended], timeout=patience_s)
-        if not self._ended.done():
+            await asyncio.wait([self.ended], timeout=patience_s)
+        if not self.ended.done():
             if answered:
                 await self._shell.close("unresponsive")
             else:
                 self._shell.lose()
-        return await asyncio.shield(self._ended)
+        return await asyncio.shield(self.ended)
 
     # Inside
 
     def _on_streams(self) -> None:
         if self.channel.arrived:
             self._arrived.set()
-            if self.reported and not self._ended.done():
+            if self.reported and not self.ended.done():
                 self.finish(*self._end)
-        if self._ended.done() and not self.channel.clean:
+        if self.ended.done() and isinstance(self.channel, PipeChannel) and not self.channel.clean:
             self.channel.leave()
 
     async def _until_arrived(self) -> None:
@@ -182,7 +178,7 @@ class RemoteCommand:
     async def _finish_late(self) -> None:
         """Wait for the last bytes; if a child holds the streams, mark where the command's own output ends."""
         await self.outputs_arrived(HELD_S if isinstance(self.channel, PipeChannel) else _PROBE_S)
-        if isinstance(self.channel, PipeChannel) and not self._ended.done() and not self.channel.arrived:
+        if isinstance(self.channel, PipeChannel) and not self.ended.done() and not self.channel.arrived:
             mark, places = self.channel.probe()
             script = "; ".join(f"printf %s {mark} >{place} &" for place in places).replace("&;", "&")
             with contextlib.suppress(TimeoutError, ConnectionError):
@@ -196,7 +192,7 @@ class RemoteCommand:
             self.channel.finish_input()
 
     def _check_input(self) -> None:
-        if self._ended.done():
+        if self.ended.done():
             raise CommandNotRunning("the command is over")
         if not self.channel.feeds or self._input_over:
             raise StdinClosed("the command's standard input is closed")
@@ -209,12 +205,7 @@ class RemoteCommand:
     def _processes(self, table: ProcessTable) -> list[int]:
         """Return the processes that this command started; for a copy, the copy too."""
         if not self.in_shell:
-            return [] if self._root is None else [one.pid for one in table.family(self._root)]
+            return [] if self.root is None else [one.pid for one in table.family(self.root)]
         others = self._shell.other_pids(table)
         session = table.sessions({self._shell.kept.session}, [self._shell.kept.keeper])
         return [one.pid for one in session if one.pid not in others and table.started_since(one, self.since)]
-
-    @property
-    def root(self) -> int | None:
-        """The process of a copy."""
-        return self._root

@@ -15,6 +15,7 @@ from shiftlog.shell.engine import protocol
 from shiftlog.shell.engine.reaper import Process, below
 from shiftlog.shell.ports import Stream
 from shiftlog.shell.remote import programs
+from shiftlog.shell.remote.carrier import carry
 from shiftlog.shell.remote.ports import RemoteHost, Wire, WireEnd
 
 _TICKS = 100
@@ -190,13 +191,5 @@ class ControlShell:
 
 async def upload(host: RemoteHost, path: str, data: bytes) -> None:
     """Write a file on the target; raises `ConnectionError` if that fails."""
-    heard = TokenReader()
-    token = protocol.draw_token()
-    wire = await host.open_wire(heard)
-    wire.write(f"{{ printf %s {token}; exec cat >{protocol.quote(path)}; }}\n".encode("utf-8", "surrogateescape"))
-    await heard.until(token.encode())
-    await wire.send(data)
-    wire.write_eof()
-    end = await heard.end
-    if end.exit_code != 0:
+    if (await carry(host, ["sh", "-c", 'cat >"$0"', path], data)).exit_code != 0:
         raise ConnectionError("the command could not be sent to the target")

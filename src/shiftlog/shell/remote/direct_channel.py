@@ -17,7 +17,6 @@ class DirectChannel:
     """One command's part of the wire, up to its own token or the shell's `last` one."""
 
     feeds = False
-    reusable = False
 
     def __init__(self, token: str, last: str, sink: OutputSink) -> None:
         self._sink = sink
@@ -41,11 +40,6 @@ class DirectChannel:
     def open_streams(self) -> frozenset[Stream]:
         """Both streams while a child of the command holds either; the report does not say which."""
         return frozenset(STREAMS) if self._held else frozenset()
-
-    @property
-    def clean(self) -> bool:
-        """A command's part of the wire is never used again."""
-        return True
 
     def received(self, stream: Stream, data: bytes) -> bytes:
         """Take bytes from the wire; return those that are not the command's: the engine's lines around it."""
@@ -102,9 +96,6 @@ class DirectChannel:
 
     def finish_input(self) -> None:
         """Do nothing; there is no input."""
-
-    def leave(self) -> None:
-        """Do nothing; the wire belongs to the shell."""
 
     def _unbegun(self, stream: Stream, data: bytes) -> bytes:
         """Return a report without a beginning to the engine: it means that the unit never ran."""

@@ -71,7 +71,7 @@ class RemoteShell:
         self._token = protocol.draw_token()
         self._is_ready = False
         self._ready = asyncio.Event()
-        self._cwd = "/"
+        self.cwd = "/"
         self._asked_cwd: str | None = None
         self._last_status = 0
         self._commands: dict[str, RemoteCommand] = {}
@@ -79,20 +79,12 @@ class RemoteShell:
         self._reason: EndedReason | None = None
         self._closing: asyncio.Future[int] | None = None
         self._main_end: asyncio.Future[WireEnd] = self.loop.create_future()
-        self._ended: asyncio.Future[ShellEnd] = self.loop.create_future()
+        self.ended: asyncio.Future[ShellEnd] = self.loop.create_future()
         self._starting = asyncio.Lock()  # one unit at a time: the shell's standard input is shared
 
     @property
     def kind(self) -> ShellKind:
         return self.kept.kind
-
-    @property
-    def cwd(self) -> str:
-        return self._cwd
-
-    @property
-    def ended(self) -> asyncio.Future[ShellEnd]:
-        return self._ended
 
     @property
     def kept(self) -> programs.KeeperReply:
@@ -245,11 +237,11 @@ class RemoteShell:
         elif command is not None and cwd == remote_protocol.CUT.encode():
             command.cut_status = status
         elif command is not None and not command.in_shell:
-            command.on_report(status, self._cwd)
+            command.on_report(status, self.cwd)
         elif report.token == self._token and not self._is_ready:
             self._is_ready = True
             self._ready.set()
-            self._cwd = cwd.decode("utf-8", "surrogateescape") or self._cwd
+            self.cwd = cwd.decode("utf-8", "surrogateescape") or self.cwd
             if command is None:
                 return
             if self._protocol.begins and not command.began:
@@ -259,7 +251,7 @@ class RemoteShell:
                 status = command.cut_status
             self._last_status = status
             self._foreground = None
-            command.on_report(status, self._cwd)
+            command.on_report(status, self.cwd)
 
     async def _over(self, end: WireEnd) -> None:
         """End the commands of a shell that is over, and begin to close what it left behind."""
@@ -271,16 +263,16 @@ class RemoteShell:
             await command.outputs_arrived(_ARRIVE_S)
         self._channels.give_up()
         if command is not None:
-            command.finish(None if lost or requested else end.exit_code, self._cwd, self._reason, lost=lost)
+            command.finish(None if lost or requested else end.exit_code, self.cwd, self._reason, lost=lost)
         if lost:
             self._end_copies(lost=True)
-        if not self._ended.done():
-            self._ended.set_result(ShellEnd(reason=self._reason, exit_code=end.exit_code, lost=lost))
+        if not self.ended.done():
+            self.ended.set_result(ShellEnd(reason=self._reason, exit_code=end.exit_code, lost=lost))
         self._begin_closing()
 
     def _end_copies(self, *, lost: bool) -> None:
         for copy in [*self.copies, *self.terminals]:
-            copy.finish(None, self._cwd, self._reason, lost=lost)
+            copy.finish(None, self.cwd, self._reason, lost=lost)
 
     # Starting
 
@@ -337,7 +329,7 @@ class RemoteShell:
         self._check_alive()
         mark = protocol.draw_token()
         program = programs.terminal_script(
-            spec.text, mark, kind=self.kind, cwd=self._cwd, exports=protocol.quote(exports), pid=protocol.quote(pid)
+            spec.text, mark, kind=self.kind, cwd=self.cwd, exports=protocol.quote(exports), pid=protocol.quote(pid)
         )
         await upload(self.host, script, program.encode("utf-8", "surrogateescape"))
         command = RemoteTerminal(self, spec, sink, pid_file=pid, mark=mark)
@@ -370,7 +362,7 @@ class RemoteShell:
         self._check_alive()
 
     def _check_alive(self) -> None:
-        if self._ended.done() and self._ended.result().lost:
+        if self.ended.done() and self.ended.result().lost:
             raise ShellLost("the connection of the shell was lost")
         if self._main_end.done() or self._closing is not None:
             raise ShellEnded("the shell has ended")
@@ -410,7 +402,7 @@ class RemoteShell:
         self.finished(WireEnd(exit_code=None))
         self._end_copies(lost=False)
         await self.host.close()
-        await asyncio.wait([self._ended])
+        await asyncio.wait([self.ended])
         closed.set_result(killed or 0)
 
     async def _kill_session(self) -> int | None:

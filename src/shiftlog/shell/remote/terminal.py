@@ -45,11 +45,7 @@ class RemoteTerminal:
         self._signal: Signal | None = None
         self._typed_last = b""
         self._feeding = CancelScope()
-        self._ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
-
-    @property
-    def ended(self) -> asyncio.Future[CommandEnd]:
-        return self._ended
+        self.ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
 
     async def open(self, script: str) -> None:
         """Start the program on the terminal, and type the command's initial input."""
@@ -83,21 +79,21 @@ class RemoteTerminal:
     async def stop(self) -> CommandEnd:
         """End the command step by step."""
         for name, patience_s in ESCALATION:
-            if self._ended.done():
+            if self.ended.done():
                 break
             self._signal = name
             with contextlib.suppress(TimeoutError, ConnectionError):
                 await self._send_signal(name)
                 await self._send_signal("continue")
-            await asyncio.wait([self._ended], timeout=patience_s)
-        if not self._ended.done() and self._wire is not None:
+            await asyncio.wait([self.ended], timeout=patience_s)
+        if not self.ended.done() and self._wire is not None:
             self._wire.close()
             self.finish(None, self._shell.cwd)
-        return await asyncio.shield(self._ended)
+        return await asyncio.shield(self.ended)
 
     def received(self, stream: Stream, data: bytes) -> None:
         """Take the terminal's output as stdout, without the login messages before the program's mark."""
-        if self._ended.done():
+        if self.ended.done():
             return
         if not self._taken.is_set():
             self._before = self._before[-_BEFORE_BYTES:] + data
@@ -116,13 +112,13 @@ class RemoteTerminal:
         self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, *, lost: bool = False
     ) -> None:
         """Resolve `ended`, once."""
-        if not self._ended.done():
+        if not self.ended.done():
             self._feeding.cancel()
             if not self._taken.is_set() and self._before:
                 self._sink.write("stdout", self._before)
             self._taken.set()
             self._sink.close("stdout")
-            self._ended.set_result(
+            self.ended.set_result(
                 CommandEnd(exit_code=exit_code, cwd=cwd, signal=self._signal, lost=lost, shell_ended=shell_ended)
             )
             self._shell.terminals.discard(self)
@@ -143,6 +139,6 @@ class RemoteTerminal:
         await self._shell.control.kill(SIGNAL_NUMBERS[name], pids, _ASK_S)
 
     def _typed(self) -> Wire:
-        if self._ended.done() or self._wire is None:
+        if self.ended.done() or self._wire is None:
             raise CommandNotRunning("the command is over")
         return self._wire

@@ -28,5 +28,5 @@ class OutputView:
         }
         if query.get("cursor"):
             arguments["cursor"] = query["cursor"]
-        page = await self.app.shells.read_output(arguments, LIBRARY)
+        page = await self.app.shells.commands.read_output(arguments, LIBRARY)
         return PageView(data=page, template="output.html", part="_output.html")
