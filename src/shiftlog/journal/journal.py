@@ -5,7 +5,6 @@ receipts are handled here and nowhere else.
 """
 
 import hashlib
-from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -99,7 +98,8 @@ class Journal:
         self.clock = clock
         self._redactor = redactor
         self._turn_began = turn_began
-        self._begun: deque[tuple[str, str]] = deque()
+        # The turns that the running work begins. Works run one at a time, on the store's writer thread.
+        self._begun: list[tuple[str, str]] = []
 
     def request(
         self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller, check: Check | None = None
@@ -143,14 +143,18 @@ class Journal:
         return await self.transaction(request, lambda writer: self._apply(writer, request, rule))
 
     async def transaction(self, request: Request, work: Callable[[Writer], T]) -> T:
-        """Run work as one transaction; errors name the operation."""
+        """Run work as one transaction, then report the turns that it began; errors name the operation."""
+
+        def noting(writer: Writer) -> tuple[T, list[tuple[str, str]]]:
+            self._begun = []
+            return work(writer), self._begun
+
         try:
-            result = await self.store.write(work)
+            result, begun = await self.store.write(noting)
         except ShiftlogError as error:
             raise self._named(error, request) from None
-        while self._begun:
-            session_id, request_id = self._begun.popleft()
-            if self._turn_began is not None:
+        if self._turn_began is not None:
+            for session_id, request_id in begun:
                 await self._turn_began(session_id, request_id)
         return result
 
