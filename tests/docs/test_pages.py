@@ -1,0 +1,43 @@
+"""Pages of docs/ name files and tests that exist."""
+
+import ast
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted((ROOT / "docs").rglob("*.md")), ROOT / "README.md", ROOT / "CONTRIBUTING.md"]
+_TEST = re.compile(r"`(?:tests/)?([a-z0-9_/]+\.py)::(test_[a-z0-9_]+)`")
+_MODULE = re.compile(r"`([a-z0-9_]+(?:/[a-z0-9_]+)+(?:\.py|/))`")
+_LINK = re.compile(r"\]\((?!https?:)([^)#\s]+)(?:#[^)]*)?\)")
+
+
+@cache
+def defined(path: Path) -> frozenset[str]:
+    tree = ast.parse(path.read_text("utf-8"))
+    return frozenset(n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef))
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_names_tests_that_exist(page: Path) -> None:
+    folder = ROOT / "tests"
+    for name, function in _TEST.findall(page.read_text("utf-8")):
+        places = [folder / name, *folder.glob(f"dialects/{page.stem}/**/{name}")]
+        found = [place for place in places if place.exists()]
+        assert found, f"{page.name} names tests/{name}, which does not exist"
+        assert any(function in defined(place) for place in found), f"{page.name} names {function}, which does not exist"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_a_page_links_to_pages_that_exist(page: Path) -> None:
+    for target in _LINK.findall(page.read_text("utf-8")):
+        assert (page.parent / target).exists(), f"{page.name} links to {target}, which does not exist"
+
+
+@pytest.mark.parametrize("name", ["docs/architecture.md", "CONTRIBUTING.md"])
+def test_the_way_through_the_code_names_modules_that_exist(name: str) -> None:
+    for module in _MODULE.findall((ROOT / name).read_text("utf-8")):
+        places = (ROOT / "src" / "shiftlog" / module, ROOT / module)
+        assert any(place.exists() for place in places), f"{name} names {module}, which does not exist"
