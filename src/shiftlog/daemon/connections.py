@@ -100,7 +100,7 @@ class Connections:
         """Close the connections that are still open, before their tasks are cancelled.
 
         The outcome of an interrupted request is in the journal, and its bridge asks for it; an error from here could
-        not say whether the request was applied.
+        not know if the request was applied.
         """
         for client in self._clients:
             try:

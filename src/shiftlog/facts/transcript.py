@@ -330,7 +330,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
     """An open turn at the end of what was read, or what is held back: what time alone will make of it.
 
     `ends_as` is what it becomes once its newest record is 30 minutes old (or the vendor's hook said it stopped);
-    None stays in progress until more arrives. A command that nobody answered is `observed`: it opens no turn; so are
+    None stays in progress until more arrives. An unanswered command is `observed`: it opens no turn; so are
     the lines of a fork that has not begun a turn of its own.
     """
 

@@ -22,7 +22,7 @@ class Stopped(Exception):
     """SIGTERM: the client ends the bridge."""
 
 
-class LineSplitter:
+class SocketLines:
     """Cuts a byte stream into lines; keeps only both ends of a line that is too long, in `overlong`."""
 
     def __init__(self) -> None:
@@ -159,8 +159,8 @@ class Bridge:
         self._hello = wire.hello_line(role="mcp", face="mcp", client_id=self.client_id, options=options)
         self._stdin = stdin
         self._stdout = stdout
-        self._from_client = LineSplitter()
-        self._from_daemon = LineSplitter()
+        self._from_client = SocketLines()
+        self._from_daemon = SocketLines()
         self._sent_bytes = 0
         self._failed_at = 0.0
         self._connected_at = 0.0
@@ -200,7 +200,7 @@ class Bridge:
             return False
         self._connected_at = time.monotonic()
         self._sent_bytes = 0
-        self._from_daemon = LineSplitter()
+        self._from_daemon = SocketLines()
         self.failure = None
         self.farewell = b""
         return True
@@ -294,7 +294,7 @@ class Bridge:
                 self.queue.append(line)
         self._refuse_overlong(self._from_client)
 
-    def _refuse_overlong(self, lines: LineSplitter) -> None:
+    def _refuse_overlong(self, lines: SocketLines) -> None:
         while lines.overlong:
             from shiftlog.link.recovery import refuse_overlong
 

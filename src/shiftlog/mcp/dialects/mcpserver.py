@@ -51,7 +51,7 @@ _TURN = {"turnRequestId": _TEXT, "requestId": _TEXT, "status": _TEXT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Listing:
+class _ListedTool:
     """A tool as clients see it listed."""
 
     title: str
@@ -68,8 +68,8 @@ _ADDRESSED = (
 )
 _OPEN_TURN = f"turn_not_found, turn_immutable, invalid_request_id, {_ADDRESSED}, storage_error"
 
-LISTINGS: dict[str, _Listing] = {
-    "sessionlog_open": _Listing(
+LISTINGS: dict[str, _ListedTool] = {
+    "sessionlog_open": _ListedTool(
         title="Open session log",
         text="""\
 Open the session log of one agent session under its id, or join it when it exists and is not closed. Use it once \
@@ -82,7 +82,7 @@ agent), invalid_parameter, idempotency_conflict, storage_error.""",
         output=_written(agent=_TEXT, sessionId=_TEXT, created={"type": "boolean"}, started=_TEXT),
         idempotent=True,
     ),
-    "sessionlog_begin_turn": _Listing(
+    "sessionlog_begin_turn": _ListedTool(
         title="Begin logged turn",
         text=f"""\
 Begin a turn: one request and the work on it, under an id of your own. Use it before working on a request; while you \
@@ -92,7 +92,7 @@ never re-opens a turn. planFile and todoId may be `None`.
 Errors: turn_already_exists, invalid_request_id, {_ADDRESSED}, storage_error.""",
         output=_written(**_TURN, timestamp=_TEXT),
     ),
-    "sessionlog_dialog": _Listing(
+    "sessionlog_dialog": _ListedTool(
         title="Append dialog",
         text=f"""\
 Append dialog items to an open turn: reasoning, tool calls, results, observations, decisions. Use it while you work; \
@@ -103,7 +103,7 @@ idempotencyKey appends again. Secrets are masked before anything is stored.
 Errors: {_OPEN_TURN}; a bad item is named as itemsJson[2].role.""",
         output=_written(totalDialogItems=_COUNT, appended=_COUNT),
     ),
-    "sessionlog_complete_turn": _Listing(
+    "sessionlog_complete_turn": _ListedTool(
         title="Complete logged turn",
         text=f"""\
 Complete an open turn with its response. Use it right after the work; for work that failed use sessionlog_fail_turn.
@@ -112,7 +112,7 @@ values change nothing. response may be stored already. Afterwards the turn is se
 Errors: {_OPEN_TURN}; invalid_parameter for response when none is given or stored.""",
         output=_written(**_TURN, completedAt=_TEXT),
     ),
-    "sessionlog_fail_turn": _Listing(
+    "sessionlog_fail_turn": _ListedTool(
         title="Fail logged turn",
         text=f"""\
 Fail an open turn with the reason. Use it right after the work failed; for work that succeeded use \
@@ -122,7 +122,7 @@ Afterwards the turn is sealed and never changes.
 Errors: {_OPEN_TURN}; invalid_parameter for failureNote when none is given.""",
         output=_written(**_TURN, failedAt=_TEXT, errorCode=_TEXT),
     ),
-    "sessionlog_submit": _Listing(
+    "sessionlog_submit": _ListedTool(
         title="Submit session log",
         text="""\
 Submit a whole session log with its turns that was recorded elsewhere. Use it to recover or to copy a log; to record \
@@ -135,7 +135,7 @@ turns), idempotency_conflict, storage_error.""",
         output=_written(id=_TEXT),
         idempotent=True,
     ),
-    "sessionlog_query": _Listing(
+    "sessionlog_query": _ListedTool(
         title="Query session log",
         text="""\
 Query the session logs of the workspace: whole sessions with their turns, dialog and actions. Use a small limit, since \
@@ -157,7 +157,7 @@ Returns totalCount and items. Errors: invalid_parameter, storage_error.""",
         read_only=True,
         idempotent=True,
     ),
-    "sessionlog_ingest_path": _Listing(
+    "sessionlog_ingest_path": _ListedTool(
         title="Ingest transcripts",
         text="""\
 Ingest the transcripts of an agent's past sessions from a file or folder. Use it when sessions were not recorded as \
@@ -169,7 +169,7 @@ storage_error.""",
         output={"type": "object", "properties": {"success": _TRUE, "ok": {"type": "boolean"}}, "required": ["success"]},
         idempotent=True,
     ),
-    "sessionlog_replace_turn": _Listing(
+    "sessionlog_replace_turn": _ListedTool(
         title="Replace turn",
         text=f"""\
 Replace fields of an open turn: each field given takes the place of the stored one, lists whole. Use it to correct a \
@@ -180,7 +180,7 @@ Errors: {_OPEN_TURN}.""",
         destructive=True,
         idempotent=True,
     ),
-    "sessionlog_replace_section": _Listing(
+    "sessionlog_replace_section": _ListedTool(
         title="Replace section",
         text=f"""\
 Replace one list of an open turn by another. Use it to correct tags, actions, dialog and the like; to take out a \
@@ -191,7 +191,7 @@ Errors: {_OPEN_TURN}.""",
         destructive=True,
         idempotent=True,
     ),
-    "sessionlog_clear_section": _Listing(
+    "sessionlog_clear_section": _ListedTool(
         title="Clear section",
         text=f"""\
 Clear one list or plain field of an open turn. Use it to empty what was recorded by mistake; to take out a single item \
@@ -202,7 +202,7 @@ Errors: {_OPEN_TURN}.""",
         destructive=True,
         idempotent=True,
     ),
-    "sessionlog_delete_item": _Listing(
+    "sessionlog_delete_item": _ListedTool(
         title="Delete item",
         text=f"""\
 Delete one item from a list of an open turn. Use it for a single wrong entry; for the whole list use \
@@ -214,7 +214,7 @@ Errors: ambiguous_item (several actions have that order), invalid_parameter for 
         output=_written(lastUpdated=_TEXT),
         destructive=True,
     ),
-    "sessionlog_delete_turn": _Listing(
+    "sessionlog_delete_turn": _ListedTool(
         title="Delete turn",
         text=f"""\
 Delete an open turn from its session. Use it for a turn begun by mistake; work that was done is ended with \
@@ -224,7 +224,7 @@ Errors: {_OPEN_TURN}.""",
         output=_written(lastUpdated=_TEXT),
         destructive=True,
     ),
-    "sessionlog_delete_session": _Listing(
+    "sessionlog_delete_session": _ListedTool(
         title="Delete session log",
         text="""\
 Delete a session log: hide it from every query. Use it for a session opened by mistake; to end work that was done use \
@@ -241,7 +241,7 @@ idempotency_conflict, storage_error.""",
 def mcpserver_tools(app: App) -> tuple[Tool, ...]:
     """Return the tools of the dialect, and the names that are answered without being listed."""
     listed = [_tool(app, name, face, TOOL_PARAMS[name]) for name, face in LISTINGS.items()]
-    quiet = _Listing(title="Session log", text=ALIAS_TEXT, output={"type": "object"})
+    quiet = _ListedTool(title="Session log", text=ALIAS_TEXT, output={"type": "object"})
     reading = {"mcp_session_query_history": replace(quiet, read_only=True)}
     aliases = [
         _tool(app, name, reading.get(name, quiet), fields, listed=False) for name, fields in ALIAS_PARAMS.items()
@@ -258,7 +258,7 @@ _PART_OF = {
 }
 
 
-def _tool(app: App, name: str, face: _Listing, fields: dict[str, Field], *, listed: bool = True) -> Tool:
+def _tool(app: App, name: str, face: _ListedTool, fields: dict[str, Field], *, listed: bool = True) -> Tool:
     return Tool(
         name=name,
         toolset=TOOLSET,
