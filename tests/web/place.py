@@ -40,7 +40,13 @@ class Place:
 
     def tool(self, name: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Call one of the journal's or the shells' tools."""
-        for room in (self.app.sessions, self.app.continuity, self.app.history, self.app.shells):
+        for room in (
+            self.app.sessions,
+            self.app.continuity,
+            self.app.history,
+            self.app.shells,
+            self.app.shells.commands,
+        ):
             if hasattr(room, name):
                 return self.do(getattr(room, name)(arguments, CLIENT))
         raise LookupError(name)

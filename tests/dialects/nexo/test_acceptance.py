@@ -140,7 +140,7 @@ async def test_10_a_recycled_pid_is_still_orphaned(desk: Desk) -> None:
         # The row is written while another process has the pid: one that the kernel had started before.
         journal = Journal(desk.app.store, desk.app.redactor, desk.app.clock)
         app = copy(desk.app)
-        app.sessions = Sessions(journal, desk.app.config.runs, lambda pid: "started earlier")
+        app.sessions = Sessions(journal, desk.app.config.runs, lambda pid: "started earlier", lambda *_: [])
         async with open_ledger(replace(desk, app=app)) as ledger:
             row = (await ledger.create(pid=child.pid))["session_id"]
             await desk.app.sweep()

@@ -82,14 +82,12 @@ class SqliteStore:
         job = Job(work, future, lasting=lasting, is_bulk=is_bulk)
         writer.queue.put(job)
         try:
-            return await future
+            return await asyncio.shield(future)
         except asyncio.CancelledError:
             # A cancellation that comes from no scope of anyio, such as the end of the loop, waits for nothing.
             if job.withdraw() or anyio.current_effective_deadline() > -math.inf:
                 raise
-            # A commit under way cannot be taken back.
-            if future.cancelled():
-                future = job.future = loop.create_future()
+            # A commit under way cannot be taken back. Its future is shielded, so the answer is not lost.
             with anyio.CancelScope(shield=True):
                 await asyncio.wait((future,))
             return future.result()
