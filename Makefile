@@ -51,6 +51,7 @@ check-types: .venv/.stamp-dev
 check-imports: .venv/.stamp-dev
 	@$(BIN)/lint-imports --no-cache
 	@$(BIN)/python scripts/check_dependencies.py
+	@$(BIN)/python scripts/check_house.py
 
 check-docs: .venv/.stamp-dev
 	@$(BIN)/python scripts/generate_docs.py --check
