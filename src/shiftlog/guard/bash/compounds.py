@@ -5,25 +5,15 @@ from __future__ import annotations
 import re
 from abc import abstractmethod
 
+from shiftlog.guard.bash import tree
 from shiftlog.guard.bash.reader import WordReader
-from shiftlog.guard.bash.tree import (
-    BashWord,
-    Compound,
-    Dyn,
-    Function,
-    Lit,
-    Node,
-    Part,
-    Script,
-    Simple,
-    Unclosed,
-    UnknownSyntax,
-)
+from shiftlog.guard.bash.tree import BashWord, Compound, Dyn, Lit, Node, Part, Unclosed, UnknownSyntax
 
 KEYWORDS = frozenset("if while until for select case function { [[ time coproc !".split())
 CLOSERS = frozenset("then elif else fi do done esac }".split())
 OPENERS = frozenset("if while until for select case function { [[".split())
 TOKEN = re.compile(r"[^ \t\n\\'\"`$|&;()<>]+(?=[ \t\n|&;()<>]|$)")
+OPERATOR = re.compile(r"&>>|&>|&&|\|\||\|&|;;&|;;|;&|<<<|<<-|<<|<&|<>|>>|>&|>\||[|&;()<>\n]")
 NO_PARAMETERS = re.compile(r"\([ \t]*\)")
 
 
@@ -31,11 +21,7 @@ class Compounds(WordReader):
     """The half of the parser that reads compound commands."""
 
     @abstractmethod
-    def original(self, at: int) -> int:
-        """Translate an offset back to the original text."""
-
-    @abstractmethod
-    def read_into(self, script: Script, closer: str) -> None:
+    def read_into(self, script: tree.Script, closer: str) -> None:
         """Read commands into `script` up to the word that closes it."""
 
     @abstractmethod
@@ -47,16 +33,32 @@ class Compounds(WordReader):
         """Skip blanks, comments and line ends."""
 
     @abstractmethod
-    def peek_token(self) -> str:
-        """Return the unquoted word at the position, or an empty string."""
-
-    @abstractmethod
-    def peek_operator(self) -> str:
-        """Return the operator at the position, or an empty string."""
-
-    @abstractmethod
     def with_redirects(self, node: Compound) -> Compound:
         """Read the redirections that follow a compound command."""
+
+    def peek_token(self) -> str:
+        """Return the unquoted word at the position, or an empty string."""
+        found = TOKEN.match(self.text, self.at, self.end)
+        if found:
+            return found.group()
+        if self.joins and "\\\n" in self.text[self.at : self.at + 40]:
+            kept = self.at
+            word = self.read_word()
+            self.at = kept
+            return word.bare or ""
+        return ""
+
+    def peek_operator(self) -> str:
+        """Return the operator at the position, or an empty string."""
+        found = OPERATOR.match(self.text, self.at, self.end)
+        operator = found.group() if found else ""
+        if self.joins and operator and operator != "\n" and self.text.startswith("\\\n", self.at + len(operator)):
+            self.at += len(operator) - 1
+            self.join()
+            self.at -= len(operator) - 1
+            found = OPERATOR.match(self.text, self.at, self.end)
+            operator = found.group() if found else ""
+        return operator
 
     def read_keyword(self, token: str, start: int) -> Node:
         """Read the command that a keyword opens; the keyword itself was already read."""
@@ -73,14 +75,13 @@ class Compounds(WordReader):
     def _read_compound(self, token: str, start: int) -> Compound:
         match token:
             case "{":
-                return Compound("group", self.original(start), [], [self._read_until(("}",), start, "{")], [])
+                return Compound("group", self.original(start), [], [self._read_until("}", start, "{")], [])
             case "if":
                 return self._read_if(start)
             case "while" | "until":
-                condition = self._read_until(("do",), start, token)
-                return Compound(
-                    "loop", self.original(start), [], [condition, self._read_until(("done",), start, token)], []
-                )
+                condition = self._read_until("do", start, token)
+                body = self._read_until("done", start, token)
+                return Compound("loop", self.original(start), [], [condition, body], [])
             case "for" | "select":
                 return self._read_for(start, token)
             case "case":
@@ -88,32 +89,32 @@ class Compounds(WordReader):
             case _:
                 return self._read_test(start)
 
-    def _read_until(self, closers: tuple[str, ...], start: int, opener: str) -> list[Node]:
-        body: Script = []
-        self.read_into(body, closers[0])
+    def _read_until(self, closer: str, start: int, opener: str) -> list[Node]:
+        body: tree.Script = []
+        self.read_into(body, closer)
+        self._require((closer,), start, f"brace ({opener})" if opener == "{" else f"'{opener}'")
+        return body
+
+    def _require(self, closers: tuple[str, ...], start: int, what: str) -> str:
+        """Read the word that closes a body, and return it; `what` was opened at `start`."""
         token = self.peek_token() if self.at < self.end else ""
         if token not in closers:
             if self.at >= self.end:
-                raise Unclosed(start, f"brace ({opener})" if opener == "{" else f"'{opener}'")
+                raise Unclosed(start, what)
             raise UnknownSyntax(self.at, f"'{token or self.char()}' here")
         self.read_word()
-        return body
+        return token
 
     def _read_if(self, start: int) -> Compound:
         bodies: list[list[Node]] = []
         while True:
-            bodies.append(self._read_until(("then",), start, "if"))
-            body: Script = []
+            bodies.append(self._read_until("then", start, "if"))
+            body: tree.Script = []
             self.read_into(body, "fi")
             bodies.append(body)
-            token = self.peek_token() if self.at < self.end else ""
-            if token not in ("elif", "else", "fi"):
-                if self.at >= self.end:
-                    raise Unclosed(start, "'if'")
-                raise UnknownSyntax(self.at, f"'{token or self.char()}' here")
-            self.read_word()
+            token = self._require(("elif", "else", "fi"), start, "'if'")
             if token == "else":
-                bodies.append(self._read_until(("fi",), start, "if"))
+                bodies.append(self._read_until("fi", start, "if"))
             if token != "elif":
                 return Compound("if", self.original(start), [], bodies, [])
 
@@ -139,10 +140,10 @@ class Compounds(WordReader):
         opener = self.peek_token()
         if opener == "{":
             self.read_word()
-            body = self._read_until(("}",), start, "{")
+            body = self._read_until("}", start, "{")
         elif opener == "do":
             self.read_word()
-            body = self._read_until(("done",), start, token)
+            body = self._read_until("done", start, token)
         elif self.at >= self.end:
             raise Unclosed(start, f"'{token}'")
         else:
@@ -177,7 +178,7 @@ class Compounds(WordReader):
             if self.char() == "(":
                 self.at += 1
             words.extend(self._read_patterns(start))
-            body: Script = []
+            body: tree.Script = []
             self.read_into(body, ";;")
             bodies.append(body)
             operator = self.peek_operator() if self.at < self.end else ""
@@ -251,12 +252,11 @@ class Compounds(WordReader):
             inner = self.read_arithmetic(start + 2)
             if inner is not None:
                 self.depth -= 1
-                return Compound(
-                    "arith", self.original(start), [BashWord(start, self.at, [Dyn("arith", "", True, inner)])], [], []
-                )
+                word = BashWord(start, self.at, [Dyn("arith", "", True, inner)])
+                return Compound("arith", self.original(start), [word], [], [])
             self.at = start
         self.at += 1
-        body: Script = []
+        body: tree.Script = []
         self.read_into(body, ")")
         if self.char() != ")":
             if self.at >= self.end:
@@ -279,7 +279,7 @@ class Compounds(WordReader):
         variable = names[0].bare or "" if names else ""
         return Compound("coproc", self.original(kept), names, [[self.read_command()]], [], variable)
 
-    def _read_function_keyword(self, start: int) -> Function:
+    def _read_function_keyword(self, start: int) -> tree.Function:
         self.skip_blanks()
         name = self.read_word()
         self.skip_blanks()
@@ -288,16 +288,16 @@ class Compounds(WordReader):
             self.at = found.end()
         return self._read_function_body(name.bare or self.text[name.start : name.end], start)
 
-    def _read_function_body(self, name: str, start: int) -> Function:
+    def _read_function_body(self, name: str, start: int) -> tree.Function:
         self.skip_separators()
         token = self.peek_token()
         if self.char() != "(" and token not in OPENERS:
             if self.at >= self.end:
                 raise Unclosed(start, f"function '{name}'")
             raise UnknownSyntax(self.at, "a function body")
-        return Function(name, self.original(start), self.read_command())
+        return tree.Function(name, self.original(start), self.read_command())
 
-    def read_definition(self, node: Simple, start: int) -> Function:
+    def read_definition(self, node: tree.Simple, start: int) -> tree.Function:
         """Read `name() body`; the name was already read, the parenthesis is next."""
         found = NO_PARAMETERS.match(self.text, self.at, self.end)
         if found is None or len(node.words) != 1 or node.assigns or node.redirects:

@@ -7,27 +7,10 @@ from __future__ import annotations
 
 import re
 
-from shiftlog.guard.bash.compounds import CLOSERS, KEYWORDS, TOKEN, Compounds
-from shiftlog.guard.bash.tree import (
-    AndOr,
-    Assign,
-    BashWord,
-    Compound,
-    Dyn,
-    Effort,
-    Lit,
-    Node,
-    Part,
-    Pipeline,
-    Redirect,
-    Script,
-    Simple,
-    TooMuch,
-    Unclosed,
-    UnknownSyntax,
-)
+from shiftlog.guard.bash import tree
+from shiftlog.guard.bash.compounds import CLOSERS, KEYWORDS, Compounds
+from shiftlog.guard.bash.tree import BashWord, Dyn, Effort, Lit, Part, Redirect, Simple, Unclosed, UnknownSyntax
 
-OPERATOR = re.compile(r"&>>|&>|&&|\|\||\|&|;;&|;;|;&|<<<|<<-|<<|<&|<>|>>|>&|>\||[|&;()<>\n]")
 REDIRECTION = frozenset("&> &>> <<< <<- << <& <> >> >& >| < >".split())
 NAMED_FD = re.compile(r"(?:[0-9]+|\{[A-Za-z_][A-Za-z0-9_]*\})(?=[<>])")
 NAME_EQUALS = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)(\[.*\])?\+?=", re.S)
@@ -37,25 +20,15 @@ class ScriptParser(Compounds):
     """Reads whole scripts: the grammar of commands on top of words and compound commands."""
 
     def __init__(self, text: str, *, effort: Effort | None = None, depth: int = 0, fixed: int | None = None) -> None:
-        super().__init__(text, effort=effort, depth=depth)
-        self.fixed = fixed
+        super().__init__(text, effort=effort, depth=depth, fixed=fixed)
         self.pending: list[tuple[Redirect, str, bool]] = []
         self.nested = False
         self.prefixed = False
 
-    def original(self, at: int) -> int:
-        """Translate an offset back to the original text."""
-        if self.fixed is not None:
-            return self.fixed
-        for removed in reversed(self.joined):
-            if at >= removed:
-                at += 2
-        return at
-
-    def read_nested(self, text: str, at: int) -> Script:
+    def read_nested(self, text: str, at: int) -> tree.Script:
         """Read the text inside backquotes; every position in it is theirs."""
         parser = ScriptParser(text, effort=self.effort, depth=self.depth, fixed=self.original(at))
-        script: Script = []
+        script: tree.Script = []
         try:
             parser.read_into(script, "")
         except Unclosed:
@@ -65,49 +38,32 @@ class ScriptParser(Compounds):
             raise UnknownSyntax(at, "backquotes")
         return script
 
-    def read_substituted(self) -> Script:
+    def read_substituted(self) -> tree.Script:
         """Read the commands of a substitution; here-documents outside it wait for a line end outside."""
         kept, self.pending = self.pending, []
         outer, self.nested = self.nested, True
-        script: Script = []
+        script: tree.Script = []
         self.read_into(script, ")")
         if self.pending:
             self._require_body(self.pending[0])
         self.pending, self.nested = kept, outer
         return script
 
-    def read_into(self, script: Script, closer: str) -> None:
+    def read_into(self, script: tree.Script, closer: str) -> None:
         """Read commands into `script`, so that the commands before a fault are kept."""
         while True:
             self.skip_separators()
             if self.at >= self.end:
                 break
             character = self.text[self.at]
-            if character == ")" or self._at_closer(character):
+            if character in ");" or self.peek_token() in CLOSERS:
                 break
             node = self._read_choice()
             script.append(node)
             if self._read_separator(closer) == "&":
-                script[-1] = Compound("subshell", node.start, [], [[node]], [])
+                script[-1] = tree.Compound("subshell", node.start, [], [[node]], [])
         if self.pending and not closer:
             self._require_body(self.pending[0])
-
-    def _at_closer(self, character: str) -> bool:
-        if character == ";":
-            return True
-        return self.peek_token() in CLOSERS
-
-    def peek_token(self) -> str:
-        """Return the unquoted word at the position, or an empty string."""
-        found = TOKEN.match(self.text, self.at, self.end)
-        if found:
-            return found.group()
-        if self.joins and "\\\n" in self.text[self.at : self.at + 40]:
-            kept = self.at
-            word = self.read_word()
-            self.at = kept
-            return word.bare or ""
-        return ""
 
     def skip_separators(self) -> None:
         """Skip blanks, comments and line ends, and read the here-documents that wait for a line end."""
@@ -134,18 +90,6 @@ class ScriptParser(Compounds):
         elif character == ")" and closer != ")" and not self.depth:
             raise UnknownSyntax(self.at, "')' here")
         return character
-
-    def peek_operator(self) -> str:
-        """Return the operator at the position, or an empty string."""
-        found = OPERATOR.match(self.text, self.at, self.end)
-        operator = found.group() if found else ""
-        if self.joins and operator and operator != "\n" and self.text.startswith("\\\n", self.at + len(operator)):
-            self.at += len(operator) - 1
-            self.join()
-            self.at -= len(operator) - 1
-            found = OPERATOR.match(self.text, self.at, self.end)
-            operator = found.group() if found else ""
-        return operator
 
     def _pass_newline(self) -> None:
         self.at += 1
@@ -204,44 +148,34 @@ class ScriptParser(Compounds):
             # Bash expands a body only when it runs the command, so the outer text is not broken.
             raise UnknownSyntax(fault.at, "a here-document's body") from None
         if len(self.joined) != before:
-            raise TooMuch(start, "a here-document with continued expansions")
+            raise tree.TooMuch(start, "a here-document with continued expansions")
         self.at = kept
 
-    def _read_choice(self) -> Node:
-        first = self._read_pipeline()
-        nodes = [first]
-        while True:
-            self.skip_blanks()
-            if self.char() not in ("&", "|"):
-                break
-            operator = self.peek_operator()
-            if operator not in ("&&", "||"):
-                break
-            self._pass_operator(operator)
+    def _read_choice(self) -> tree.Node:
+        nodes = [self._read_pipeline()]
+        while self._pass_operator("&|", ("&&", "||")):
             nodes.append(self._read_pipeline())
-        return first if len(nodes) == 1 else AndOr(nodes=nodes, start=self.original(self.at))
+        return nodes[0] if len(nodes) == 1 else tree.AndOr(nodes=nodes, start=self.original(self.at))
 
-    def _read_pipeline(self) -> Node:
+    def _read_pipeline(self) -> tree.Node:
         self._skip_prefixes()
         stages = [self.read_command()]
-        while True:
-            self.skip_blanks()
-            if self.char() != "|":
-                break
-            operator = self.peek_operator()
-            if operator not in ("|", "|&"):
-                break
-            self._pass_operator(operator)
+        while self._pass_operator("|", ("|", "|&")):
             stages.append(self.read_command())
-        return stages[0] if len(stages) == 1 else Pipeline(self.original(self.at), stages)
+        return stages[0] if len(stages) == 1 else tree.Pipeline(self.original(self.at), stages)
 
-    def _pass_operator(self, operator: str) -> None:
-        """Skip an operator that must be followed by a command."""
+    def _pass_operator(self, first: str, operators: tuple[str, ...]) -> bool:
+        """Skip one of these operators, which a command must follow; each begins with a character of `first`."""
+        self.skip_blanks()
+        operator = self.peek_operator() if self.char() and self.char() in first else ""
+        if operator not in operators:
+            return False
         start = self.at
         self.at += len(operator)
         self.skip_separators()
         if self.at >= self.end:
             raise Unclosed(start, f"'{operator}'")
+        return True
 
     def _skip_prefixes(self) -> None:
         """Skip `!` and `time`, which precede a pipeline and start no program."""
@@ -249,24 +183,18 @@ class ScriptParser(Compounds):
         while True:
             self.skip_blanks()
             token = self.peek_token()
-            if token in ("!", "time"):
-                self.spend()
-                self.read_word()
-                self.prefixed = True
-                if token == "time":
-                    self._skip_time_options()
-            else:
+            if token not in ("!", "time"):
                 return
+            self.spend()
+            self.read_word()
+            self.prefixed = True
+            if token == "time":
+                self.skip_blanks()
+                while self.peek_token() in ("-p", "--"):
+                    self.at += 2
+                    self.skip_blanks()
 
-    def _skip_time_options(self) -> None:
-        while True:
-            self.skip_blanks()
-            token = self.peek_token()
-            if token not in ("-p", "--"):
-                return
-            self.at += 2
-
-    def read_command(self) -> Node:
+    def read_command(self) -> tree.Node:
         """Read a compound or simple command."""
         self.skip_blanks()
         self.spend()
@@ -290,7 +218,7 @@ class ScriptParser(Compounds):
             raise UnknownSyntax(start, f"'{token}' here")
         return self._read_simple()
 
-    def with_redirects(self, node: Compound) -> Compound:
+    def with_redirects(self, node: tree.Compound) -> tree.Compound:
         """Read the redirections that follow a compound command."""
         while True:
             self.skip_blanks()
@@ -299,7 +227,7 @@ class ScriptParser(Compounds):
                 return node
             node.redirects.append(redirect)
 
-    def _read_simple(self) -> Node:
+    def _read_simple(self) -> tree.Node:
         start = self.at
         first = self.original(start) if self.joined or self.fixed is not None else start
         node = Simple(first, start, [], [], [])
@@ -392,9 +320,9 @@ class ScriptParser(Compounds):
         self.pending.append((redirect, mark, quoted and raw.replace("\\\n", "") != mark))
 
 
-def _assignment(name: str, at: int, word: BashWord, rest: list[Part], subscript: list[Part], key: str) -> Assign:
+def _assignment(name: str, at: int, word: BashWord, rest: list[Part], subscript: list[Part], key: str) -> tree.Assign:
     array = rest[0] if rest else None
     if isinstance(array, Dyn) and array.kind == "array":
         elements = [BashWord(at, at, part.inner, part.name or None) for part in array.inner if isinstance(part, Dyn)]
-        return Assign(name, at, None, subscript, key, elements)
-    return Assign(name, at, BashWord(at, word.end, rest), subscript, key)
+        return tree.Assign(name, at, None, subscript, key, elements)
+    return tree.Assign(name, at, BashWord(at, word.end, rest), subscript, key)

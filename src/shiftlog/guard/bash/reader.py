@@ -37,7 +37,7 @@ ANSI = re.compile(r"\\(?:x([0-9a-fA-F]{1,2})|u([0-9a-fA-F]{1,4})|U([0-9a-fA-F]{1
 class WordReader(ABC):
     """A position in a text, and the methods that read the word there."""
 
-    def __init__(self, text: str, *, effort: Effort | None = None, depth: int = 0) -> None:
+    def __init__(self, text: str, *, effort: Effort | None, depth: int, fixed: int | None) -> None:
         self.text: str = text
         self.at: int = 0
         self.end: int = len(text)
@@ -45,6 +45,7 @@ class WordReader(ABC):
         self.effort: Effort = effort or Effort()
         self.joins: bool = "\\\n" in text
         self.joined: list[int] = []
+        self.fixed = fixed
 
     @abstractmethod
     def read_substituted(self) -> Script:
@@ -53,6 +54,15 @@ class WordReader(ABC):
     @abstractmethod
     def read_nested(self, text: str, at: int) -> Script:
         """Read another text; every position in it is reported as `at`."""
+
+    def original(self, at: int) -> int:
+        """Translate an offset back to the original text."""
+        if self.fixed is not None:
+            return self.fixed
+        for removed in reversed(self.joined):
+            if at >= removed:
+                at += 2
+        return at
 
     def char(self, offset: int = 0) -> str:
         """Return the character at the position; an empty string at the end."""
@@ -135,20 +145,15 @@ class WordReader(ABC):
                 if subscripts and bare and "[" in piece and self._read_subscript(parts, piece):
                     continue
                 self.at = run.end()
-                self._add_literal(parts, piece)
+                last = parts[-1] if parts else None
+                if isinstance(last, Lit) and not last.quoted:
+                    last.text += piece
+                else:
+                    parts.append(Lit(piece, False))
                 continue
             bare = False
-        return BashWord(
-            start, self.at, parts, "".join(part.text for part in parts if isinstance(part, Lit)) if bare else None
-        )
-
-    @staticmethod
-    def _add_literal(parts: list[Part], piece: str) -> None:
-        last = parts[-1] if parts else None
-        if isinstance(last, Lit) and not last.quoted:
-            last.text += piece
-        else:
-            parts.append(Lit(piece, False))
+        text = "".join(part.text for part in parts if isinstance(part, Lit))
+        return BashWord(start, self.at, parts, text if bare else None)
 
     def _read_subscript(self, parts: list[Part], piece: str) -> bool:
         """Read `name[…]` where an assignment may start, including blanks inside the brackets."""
@@ -292,9 +297,11 @@ class WordReader(ABC):
                 self.join()
                 self.at -= 1
             if self.char(2) == "(":
-                arithmetic = self._try_arithmetic(quoted)
-                if arithmetic is not None:
-                    return arithmetic
+                start = self.at
+                inner = self.read_arithmetic(start + 3)
+                if inner is not None:
+                    return Dyn("arith", "", quoted, inner)
+                self.at = start  # a substitution that starts with a subshell
                 return self._read_subshells(quoted)
             self.at += 2
             return self._read_substitution("command", quoted=quoted)
@@ -320,15 +327,6 @@ class WordReader(ABC):
             if "${" in self.text[start : self.end]:
                 raise UnknownSyntax(fault.at, "an expansion in parentheses") from None
             raise
-
-    def _try_arithmetic(self, quoted: bool) -> Dyn | None:
-        """Read `$((…))`; return None and consume nothing if it is a substitution that starts with a subshell."""
-        start = self.at
-        inner = self.read_arithmetic(start + 3)
-        if inner is None:
-            self.at = start
-            return None
-        return Dyn("arith", "", quoted, inner)
 
     def read_arithmetic(self, start: int) -> list[Part] | None:
         """Read an arithmetic expression up to its `))`; return None if a single `)` shows that it is not one."""
@@ -454,10 +452,7 @@ class WordReader(ABC):
 
 def decode_ansi(value: str) -> str:
     """Decode the content of `$'…'`; as in bash, a NUL ends it."""
-    if "\\" not in value:
-        return value
-    decoded = ANSI.sub(_decode_escape, value)
-    return decoded.split("\0", 1)[0]
+    return ANSI.sub(_decode_escape, value).split("\0", 1)[0] if "\\" in value else value
 
 
 def _decode_escape(found: re.Match[str]) -> str:

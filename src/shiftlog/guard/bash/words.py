@@ -50,9 +50,14 @@ def literal(value: str, at: int) -> Arg:
     return Arg(value, value, at)
 
 
-def unknown(at: int, *, splits: bool = True) -> Arg:
+def with_holes(text: str, at: int, word: BashWord | None = None) -> Arg:
+    """Make an argument of a text, which is literal unless it has a hole."""
+    return Arg(None if HOLE in text else text, text, at, word)
+
+
+def unknown(at: int) -> Arg:
     """Make a completely unknown argument."""
-    return Arg(None, HOLE, at, splits=splits)
+    return Arg(None, HOLE, at, splits=True)
 
 
 def resolve_word(word: BashWord) -> list[Arg]:
@@ -65,7 +70,7 @@ def resolve_word(word: BashWord) -> list[Arg]:
         if word.end - word.start > MAX_BRACED_CHARS:
             return [Arg(None, HOLE, word.start, word, splits=True)]
         return [_resolve_atoms(atoms, word) for atoms in _expand_braces(_atoms(parts))]
-    return [_resolve_atoms(_whole_atoms(parts), word)]
+    return [_resolve_atoms([(part.text, part.quoted) if isinstance(part, Lit) else part for part in parts], word)]
 
 
 def resolve_words(words: list[BashWord]) -> list[Arg]:
@@ -130,10 +135,6 @@ def may_become(arg: Arg, word: str) -> bool:
         return True
     pattern = ".*".join(re.escape(piece) for piece in arg.text.split(HOLE))
     return re.fullmatch(pattern, word, re.S) is not None
-
-
-def _whole_atoms(parts: list[Part]) -> list[Atom]:
-    return [(part.text, part.quoted) if isinstance(part, Lit) else part for part in parts]
 
 
 def _atoms(parts: list[Part]) -> list[Atom]:

@@ -16,10 +16,7 @@ _WHOLE_TEXT = re.compile(r"\\[AzC]|\(\?[a-zA-Z]*-?[a-zA-Z]*m")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\]\\])*\]?", re.DOTALL)
 _REFUSED = (
     (re.compile(r"\(\?<?[=!]"), "look-around is not supported in linear-time patterns"),
-    (
-        re.compile(r"\\[1-9]|\\[gk][{<'\d]|\(\?P=\w"),
-        "back-references are not supported in linear-time patterns",
-    ),
+    (re.compile(r"\\[1-9]|\\[gk][{<'\d]|\(\?P=\w"), "back-references are not supported in linear-time patterns"),
     (re.compile(r"\(\?\("), "conditionals are not supported in linear-time patterns"),
     (re.compile(r"\(\?>|[*+?}]\+"), "atomic groups and possessive repeats are not supported in linear-time patterns"),
 )

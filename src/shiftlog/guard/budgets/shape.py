@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from shiftlog.guard.budgets.cut import CutText
+from shiftlog.guard.budgets.cut import ByteSource, CutText
 from shiftlog.guard.budgets.patterns import LinePattern
 from shiftlog.guard.budgets.spec import Budget
 
@@ -26,8 +26,8 @@ class Part(NamedTuple):
     end: int
 
 
-class LineSource(Protocol):
-    """A text of numbered lines with random access."""
+class LineSource(ByteSource, Protocol):
+    """A text of numbered lines with random access; every range that is read lies within one part."""
 
     @property
     def lines_total(self) -> int:
@@ -36,14 +36,6 @@ class LineSource(Protocol):
 
     def parts(self) -> Sequence[Part]:
         """Return the available lines, in order."""
-        ...
-
-    def read(self, start: int, end: int) -> bytes:
-        """Return the bytes of a range within one part."""
-        ...
-
-    def chars(self, start: int, end: int) -> int:
-        """Count the characters of a range."""
         ...
 
     def offset_of(self, line: int) -> int:
@@ -94,13 +86,18 @@ class _SearchPoint(NamedTuple):
     found: int
 
 
+_START = _SearchPoint(0, -1, 0, 0, 0, 0)
+
+
 def shape(source: LineSource, budget: Budget, cap: int) -> Shaped:
     """Shape a text; `cap` limits the characters if the budget does not."""
     survivors = _GrepLines(source, budget) if budget.grep is not None else _AllLines(source)
     keep = budget.keep
     head, tail = (keep.head, keep.tail) if keep is not None else (None, None)
     max_chars = budget.max_chars if budget.max_chars is not None else cap
-    text = CutText(source, max_chars, unterminated=_unterminated(source))
+    ends = (part.end for part in source.parts() if part.lines)
+    unterminated = frozenset(end for end in ends if source.read(end - 1, end) != b"\n")
+    text = CutText(source, max_chars, unterminated=unterminated)
     if head is None or tail is None:
         kept = sum(_show(text, lines) for lines in survivors.all())
     else:
@@ -111,11 +108,6 @@ def shape(source: LineSource, budget: Budget, cap: int) -> Shaped:
     report = BudgetReport(mode=budget.mode, lines_total=source.lines_total, lines_kept=kept)
     truncated = kept < source.lines_total or whole.cut
     return Shaped(text=whole.text, report=report, truncated=truncated, elided_at=whole.elided_at if truncated else None)
-
-
-def _unterminated(source: LineSource) -> frozenset[int]:
-    ends = (part.end for part in source.parts() if part.lines)
-    return frozenset(end for end in ends if source.read(end - 1, end) != b"\n")
 
 
 def _show(text: CutText, lines: _LineRange) -> int:
@@ -192,14 +184,14 @@ class _GrepLines:
         self._parts = source.parts()
 
     def all(self) -> Iterator[_LineRange]:
-        return self._find(_SearchPoint(0, -1, 0, 0, 0, 0), [])
+        return self._find(_START, [])
 
     def first(self, most: int) -> Iterator[_LineRange]:
         return _slice(self._source, self.all(), 0, most) if most else iter(())
 
     def last(self, most: int, *, behind: int) -> Iterator[_LineRange]:
         points: list[_SearchPoint] = []
-        count = sum(lines.last - lines.first for lines in self._find(_SearchPoint(0, -1, 0, 0, 0, 0), points))
+        count = sum(lines.last - lines.first for lines in self._find(_START, points))
         skip = max(behind, count - most)
         point = next((point for point in reversed(points) if point.found <= skip), None)
         return iter(()) if point is None else _slice(self._source, self._find(point, []), skip - point.found, most)

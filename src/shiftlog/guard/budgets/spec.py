@@ -187,10 +187,6 @@ BUDGET_SCHEMA: dict[str, object] = {
             },
             "required": ["mode"],
         },
-        "max_chars": {
-            "type": "integer",
-            "minimum": 0,
-            "maximum": MAX_CHARS,
-        },
+        "max_chars": {"type": "integer", "minimum": 0, "maximum": MAX_CHARS},
     },
 }

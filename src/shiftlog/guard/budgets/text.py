@@ -11,28 +11,20 @@ class TextLines:
 
     def __init__(self, text: str) -> None:
         self._data = text.encode("utf-8", "replace")
-        self.lines_total = count_lines(self._data)
+        unterminated = bool(self._data) and not self._data.endswith(b"\n")
+        self.lines_total = self._data.count(b"\n") + unterminated
 
     def parts(self) -> Sequence[Part]:
-        """Return all lines as one part."""
         return (Part(0, self.lines_total, 0, len(self._data)),)
 
     def read(self, start: int, end: int) -> bytes:
-        """Return a range of the bytes."""
         return self._data[start:end]
 
     def chars(self, start: int, end: int) -> int:
-        """Count the characters of a range."""
         return len(self._data[start:end].decode("utf-8", "ignore"))
 
     def offset_of(self, line: int) -> int:
-        """Return the offset of a line."""
         return offset_of_line(self._data, line)
-
-
-def count_lines(data: bytes) -> int:
-    """Count lines, including an unterminated last one."""
-    return data.count(b"\n") + (1 if data and not data.endswith(b"\n") else 0)
 
 
 def offset_of_line(data: bytes, line: int) -> int:

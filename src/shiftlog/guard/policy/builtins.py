@@ -6,17 +6,10 @@ import re
 from abc import ABC, abstractmethod
 
 from shiftlog.guard.bash.tree import Assign, BashWord, Dyn
-from shiftlog.guard.bash.words import HOLE, Arg, holds_subscript_code, is_stdin, text_of
+from shiftlog.guard.bash.words import HOLE, Arg, holds_subscript_code, is_stdin, text_of, with_holes
+from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.found import Danger, Position, When
 from shiftlog.guard.policy.options import NAME_VALUE
-from shiftlog.guard.policy.tables import (
-    BUILTINS,
-    COMMAND_VARIABLES,
-    DECLARATIONS,
-    LOOKUP,
-    PROMPTS,
-    SHELL_TEXT_VARIABLES,
-)
 from shiftlog.guard.policy.tools import option_values
 
 ARITHMETIC_TESTS = frozenset("-eq -ne -lt -le -gt -ge".split())
@@ -65,7 +58,9 @@ class Builtins(ABC):
         inside = position._replace(via=(*position.via, name), depth=position.depth + 1, certain=False)
         match name:
             case "trap":
-                self._visit_trap(args, inside)
+                rest = args[1:] if args and args[0].value == "--" else args
+                if len(rest) > 1 and rest[0].value not in ("-", "-l", "-p", ""):
+                    self.visit_text(rest[0], inside)
             case "alias":
                 for arg in args:
                     self._define_alias(arg, inside)
@@ -80,9 +75,8 @@ class Builtins(ABC):
             case "mapfile" | "readarray":
                 self._visit_names(name, args, inside, certain=position.certain)
                 for text in option_values(args, ("-C",), "dnOsuCc"):
-                    self.visit_text(
-                        Arg(text.value, text.text + " " + HOLE, text.at, text.word), inside, data=text.value is not None
-                    )
+                    called = Arg(text.value, text.text + " " + HOLE, text.at, text.word)
+                    self.visit_text(called, inside, data=text.value is not None)
             case "compgen" | "complete":
                 for text in option_values(args, ("-C",), COMPLETION_VALUES):
                     self.visit_text(text, inside)
@@ -107,18 +101,12 @@ class Builtins(ABC):
                     self._doubt_name(target)
             case "test" | "[":
                 self.test_arguments(args, inside, arithmetic=False)
-            case _ if name in DECLARATIONS:
+            case _ if name in tables.DECLARATIONS:
                 self._visit_declaration(name, args, inside)
             case _ if name in NAME_BUILTINS:
                 self._visit_names(name, args, inside, certain=position.certain)
             case _:
                 pass
-
-    def _visit_trap(self, args: list[Arg], position: Position) -> None:
-        rest = args[1:] if args and args[0].value == "--" else args
-        if len(rest) < 2 or rest[0].value in ("-", "-l", "-p", ""):
-            return
-        self.visit_text(rest[0], position)
 
     def _define_alias(self, arg: Arg, position: Position) -> None:
         name, equals, value = arg.text.partition("=")
@@ -145,10 +133,9 @@ class Builtins(ABC):
         for arg in args:
             option = arg.text.startswith("-")
             # For an unknown builtin bash looks for a file of that name.
-            if arg.value is None or ("f" in arg.value if option else arg.value not in BUILTINS):
-                self.doubt(
-                    "a builtin loaded from a file", arg.text, arg.at, "always" if arg.value is not None else "lists"
-                )
+            if arg.value is None or ("f" in arg.value if option else arg.value not in tables.BUILTINS):
+                when = "always" if arg.value is not None else "lists"
+                self.doubt("a builtin loaded from a file", arg.text, arg.at, when)
 
     def _visit_source(self, args: list[Arg], position: Position) -> None:
         rest = args[1:] if args and args[0].value == "--" else args
@@ -212,11 +199,6 @@ class Builtins(ABC):
         if holds_subscript_code(text):
             self.doubt("text that arithmetic would run", text, at, "text only")
 
-    def doubt_read(self, text: str, program: str, at: int) -> None:
-        """Doubt such text also in the standard input of this shell itself."""
-        if not program or program in BUILTINS or program in self.functions:
-            self.doubt_hidden(text, at)
-
     def set_by_expansion(self, part: Dyn, position: Position) -> None:
         """Follow the variables that an expansion sets: `${NAME:=value}`, `$((NAME=1))`, `${x[NAME=1]}`."""
         text, known = text_of(part.inner)
@@ -258,9 +240,9 @@ class Builtins(ABC):
 
     def set_elsewhere(self, name: str, at: int) -> None:
         """Note a variable that a loop or builtin sets to an unknown value."""
-        if LOOKUP.fullmatch(name):
+        if tables.LOOKUP.fullmatch(name):
             self.doubt(f"assigning {name}", name, at, "lists" if name in NAMING else "allow")
-        elif name in PROMPTS or name in SHELL_TEXT_VARIABLES:
+        elif name in tables.PROMPTS or name in tables.SHELL_TEXT_VARIABLES:
             self.doubt(f"the value of {name}", name, at, "lists")
 
     def set_from_argument(self, arg: Arg, position: Position) -> None:
@@ -269,9 +251,7 @@ class Builtins(ABC):
         plain, bracket, key = name.partition("[")
         if bracket:
             self.visit_expansions(key, arg.at, position)
-        self.set_variable(
-            plain, Arg(None if HOLE in value else value, value, arg.at, arg.word), position, key=key.rstrip("]")
-        )
+        self.set_variable(plain, with_holes(value, arg.at, arg.word), position, key=key.rstrip("]"))
 
     def set_array(self, assign: Assign, position: Position) -> None:
         """Follow an array assignment, element by element."""
@@ -280,9 +260,8 @@ class Builtins(ABC):
             key, _, value = text.partition("]=") if text.startswith("[") else ("", "", text)
             self.visit_expansions(key.replace(HOLE, ""), assign.start, position)
             self.set_by_arithmetic(key, assign.start)
-            self.set_variable(
-                assign.name, Arg(value if known else None, value, assign.start, word), position, key=key[1:]
-            )
+            given = Arg(value if known else None, value, assign.start, word)
+            self.set_variable(assign.name, given, position, key=key[1:])
 
     def set_variable(self, name: str, value: Arg, position: Position, *, key: str = "") -> None:
         """Follow an assignment: some values are run, others decide where programs are found."""
@@ -293,21 +272,20 @@ class Builtins(ABC):
             self.downloaded.add(name)
         else:
             self.downloaded.discard(name)
-        if LOOKUP.fullmatch(name) and position.surety == "sure":
+        if tables.LOOKUP.fullmatch(name) and position.surety == "sure":
             self._set_lookup(name, value, position, key)
-        elif name in PROMPTS:
+        elif name in tables.PROMPTS:
             if value.value is None:
                 self.doubt(f"the value of {name}", value.text, value.at, "lists")
             self.visit_expansions(value.text.replace(HOLE, ""), value.at, position)
-        elif name in SHELL_TEXT_VARIABLES:
+        elif name in tables.SHELL_TEXT_VARIABLES:
             self.visit_text(value, position._replace(certain=False))
         elif name == "GIT_CONFIG_PARAMETERS":
             self.doubt(f"the value of {name}", value.text, value.at, "lists")
         elif name == "TAR_OPTIONS":
-            self.visit_text(
-                Arg(value.value, "tar " + value.text, value.at), position._replace(surety="setting"), data=True
-            )
-        elif name in COMMAND_VARIABLES or name.startswith("GIT_CONFIG_VALUE"):
+            text = Arg(value.value, "tar " + value.text, value.at)
+            self.visit_text(text, position._replace(surety="setting"), data=True)
+        elif name in tables.COMMAND_VARIABLES or name.startswith("GIT_CONFIG_VALUE"):
             text = value.text.lstrip("!") if name.startswith("GIT_CONFIG") else value.text
             text = text.lstrip("|-") if name.startswith("LESS") else text
             self.visit_text(Arg(value.value, text, value.at), position._replace(surety="setting"), data=True)
@@ -355,7 +333,7 @@ def _clustered(args: list[Arg], letter: str) -> list[Arg]:
         if not given or not head.startswith("-") or head.startswith("--"):
             continue
         if value:
-            found.append(Arg(None if HOLE in value else value, value, arg.at))
+            found.append(with_holes(value, arg.at))
         else:
             found.extend(args[index + 1 : index + 2])
     return found

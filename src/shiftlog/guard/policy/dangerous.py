@@ -77,12 +77,10 @@ def _removes_system(args: Sequence[Arg], home: str | None) -> bool:
 def _is_system(arg: Arg, home: str | None) -> bool:
     text = arg.text
     if arg.parameter == "HOME" or (arg.word is not None and text.startswith(HOLE) and _starts_at_home(arg)):
-        return _is_top(text[1:])
+        return re.fullmatch(r"(?:/[][.*?!^]*)*", text[1:]) is not None
     if arg.tilde:
         return re.fullmatch(r"~(?:[A-Za-z_][\w.-]*)?(?:/[][.*?!^]*)*", text) is not None
-    if arg.value is None and not arg.glob:
-        return False
-    if len(text) > LONGEST_PATH:
+    if (arg.value is None and not arg.glob) or len(text) > LONGEST_PATH:
         return False
     path = re.sub(r"/+", "/", text)
     path = re.sub(r"(/\.)+(?=/|$)", "", path) or "/"
@@ -91,20 +89,13 @@ def _is_system(arg: Arg, home: str | None) -> bool:
     while path.startswith("/.."):
         path = path[3:] or "/"
     bare = path.rstrip("/")
-    if bare in ("", "/*", "/**", "/.*"):
+    if bare in ("", "/*", "/**", "/.*") or bare in SYSTEM_DIRECTORIES or (home and bare == home.rstrip("/")):
         return True
-    if bare in SYSTEM_DIRECTORIES or (home and bare == home.rstrip("/")):
-        return True
-    return (
-        bare.endswith("/*") and bare[:-2] in SYSTEM_DIRECTORIES and bare[:-2] not in ("/tmp", "/home", "/mnt", "/media")
-    )
+    above = bare.removesuffix("/*")
+    return above != bare and above in SYSTEM_DIRECTORIES and above not in ("/tmp", "/home", "/mnt", "/media")
 
 
 def _starts_at_home(arg: Arg) -> bool:
     parts = [part for part in (arg.word.parts if arg.word else []) if isinstance(part, Dyn) or part.text]
     first = parts[0] if parts else None
     return isinstance(first, Dyn) and first.kind == "param" and first.name == "HOME"
-
-
-def _is_top(rest: str) -> bool:
-    return re.fullmatch(r"(?:/[][.*?!^]*)*", rest) is not None

@@ -6,20 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from shiftlog.guard.bash import tree
 from shiftlog.guard.bash.script import line_and_column, read_script
-from shiftlog.guard.bash.tree import (
-    AndOr,
-    BashWord,
-    Compound,
-    Dyn,
-    Function,
-    Node,
-    Part,
-    Pipeline,
-    Redirect,
-    Script,
-    Simple,
-)
 from shiftlog.guard.policy.found import Definitions, Start
 from shiftlog.guard.policy.judge import Judge, Judgement
 
@@ -96,48 +84,44 @@ def _describe(start: Start) -> str:
     return f"{possibly}{kinds[start.kind]} '{start.name}'{through}"
 
 
-def _spans(script: Script) -> Iterator[tuple[int, int, Role]]:
+def _spans(script: tree.Script) -> Iterator[tuple[int, int, Role]]:
     for node in script:
         yield from _node_spans(node)
 
 
-def _node_spans(node: Node) -> Iterator[tuple[int, int, Role]]:
-    if isinstance(node, Simple):
+def _node_spans(node: tree.Node) -> Iterator[tuple[int, int, Role]]:
+    if isinstance(node, tree.Simple):
         for assign in node.assigns:
             yield assign.start, assign.value.end if assign.value else assign.start, "assignment"
         for index, word in enumerate(node.words):
             yield word.start, word.end, "argument" if index else "program"
             yield from _part_spans(word.parts)
         yield from _redirect_spans(node.redirects)
-    elif isinstance(node, Pipeline):
+    elif isinstance(node, tree.Pipeline):
         yield from _spans(node.stages)
-    elif isinstance(node, AndOr):
+    elif isinstance(node, tree.AndOr):
         yield from _spans(node.nodes)
-    elif isinstance(node, Function):
+    elif isinstance(node, tree.Function):
         yield node.start, node.start + len(node.name), "function"
         yield from _node_spans(node.body)
     else:
-        yield from _compound_spans(node)
+        for word in node.words:
+            yield word.start, word.end, "argument"
+            yield from _part_spans(word.parts)
+        for body in node.bodies:
+            yield from _spans(body)
+        yield from _redirect_spans(node.redirects)
 
 
-def _compound_spans(node: Compound) -> Iterator[tuple[int, int, Role]]:
-    for word in node.words:
-        yield word.start, word.end, "argument"
-        yield from _part_spans(word.parts)
-    for body in node.bodies:
-        yield from _spans(body)
-    yield from _redirect_spans(node.redirects)
-
-
-def _redirect_spans(redirects: list[Redirect]) -> Iterator[tuple[int, int, Role]]:
+def _redirect_spans(redirects: list[tree.Redirect]) -> Iterator[tuple[int, int, Role]]:
     for redirect in redirects:
-        target: BashWord | None = redirect.target
+        target = redirect.target
         yield redirect.start, target.end if target else redirect.start, "redirection"
         yield from _part_spans([*(target.parts if target else []), *(redirect.body or [])])
 
 
-def _part_spans(parts: list[Part]) -> Iterator[tuple[int, int, Role]]:
+def _part_spans(parts: list[tree.Part]) -> Iterator[tuple[int, int, Role]]:
     for part in parts:
-        if isinstance(part, Dyn):
+        if isinstance(part, tree.Dyn):
             yield from _spans(part.script or [])
             yield from _part_spans(part.inner)

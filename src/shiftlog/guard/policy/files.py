@@ -1,6 +1,6 @@
 """Which file a program name means: on this machine, or unknown because the files are out of reach.
 
-The only part of the policy that reads the disk. It sits behind a protocol so that rules can be tested without files.
+The only part of the policy that reads the disk. Without files, paths are all that is known.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 FRESH_S = 1.0
 CACHE_MAX = 4096
@@ -21,62 +21,37 @@ DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 T = TypeVar("T")
 
 
-class FileIdentity(Protocol):
-    """Identifies files. Paths are absolute; an unknown file never equals another one."""
-
-    @property
-    def reachable(self) -> bool:
-        """Whether files can be read here at all."""
-        ...
-
-    def find(self, name: str) -> str | None:
-        """Find a name without a slash on the shell's initial PATH."""
-        ...
-
-    def real_path(self, path: str) -> str | None:
-        """Resolve every link; None if the file does not exist."""
-        ...
-
-    def same_file(self, one: str, other: str) -> bool:
-        """Return True if two paths are the same file."""
-        ...
-
-    def same_content(self, one: str, other: str) -> bool:
-        """Return True if two files have the same content."""
-        ...
-
-    def interpreter(self, path: str) -> tuple[str, ...]:
-        """Return the words of a script's `#!` line; empty for other files."""
-        ...
-
-
-class NoFiles:
-    """Files out of reach, on another host or in a container."""
+class FileIdentity:
+    """Identifies files as far as their paths tell. Paths are absolute; an unknown file never equals another one."""
 
     reachable = False
 
     def find(self, name: str) -> str | None:
-        """Find nothing."""
+        """Find a name without a slash on the shell's initial PATH."""
         return None
 
     def real_path(self, path: str) -> str | None:
-        """Resolve nothing."""
+        """Resolve every link; None if the file does not exist."""
         return None
 
     def same_file(self, one: str, other: str) -> bool:
-        """Compare the normalized paths."""
+        """Return True if two paths are the same file."""
         return os.path.normpath(one) == os.path.normpath(other)
 
     def same_content(self, one: str, other: str) -> bool:
-        """Return False: the contents are unknown."""
+        """Return True if two files have the same content."""
         return False
 
     def interpreter(self, path: str) -> tuple[str, ...]:
-        """Return nothing: the content is unknown."""
+        """Return the words of a script's `#!` line; empty for other files."""
         return ()
 
 
-class LocalFiles:
+class NoFiles(FileIdentity):
+    """Files out of reach, on another host or in a container."""
+
+
+class LocalFiles(FileIdentity):
     """This machine's files. Names and links are cached for a second, digests until the file changes."""
 
     reachable = True
@@ -87,7 +62,6 @@ class LocalFiles:
         self._digests: dict[tuple[int, int, int, int], bytes] = {}
 
     def find(self, name: str) -> str | None:
-        """Find a name without a slash on the initial PATH."""
         return self.cached("find", name, self._search)
 
     def _search(self, name: str) -> str | None:
@@ -95,19 +69,16 @@ class LocalFiles:
         return next((path for path in candidates if os.access(path, os.X_OK) and not Path(path).is_dir()), None)
 
     def real_path(self, path: str) -> str | None:
-        """Resolve every link."""
         try:
             return str(Path(path).resolve(strict=True))
         except (OSError, ValueError, RuntimeError):
             return None
 
     def same_file(self, one: str, other: str) -> bool:
-        """Compare device and inode."""
         left = self.inode(one)
         return left is not None and left == self.inode(other)
 
     def same_content(self, one: str, other: str) -> bool:
-        """Compare sizes, then digests."""
         try:
             left, right = Path(one).stat(), Path(other).stat()
             if left.st_size != right.st_size or not left.st_size:
@@ -117,7 +88,6 @@ class LocalFiles:
             return False
 
     def interpreter(self, path: str) -> tuple[str, ...]:
-        """Read the `#!` line."""
         try:
             with Path(path).open("rb") as file:
                 head = file.read(SHEBANG_BYTES)
@@ -129,8 +99,8 @@ class LocalFiles:
         return tuple(line.split(None, 1)) if line.strip() else ()
 
     def inode(self, path: str) -> tuple[int, int] | None:
-        """Return device and inode of a path; None if it cannot be read."""
-        return self.cached("inode", path, _inode_of)
+        """Return device and inode of a path, not older than a second."""
+        return self.cached("inode", path, inode_of)
 
     def cached(self, question: str, name: str, answer: Callable[[str], T]) -> T:
         """Return the answer to a question about a name, not older than a second."""
@@ -156,7 +126,8 @@ class LocalFiles:
         return digest
 
 
-def _inode_of(path: str) -> tuple[int, int] | None:
+def inode_of(path: str) -> tuple[int, int] | None:
+    """Return device and inode of a path; None if it cannot be read."""
     try:
         status = os.stat(path)  # noqa: PTH116 — each program start pays for it
     except (OSError, ValueError):

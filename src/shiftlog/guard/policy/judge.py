@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import attrgetter
 from typing import Literal
 
 from shiftlog.guard.bash.script import SyntaxFault, describe_fault, line_and_column, read_script
@@ -16,7 +17,7 @@ from shiftlog.guard.bash.tree import Effort, Fault, TooMuch, Unclosed
 from shiftlog.guard.bash.words import HOLE, may_become, show
 from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
 from shiftlog.guard.policy.files import FileIdentity, NoFiles
-from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start
+from shiftlog.guard.policy.found import Definitions, Doubt, Position, Start
 from shiftlog.guard.policy.lists import ListEntry, ListName, Lists, ShellRules, Source
 from shiftlog.guard.policy.programs import Survey
 from shiftlog.guard.policy.readonly import proves_read_only
@@ -157,22 +158,24 @@ class Judge:
         rules = self.rules
         violations = self._pattern_violations(text)
         asks: list[Ask] = []
-        for start in sorted(survey.starts, key=_position):
+        for start in sorted(survey.starts, key=attrgetter("at")):
             if len(violations) >= MAX_VIOLATIONS:
                 break
             self._judge_found(text, start, survey, cwd, violations, asks)
         if rules.dangerous:
-            violations.extend(self._download_violation(text, danger) for danger in survey.dangers[:MAX_VIOLATIONS])
+            for danger in survey.dangers[:MAX_VIOLATIONS]:
+                start = Start(danger.program, [], danger.at, danger.via, "program")
+                violations.append(self._dangerous(text, start, DOWNLOAD_RULE))
         open_questions = self._relevant_doubts(survey, cwd)
         if fault is not None:
             self._add_fault(fault, open_questions)
         deferred: list[Doubt] = []
-        for doubt in sorted(open_questions, key=_position)[:MAX_VIOLATIONS]:
+        for doubt in sorted(open_questions, key=attrgetter("at"))[:MAX_VIOLATIONS]:
             if self.kernel and doubt.when not in ("always", "refuse"):
                 deferred.append(doubt)
             else:
                 violations.append(_undecidable(text, doubt))
-        violations.sort(key=_order)
+        violations.sort(key=lambda one: (one.at, SOURCE_RANK[one.source or "shell"], LIST_RANK.get(one.list or "", 9)))
         return Judgement(
             verdict=_verdict(violations, asks, deferred, unread=fault is not None),
             violations=tuple(violations),
@@ -183,14 +186,12 @@ class Judge:
             read_only=fault is None and proves_read_only(survey),
             definitions=_remember(definitions, survey, {name for name in survey.defined if survey.functions.get(name)}),
             definitions_if_stopped=_remember(definitions, survey, survey.first),
-            learned=_learned(survey),
+            learned=frozenset(value for name, value in survey.assigned if value and _is_learned(name, value)),
         )
 
     def _pattern_violations(self, text: str) -> list[Violation]:
         found: list[Violation] = []
-        if not self.rules.patterns:
-            return found
-        data = text.encode("utf-8", "surrogatepass")
+        data = text.encode("utf-8", "surrogatepass") if self.rules.patterns else b""
         for rule in self.rules.patterns:
             match = rule.pattern.search(data)
             if match is None:
@@ -211,9 +212,7 @@ class Judge:
         if rules.dangerous and start.kind != "script" and start.surety == "sure":
             rule = dangerous_rule(start.name, start.args, rules.home)
             if rule is not None:
-                violations.append(
-                    self._violation(text, start, f"dangerous pattern blocked: {rule}", "builtin", "dangerous", rule)
-                )
+                violations.append(self._dangerous(text, start, rule))
         if not rules.has_lists:
             return
         literals = [arg.value for arg in start.args if arg.value is not None]
@@ -233,13 +232,11 @@ class Judge:
             if asked is not None:
                 line, column = line_and_column(text, start.at)
                 asks.append(Ask(entry=asked, program=start.name, via=start.via, at=start.at, line=line, column=column))
-        elif start.surety == "setting" and start.kind == "program" and rules.allow and not self.kernel:
-            self._judge_setting(text, start, cwd, violations)
-
-    def _judge_setting(self, text: str, start: Start, cwd: str, violations: list[Violation]) -> None:
-        if self._lists.not_permitted(start.name, cwd) is not None:
-            doubt = Doubt(f"a setting that starts '{start.name}'", start.name, start.at, "text only")
-            violations.append(_undecidable(text, doubt))
+        elif start.surety == "setting" and start.kind == "program" and not self.kernel:
+            missing = lists.not_permitted(start.name, cwd)
+            if missing is not None:
+                doubt = Doubt(f"a setting that starts '{start.name}'", start.name, start.at, "text only")
+                violations.append(_undecidable(text, doubt))
 
     def _judge_permission(self, text: str, start: Start, survey: Survey, cwd: str, violations: list[Violation]) -> None:
         if not self.rules.allow or start.kind in ("builtin", "script"):
@@ -261,11 +258,8 @@ class Judge:
         return Violation(message=f"blocked by {whose}: {what}", at=start.at, line=line, column=column, source=source,
                          list=name, entry=entry, program=start.name, via=start.via)  # fmt: skip
 
-    def _download_violation(self, text: str, danger: Danger) -> Violation:
-        start = Start(danger.program, [], danger.at, danger.via, "program")
-        return self._violation(
-            text, start, f"dangerous pattern blocked: {DOWNLOAD_RULE}", "builtin", "dangerous", DOWNLOAD_RULE
-        )
+    def _dangerous(self, text: str, start: Start, rule: str) -> Violation:
+        return self._violation(text, start, f"dangerous pattern blocked: {rule}", "builtin", "dangerous", rule)
 
     def _relevant_doubts(self, survey: Survey, cwd: str) -> list[Doubt]:
         rules = self.rules
@@ -328,10 +322,6 @@ class Judge:
             questions.append(Doubt(fault.what, "", fault.at, when))
 
 
-def _position(found: Start | Doubt | Danger) -> int:
-    return found.at
-
-
 def _names_pattern(rules: ShellRules) -> re.Pattern[str] | None:
     names = {entry.program.rsplit("/", 1)[-1] for entry in rules.deny}
     if not names:
@@ -345,10 +335,6 @@ def _undecidable(text: str, doubt: Doubt) -> Violation:
     line, column = line_and_column(text, doubt.at)
     message = f"blocked by policy: {doubt.what} cannot be decided before it runs"
     return Violation(message=message, at=doubt.at, line=line, column=column, what=doubt.what, text=doubt.text)
-
-
-def _order(violation: Violation) -> tuple[int, int, int]:
-    return violation.at, SOURCE_RANK.get(violation.source or "shell", 3), LIST_RANK.get(violation.list or "", 9)
 
 
 def _verdict(violations: list[Violation], asks: list[Ask], deferred: list[Doubt], *, unread: bool) -> Verdict:
@@ -369,11 +355,7 @@ def _remember(definitions: Definitions, survey: Survey, certain: set[str]) -> De
     return Definitions(functions=frozenset(functions), aliases=dict(survey.aliases))
 
 
-def _learned(survey: Survey) -> frozenset[str]:
-    secret = ((name, value) for name, value in survey.assigned if value and names_secret(name))
-    return frozenset(value for name, value in secret if not _is_directory(name, value))
-
-
-def _is_directory(name: str, value: str) -> bool:
-    """Return True if a variable that looks like a password is the shell's working directory."""
-    return name.upper() in ("PWD", "OLDPWD") and value.startswith(("/", "~", "."))
+def _is_learned(name: str, value: str) -> bool:
+    """Return True for a secret; a variable that looks like a password may be the shell's working directory."""
+    directory = name.upper() in ("PWD", "OLDPWD") and value.startswith(("/", "~", "."))
+    return names_secret(name) and not directory

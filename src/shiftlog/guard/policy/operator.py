@@ -117,17 +117,14 @@ def shell_rules(
     home: str | None = None,
 ) -> ShellRules:
     """Add a shell's own lists to the operator's; they can only tighten."""
-    own_allow, own_deny = tuple(allow), tuple(deny)
-    lists = [entries(listed, "operator", "allow") for listed in policy.allow if listed]
-    if own_allow:
-        lists.append(entries(own_allow, "shell", "allow"))
+    lists = [*(entries(listed, "operator", "allow") for listed in policy.allow), entries(allow, "shell", "allow")]
     patterns = tuple(
         DenyPattern(number=number, pattern=compile_linear(pattern, text=True))
         for number, pattern in enumerate(policy.deny_patterns, start=1)
     )
     return ShellRules(
-        deny=(*entries(policy.deny, "operator", "deny"), *entries(own_deny, "shell", "deny")),
-        allow=tuple(lists),
+        deny=(*entries(policy.deny, "operator", "deny"), *entries(deny, "shell", "deny")),
+        allow=tuple(listed for listed in lists if listed),
         ask=entries(policy.ask, "operator", "ask"),
         patterns=patterns,
         dangerous=policy.dangerous,
@@ -160,14 +157,6 @@ def _shared(left: tuple[object, ...], right: tuple[object, ...]) -> tuple[object
     return tuple(item for item in left if item in right)
 
 
-def _both(left: bool, right: bool) -> bool:
-    return left and right
-
-
-def _either(left: bool, right: bool) -> bool:
-    return left or right
-
-
 def _tighter_sandbox(left: Sandbox, right: Sandbox) -> Sandbox:
     return left if SANDBOXES.index(left) <= SANDBOXES.index(right) else right
 
@@ -190,29 +179,12 @@ def _lower_limits(left: Mapping[str, int], right: Mapping[str, int]) -> Mapping[
 
 
 _TIGHTER: dict[str, Callable[..., object]] = {
-    "allow": _united,
-    "deny": _united,
-    "ask": _united,
-    "deny_patterns": _united,
-    "dangerous": _either,
-    "transports": _shared,
-    "hosts": _united,
-    "containers": _united,
-    "key_dir": _same_place,
-    "known_hosts": _same_place,
-    "accept_new_host_keys": _both,
-    "require_known_hosts": _either,
-    "password_auth": _both,
-    "ssh_agent": _both,
-    "sandbox_max": _tighter_sandbox,
-    "sandbox_default": _tighter_sandbox,
-    "sandbox_network": _both,
-    "sandbox_write": _shared,
-    "require_kernel": _either,
-    "env_pass": _shared,
-    "redaction_disable": _shared,
-    "redaction_add": _united,
-    "workspaces": _united,
+    **dict.fromkeys("allow deny ask deny_patterns hosts containers workspaces redaction_add".split(), _united),
+    **dict.fromkeys("transports sandbox_write env_pass redaction_disable".split(), _shared),
+    **dict.fromkeys("dangerous require_known_hosts require_kernel".split(), bool.__or__),
+    **dict.fromkeys("accept_new_host_keys password_auth ssh_agent sandbox_network".split(), bool.__and__),
+    **dict.fromkeys(("key_dir", "known_hosts"), _same_place),
+    **dict.fromkeys(("sandbox_max", "sandbox_default"), _tighter_sandbox),
     "limits": _lower_limits,
 }
 
@@ -336,25 +308,17 @@ def _read_limits(value: object, key: str, source: str) -> dict[str, object]:
 
 
 READERS: dict[str, KeyReader] = {
-    "allow": _read_nested,
-    "deny": _read_list,
-    "ask": _read_list,
-    "deny_patterns": _read_patterns,
-    "dangerous": _read_dangerous,
-    "transports": _read_transports,
-    "hosts": _read_nested,
-    "containers": _read_nested,
-    "workspaces": _read_nested,
-    "key_dir": _read_text,
-    "known_hosts": _read_text,
-    "sandbox_max": _read_sandbox,
-    "sandbox_default": _read_sandbox,
-    "sandbox_write": _read_list,
-    "env_pass": _read_list,
-    "redaction": _read_redaction,
-    "limits": _read_limits,
+    **dict.fromkeys("allow hosts containers workspaces".split(), _read_nested),
+    **dict.fromkeys("deny ask sandbox_write env_pass".split(), _read_list),
+    **dict.fromkeys(("key_dir", "known_hosts"), _read_text),
+    **dict.fromkeys(("sandbox_max", "sandbox_default"), _read_sandbox),
     **dict.fromkeys(
         "accept_new_host_keys require_known_hosts password_auth ssh_agent sandbox_network require_kernel".split(),
         _read_flag,
     ),
+    "deny_patterns": _read_patterns,
+    "dangerous": _read_dangerous,
+    "transports": _read_transports,
+    "redaction": _read_redaction,
+    "limits": _read_limits,
 }

@@ -8,19 +8,19 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field
 
-from shiftlog.guard.bash.words import HOLE, Arg
+from shiftlog.guard.bash.words import Arg, with_holes
 
 NAME_VALUE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(?:\[[^\]]*\])?(?:%%|\(\))?=")
 
 
 @dataclass(frozen=True, slots=True)
 class OptionTable:
-    """The options of one program: letters with no value, a value, an attached value; long names, `=` for a value."""
+    """The options of one program: letters with no value, with a value; long names, `=` for a value; attached values."""
 
     flags: str = ""
     takes: str = ""
+    long: str = ""
     attached: str = ""
-    long: tuple[str, ...] = ()
     assignments: bool = False
 
 
@@ -42,11 +42,6 @@ class GivenOptions:
     def has(self, *names: str) -> bool:
         """Return True if one of these options was given."""
         return any(name in names for name, _ in self.given)
-
-
-def part_of(arg: Arg, value: str) -> Arg:
-    """Return the value attached to an option as an argument."""
-    return Arg(None if HOLE in value else value, value, arg.at, arg.word)
 
 
 def read_options(args: list[Arg], spec: OptionTable, *, stop: tuple[str, ...] = ()) -> GivenOptions:
@@ -72,11 +67,8 @@ def read_options(args: list[Arg], spec: OptionTable, *, stop: tuple[str, ...] = 
                 continue
             break
         following = args[index + 1] if index + 1 < len(args) else None
-        step = (
-            _read_long(arg, following, spec, found)
-            if text.startswith("--")
-            else _read_short(arg, following, spec, found)
-        )
+        read = _read_long if text.startswith("--") else _read_short
+        step = read(arg, following, spec, found)
         if not step:
             found.hidden = True
             break
@@ -98,14 +90,15 @@ def _may_be_anything(arg: Arg, spec: OptionTable) -> bool:
 
 def _read_long(arg: Arg, following: Arg | None, spec: OptionTable, found: GivenOptions) -> int:
     name, equals, value = arg.text[2:].partition("=")
-    matching = [known for known in spec.long if known.rstrip("=") == name]
-    matching = matching or [known for known in spec.long if known.startswith(name)]
+    names = spec.long.split()
+    matching = [known for known in names if known.rstrip("=") == name]
+    matching = matching or [known for known in names if known.startswith(name)]
     if not matching:
-        found.given.append(("--" + name, part_of(arg, value)))
+        found.given.append(("--" + name, with_holes(value, arg.at, arg.word)))
         return 1 if equals else 0
     known = matching[0]
     if equals:
-        found.given.append(("--" + known.rstrip("="), part_of(arg, value)))
+        found.given.append(("--" + known.rstrip("="), with_holes(value, arg.at, arg.word)))
         return 1
     if not known.endswith("="):
         found.given.append(("--" + known, None))
@@ -122,14 +115,14 @@ def _read_short(arg: Arg, following: Arg | None, spec: OptionTable, found: Given
         attached = letters[index + 1 :]
         if letter in spec.takes:
             if attached:
-                found.given.append(("-" + letter, part_of(arg, attached)))
+                found.given.append(("-" + letter, with_holes(attached, arg.at, arg.word)))
                 return 1
             if following is None or following.splits:
                 return 0
             found.given.append(("-" + letter, following))
             return 2
         if letter in spec.attached:
-            found.given.append(("-" + letter, part_of(arg, attached)))
+            found.given.append(("-" + letter, with_holes(attached, arg.at, arg.word)))
             return 1
         if letter not in spec.flags:
             return 0

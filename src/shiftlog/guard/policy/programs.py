@@ -8,43 +8,18 @@ from __future__ import annotations
 import re
 from posixpath import normpath
 
+from shiftlog.guard.bash import tree
 from shiftlog.guard.bash.script import read_expansions, read_script
-from shiftlog.guard.bash.tree import (
-    AndOr,
-    Assign,
-    BashWord,
-    Compound,
-    Dyn,
-    Effort,
-    Fault,
-    Function,
-    Node,
-    Part,
-    Pipeline,
-    Redirect,
-    Script,
-    Simple,
-    TooMuch,
-)
 from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, resolve_word, resolve_words, show, text_of
+from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.builtins import Builtins
 from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start, Stdin, When
 from shiftlog.guard.policy.sed import sed_runs
-from shiftlog.guard.policy.tables import (
-    BUILTINS,
-    DESCRIPTOR,
-    DOWNLOADERS,
-    INTERPRETERS,
-    LOOKUPS,
-    READS_CODE,
-    RUNNERS,
-    STARTING,
-)
 from shiftlog.guard.policy.tools import downloads_to, tool_commands
 from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
-PASSING_OVER = frozenset(("command", "builtin"))
+PASSING_OVER = frozenset(("command", "builtin"))  # they skip functions
 IN_THIS_SHELL = frozenset(("command", "builtin", "eval"))
 WRITING = frozenset("> >> >| &> &>> >&".split())
 
@@ -52,7 +27,7 @@ WRITING = frozenset("> >> >| &> &>> >&".split())
 class Survey(Builtins):
     """The findings about one command; `names` matches denied programs in code if only the text is checked."""
 
-    def __init__(self, definitions: Definitions, *, effort: Effort, names: re.Pattern[str] | None = None) -> None:
+    def __init__(self, definitions: Definitions, *, effort: tree.Effort, names: re.Pattern[str] | None = None) -> None:
         self.effort = effort
         self.names = names
         self.starts: list[Start] = []
@@ -77,27 +52,27 @@ class Survey(Builtins):
         """Note something that the text leaves open."""
         self.doubts.append(Doubt(what, text.replace(HOLE, "…"), at, when))
 
-    def walk(self, script: Script, position: Position) -> None:
+    def walk(self, script: tree.Script, position: Position) -> None:
         """Visit the commands of a script in text order."""
         for node in script:
             self._visit(node, position)
 
-    def _visit(self, node: Node, position: Position) -> None:
-        self._leading = self._leading and isinstance(node, Function)
-        if isinstance(node, Simple):
+    def _visit(self, node: tree.Node, position: Position) -> None:
+        self._leading = self._leading and isinstance(node, tree.Function)
+        if isinstance(node, tree.Simple):
             self._visit_simple(node, position)
-        elif isinstance(node, Pipeline):
+        elif isinstance(node, tree.Pipeline):
             self._visit_pipeline(node, position)
-        elif isinstance(node, AndOr):
+        elif isinstance(node, tree.AndOr):
             self._visit(node.nodes[0], position)
             for each in node.nodes[1:]:
                 self._visit(each, position._replace(certain=False))
-        elif isinstance(node, Function):
+        elif isinstance(node, tree.Function):
             self._visit_definition(node, position)
         else:
             self._visit_compound(node, position)
 
-    def _visit_definition(self, node: Function, position: Position) -> None:
+    def _visit_definition(self, node: tree.Function, position: Position) -> None:
         leading, returned = self._leading, self._returned
         sure = position.certain and not returned
         self.functions[node.name] = self.functions.get(node.name, False) or sure
@@ -108,7 +83,7 @@ class Survey(Builtins):
         self._visit(node.body, position._replace(certain=False, stdin=Stdin(), body=True))
         self._leading, self._returned = leading, returned
 
-    def _visit_pipeline(self, node: Pipeline, position: Position) -> None:
+    def _visit_pipeline(self, node: tree.Pipeline, position: Position) -> None:
         stdin = position.stdin
         for stage in node.stages:
             first = len(self.starts)
@@ -116,9 +91,9 @@ class Survey(Builtins):
             stdin = Stdin("pipe", stdin.download or self._downloads_since(first))
 
     def _downloads_since(self, first: int) -> bool:
-        return any(start.name.rsplit("/", 1)[-1] in DOWNLOADERS for start in self.starts[first:])
+        return any(start.name.rsplit("/", 1)[-1] in tables.DOWNLOADERS for start in self.starts[first:])
 
-    def _visit_compound(self, node: Compound, position: Position) -> None:
+    def _visit_compound(self, node: tree.Compound, position: Position) -> None:
         position = position._replace(at=node.start)
         for word in node.words:
             self.visit_parts(word.parts, position)
@@ -129,16 +104,15 @@ class Survey(Builtins):
             for word in node.words:
                 self.doubt_hidden(text_of(word.parts)[0], word.start)
         stdin = self._visit_redirects(node.redirects, position, "")
-        inside = position._replace(
-            stdin=stdin, certain=position.certain and node.kind == "group" and not node.redirects
-        )
+        certain = position.certain and node.kind == "group" and not node.redirects
+        inside = position._replace(stdin=stdin, certain=certain)
         for body in node.bodies:
             self.walk(body, inside)
 
-    def visit_parts(self, parts: list[Part], position: Position, program: str = "") -> None:
+    def visit_parts(self, parts: list[tree.Part], position: Position, program: str = "") -> None:
         """Visit the scripts nested in the parts of a word."""
         for part in parts:
-            if not isinstance(part, Dyn):
+            if not isinstance(part, tree.Dyn):
                 continue
             if part.kind == "prompt":
                 self.doubt("a value expanded like a prompt", "@P", position.at, "lists")
@@ -146,16 +120,16 @@ class Survey(Builtins):
                 first = len(self.starts)
                 stdin = position.stdin
                 if part.kind == "process" and part.name == ">":
-                    stdin = Stdin("pipe", stdin.download or program.rsplit("/", 1)[-1] in DOWNLOADERS)
+                    stdin = Stdin("pipe", stdin.download or program.rsplit("/", 1)[-1] in tables.DOWNLOADERS)
                 self.walk(part.script, position._replace(certain=False, substituted=True, stdin=stdin))
                 part.download = self._downloads_since(first)
             if part.inner:
                 self.visit_parts(part.inner, position)
-                part.download = part.download or any(isinstance(each, Dyn) and each.download for each in part.inner)
+                part.download = part.download or _is_download(part.inner)
                 if part.kind in ("arith", "param"):
                     self.set_by_expansion(part, position)
 
-    def _visit_simple(self, node: Simple, position: Position) -> None:
+    def _visit_simple(self, node: tree.Simple, position: Position) -> None:
         program = node.words[0].bare or "" if node.words else ""
         position = position._replace(at=node.start)
         for assign in node.assigns:
@@ -163,7 +137,7 @@ class Survey(Builtins):
         for word in node.words:
             if word.bare is None:
                 self.visit_parts(word.parts, position, program)
-                if program in BUILTINS or program in self.functions:
+                if program in tables.BUILTINS or program in self.functions:
                     self.doubt_hidden(text_of(word.parts)[0], word.start)
         args = resolve_words(node.words)
         if node.redirects:
@@ -173,7 +147,7 @@ class Survey(Builtins):
         if args:
             self.visit_argv(args, position)
 
-    def _visit_assign(self, assign: Assign, position: Position) -> None:
+    def _visit_assign(self, assign: tree.Assign, position: Position) -> None:
         self.visit_parts(assign.subscript, position)
         self.set_by_arithmetic(text_of(assign.subscript)[0], assign.start)
         if "'" in assign.key:
@@ -188,11 +162,10 @@ class Survey(Builtins):
         self.visit_parts(assign.value.parts, position)
         text, known = text_of(assign.value.parts)
         self.doubt_hidden(text, assign.start)
-        self.set_variable(
-            assign.name, Arg(text if known else None, text, assign.start, assign.value), position, key=assign.key
-        )
+        value = Arg(text if known else None, text, assign.start, assign.value)
+        self.set_variable(assign.name, value, position, key=assign.key)
 
-    def _visit_redirects(self, redirects: list[Redirect], position: Position, program: str) -> Stdin:
+    def _visit_redirects(self, redirects: list[tree.Redirect], position: Position, program: str) -> Stdin:
         stdin = position.stdin
         content: Arg | None = None
         for redirect in redirects:
@@ -200,21 +173,15 @@ class Survey(Builtins):
             if redirect.fd.startswith("{"):
                 self.set_elsewhere(redirect.fd[1:-1].partition("[")[0], redirect.start)
             if redirect.body is not None:
-                self.visit_parts(redirect.body, position)
-                text, known = text_of(redirect.body)
-                word = BashWord(redirect.start, redirect.start, redirect.body)
-                content = Arg(text if known else None, text, redirect.start, word)
-                self.doubt_read(text, program, redirect.start)
-                if redirect.fd in ("", "0"):
-                    stdin = Stdin("text", text=content)
-                continue
+                target = tree.BashWord(redirect.start, redirect.start, redirect.body)
             if target is None:
                 continue
-            self.visit_parts(target.parts, position, program)
-            if redirect.op == "<<<":
+            self.visit_parts(target.parts, position, program if redirect.body is None else "")
+            if redirect.body is not None or redirect.op == "<<<":
                 text, known = text_of(target.parts)
                 content = Arg(text if known else None, text, redirect.start, target)
-                self.doubt_read(text, program, redirect.start)
+                if not program or program in tables.BUILTINS or program in self.functions:
+                    self.doubt_hidden(text, redirect.start)
                 if redirect.fd in ("", "0"):
                     stdin = Stdin("text", text=content)
             elif redirect.op in ("<", "<>", "<&"):
@@ -228,7 +195,7 @@ class Survey(Builtins):
                     self.writes[path] = content
         return stdin
 
-    def _note_named_data(self, args: list[Arg], redirects: list[Redirect], stdin: Stdin) -> None:
+    def _note_named_data(self, args: list[Arg], redirects: list[tree.Redirect], stdin: Stdin) -> None:
         """Remember that a denied program's name was written to a file or to a program's input."""
         data = stdin.text.text if stdin.kind == "text" and stdin.text is not None else ""
         if any(redirect.op in WRITING for redirect in redirects):
@@ -241,7 +208,7 @@ class Survey(Builtins):
         if self.named_data:
             self.doubt(f"what '{runner}' runs, with '{self.named_data}' written before", runner, at, "text only")
 
-    def _input_from(self, redirect: Redirect, target: BashWord, stdin: Stdin) -> Stdin:
+    def _input_from(self, redirect: tree.Redirect, target: tree.BashWord, stdin: Stdin) -> Stdin:
         arg = resolve_word(target)[0]
         self.reads.append(arg)
         if redirect.fd not in ("", "0"):
@@ -250,12 +217,12 @@ class Survey(Builtins):
             return Stdin("pipe")
         if arg.value == "/dev/null":
             return Stdin("null")
-        processes = [part for part in target.parts if isinstance(part, Dyn) and part.kind == "process"]
+        processes = [part for part in target.parts if isinstance(part, tree.Dyn) and part.kind == "process"]
         if processes:
             return Stdin("pipe", any(part.download for part in processes))
         return Stdin("file", text=arg)
 
-    def _note_write(self, redirect: Redirect, target: BashWord, content: Arg | None, program: str) -> None:
+    def _note_write(self, redirect: tree.Redirect, target: tree.BashWord, content: Arg | None, program: str) -> None:
         arg = resolve_word(target)[0]
         if redirect.op == ">&" and (arg.text.rstrip("-").isdecimal() or arg.text == "-"):
             # An earlier command may have opened a file under another number.
@@ -271,7 +238,7 @@ class Survey(Builtins):
         """Follow one argument list to every program that it starts."""
         first = args[0]
         if position.depth > MAX_NESTED_TEXTS:
-            raise TooMuch(first.at, "nesting this deep")
+            raise tree.TooMuch(first.at, "nesting this deep")
         name = first.value
         if name is None:
             self._doubt_program(first, position)
@@ -283,17 +250,18 @@ class Survey(Builtins):
             self._expand_alias(name, args, position)
         kind = "program"
         if "/" not in name and not position.started:
-            if self._is_function(name, position):
+            known = name in self.functions and name not in self.removed and name not in self.perhaps_removed
+            if known and not (position.via and position.via[-1] in PASSING_OVER):
                 kind = "function"
-            elif name in BUILTINS:
+            elif name in tables.BUILTINS:
                 kind = "builtin"
         later = position.body and kind == "program" and not position.started and not position.via
         defined = kind == "function" and self.functions[name]
         self.starts.append(Start(name, args[1:], first.at, position.via, kind, position.surety, later, defined))
         self._returned = self._returned or (kind == "builtin" and name == "return")
-        if kind != "program" and name in BUILTINS:
+        if kind != "program" and name in tables.BUILTINS:
             self.visit_builtin(name, args[1:], position)
-        if position.substituted and base in LOOKUPS and self.names is not None:
+        if position.substituted and base in tables.LOOKUPS and self.names is not None:
             self._doubt_named(" ".join(arg.text for arg in args[1:]), "where to find", first.at)
         if self.names is not None and kind == "program":
             self._visit_opaque(name, base, args, position)
@@ -303,24 +271,18 @@ class Survey(Builtins):
         else:
             self._visit_tool(base, args[1:], first.at, position)
 
-    def _is_function(self, name: str, position: Position) -> bool:
-        """Return True if a name is a function here; `command` and `builtin` skip functions."""
-        known = name in self.functions and name not in self.removed and name not in self.perhaps_removed
-        return known and not (position.via and position.via[-1] in PASSING_OVER)
-
     def _doubt_program(self, first: Arg, position: Position) -> None:
         parts = first.word.parts if first.word else []
-        if any(isinstance(part, Dyn) and part.download for part in parts):
+        if _is_download(parts):
             self.dangers.append(Danger(first.at, position.via, "eval"))
         if position.surety == "sure":
             self.doubt(f"the program '{show(first)}'", show(first), first.at, "lists")
 
     def _expand_alias(self, name: str, args: list[Arg], position: Position) -> None:
         value = self.aliases.pop(name)
-        rest = "".join(" " + _quoted(arg) for arg in args[1:])
-        self.visit_text(
-            Arg(value + rest, value + rest, args[0].at), position._replace(via=(*position.via, name)), data=True
-        )
+        words = [HOLE if arg.value is None else "'" + arg.value.replace("'", "'\\''") + "'" for arg in args[1:]]
+        text = " ".join([value, *words])
+        self.visit_text(Arg(text, text, args[0].at), position._replace(via=(*position.via, name)), data=True)
         self.aliases[name] = value
 
     def _follow(self, base: str, answer: Unwrapped, at: int, position: Position) -> None:
@@ -359,10 +321,12 @@ class Survey(Builtins):
     def visit_text(self, arg: Arg, position: Position, *, data: bool = False) -> None:
         """Read an argument as shell text and visit it; with `data`, its unknown parts cannot be code."""
         parts = arg.word.parts if arg.word else []
-        if any(isinstance(part, Dyn) and part.download for part in parts):
+        if _is_download(parts):
             self.dangers.append(Danger(arg.at, position.via[:-1], position.via[-1] if position.via else "eval"))
-        elif arg.text.strip() == HOLE and self._is_downloaded(parts, position):
-            self.dangers.append(Danger(arg.at, position.via[:-1], position.via[-1]))
+        elif arg.text.strip() == HOLE and position.via:
+            named = any(isinstance(part, tree.Dyn) and part.name in self.downloaded for part in parts)
+            if named or (position.stdin.download and "xargs" in position.via):
+                self.dangers.append(Danger(arg.at, position.via[:-1], position.via[-1]))
         if HOLE in arg.text and not data and position.surety == "sure":
             self.doubt("text that is put together when it runs", show(arg), arg.at, "lists")
         if arg.text.strip() in ("", HOLE):
@@ -373,12 +337,12 @@ class Survey(Builtins):
             self._walk_elsewhere(script, inside._replace(elsewhere=False, certain=True, body=False))
         else:
             self.walk(script, inside)
-        if isinstance(fault, TooMuch):
+        if isinstance(fault, tree.TooMuch):
             raise fault
         if fault is not None and position.surety == "sure":
             self.doubt("shell text that cannot be read", arg.text, arg.at, "lists")
 
-    def _walk_elsewhere(self, script: Script, position: Position) -> None:
+    def _walk_elsewhere(self, script: tree.Script, position: Position) -> None:
         """Visit a script of another shell, which starts without functions and keeps none."""
         kept = self.functions, self.defined, self.first, self.removed, self.perhaps_removed
         progress = self._leading, self._returned
@@ -388,16 +352,10 @@ class Survey(Builtins):
         self.functions, self.defined, self.first, self.removed, self.perhaps_removed = kept
         self._leading, self._returned = progress
 
-    def _is_downloaded(self, parts: list[Part], position: Position) -> bool:
-        """Return True if an unknown text comes from a download, through a variable or `xargs`."""
-        named = any(isinstance(part, Dyn) and part.name in self.downloaded for part in parts)
-        return bool(position.via) and (named or (position.stdin.download and "xargs" in position.via))
-
     def visit_script(self, arg: Arg, position: Position) -> None:
         """Note a script file that a shell reads."""
-        processes = [
-            part for part in (arg.word.parts if arg.word else []) if isinstance(part, Dyn) and part.kind == "process"
-        ]
+        parts = arg.word.parts if arg.word else []
+        processes = [part for part in parts if isinstance(part, tree.Dyn) and part.kind == "process"]
         shell = position.via[-1] if position.via else "source"
         if processes:
             if any(part.download for part in processes):
@@ -406,7 +364,7 @@ class Survey(Builtins):
             return
         if is_stdin(arg):
             return
-        if DESCRIPTOR.match(normpath(arg.text)):
+        if tables.DESCRIPTOR.match(normpath(arg.text)):
             self.doubt(f"what '{shell}' reads from a descriptor", arg.text, arg.at, "lists")
         self._doubt_named_data(shell, arg.at)
         if arg.value is not None:
@@ -432,18 +390,17 @@ class Survey(Builtins):
             return
         try:
             parts = read_expansions(text, effort=self.effort, depth=position.depth, at=at)
-        except TooMuch:
+        except tree.TooMuch:
             raise
-        except Fault:
+        except tree.Fault:
             self.doubt("text that is expanded when it runs", text, at, "lists")
             return
         self.visit_parts(parts, position._replace(depth=position.depth + 1))
 
     def _visit_tool(self, base: str, args: list[Arg], at: int, position: Position) -> None:
         for text in tool_commands(base, args):
-            inside = position._replace(
-                via=(*position.via, base), depth=position.depth + 1, certain=False, elsewhere=True
-            )
+            via = (*position.via, base)
+            inside = position._replace(via=via, depth=position.depth + 1, certain=False, elsewhere=True)
             self.visit_text(text, inside, data=True)
             if text.text.strip() == HOLE:
                 self.doubt(f"the command that '{base}' is told to run", "", text.at, "lists")
@@ -452,7 +409,7 @@ class Survey(Builtins):
                 self.doubt("where 'git' finds its programs", arg.text, arg.at, "allow")
         if base in ("tee", "sponge", "dd"):
             self.writes.update({arg.value.removeprefix("of="): None for arg in args if arg.value})
-        elif base in DOWNLOADERS:
+        elif base in tables.DOWNLOADERS:
             self.writes.update(dict.fromkeys(downloads_to(base, args)))
 
     def _visit_opaque(self, name: str, base: str, args: list[Arg], position: Position) -> None:
@@ -460,9 +417,9 @@ class Survey(Builtins):
         at = args[0].at
         if "/" in name:
             self._visit_written(Arg(name, name, at), position)
-        if "/" in name or base in RUNNERS:
+        if "/" in name or base in tables.RUNNERS:
             self._doubt_named_data(base, at)
-        if INTERPRETERS.fullmatch(base):
+        if tables.INTERPRETERS.fullmatch(base):
             self._visit_code(base, args[1:], at, position)
 
     def _visit_code(self, base: str, args: list[Arg], at: int, position: Position) -> None:
@@ -472,11 +429,11 @@ class Survey(Builtins):
             code += "\n" + stdin.text.text
         operands = [arg for arg in args if not arg.text.startswith("-")]
         processes = [arg for arg in operands if is_process(arg)]
-        if READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and not operands)):
+        if tables.READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and not operands)):
             self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
         elif base in ("sed", "gsed") and sed_runs(args):
             self.doubt("what 'sed' runs", base, at, "text only")
-        elif base not in ("sed", "gsed") and STARTING.search(code):
+        elif base not in ("sed", "gsed") and tables.STARTING.search(code):
             self._doubt_named(code, f"code for '{base}' with", at)
 
     def _doubt_named(self, code: str, what: str, at: int) -> None:
@@ -485,7 +442,5 @@ class Survey(Builtins):
             self.doubt(f"{what} '{named.group()}'", named.group(), at, "text only")
 
 
-def _quoted(arg: Arg) -> str:
-    if arg.value is None:
-        return HOLE
-    return "'" + arg.value.replace("'", "'\\''") + "'"
+def _is_download(parts: list[tree.Part]) -> bool:
+    return any(isinstance(part, tree.Dyn) and part.download for part in parts)

@@ -11,7 +11,7 @@ LONG_OPTIONS = (
     "quiet silent regexp-extended separate unbuffered null-data posix debug sandbox follow-symlinks zero-terminated "
     "binary in-place expression= file= line-length="
 )
-OPTIONS = OptionTable("nErsuzbd", "efl", "i", tuple(LONG_OPTIONS.split()))
+OPTIONS = OptionTable("nErsuzbd", "efl", LONG_OPTIONS, "i")
 ADDRESSES = frozenset("0123456789$,~+! \t\n;{}IM")
 TO_LINE_END = frozenset("aicrRwW#v")
 COMMAND_END = re.compile(r"[;\n]")

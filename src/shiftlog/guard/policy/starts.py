@@ -106,10 +106,9 @@ class StartJudge:
             rule = dangerous_rule(name, [literal(word, 0) for word in arguments], rules.home)
             if rule is not None:
                 return StartVerdict(verdict="denied", program=name, source="builtin", list="dangerous", entry=rule)
-        if rules.allow and not interpreter:
-            missing = self._not_permitted(name)
-            if missing is not None:
-                return StartVerdict(verdict="denied", program=name, source=missing.source, list="allow")
+        for listed in () if interpreter else rules.allow:
+            if not any(self._permits(entry, name) for entry in listed):
+                return StartVerdict(verdict="denied", program=name, source=listed[0].source, list="allow")
         asked = lists.asked(name, arguments, "/") if rules.ask else None
         return _start(asked, name, "asked") if asked is not None else None
 
@@ -125,12 +124,6 @@ class StartJudge:
             if entry is not None:
                 return entry
         return self._lists.copy_of(real)
-
-    def _not_permitted(self, name: str) -> ListEntry | None:
-        for listed in self._rules.allow:
-            if not any(self._permits(entry, name) for entry in listed):
-                return listed[0]
-        return None
 
     def _permits(self, entry: ListEntry, name: str) -> bool:
         if self._lists.permits(entry, name, "/"):

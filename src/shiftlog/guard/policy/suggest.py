@@ -10,6 +10,8 @@ from shiftlog.guard.policy.found import Definitions
 from shiftlog.guard.policy.judge import Judge
 from shiftlog.guard.policy.lists import ShellRules, base_name
 
+SYSTEM_PATHS = ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Suggestion:
@@ -33,11 +35,7 @@ def suggest_allow(commands: Iterable[str], *, least_uses: int = 1) -> Suggestion
             continue
         if judgement.verdict == "not_checked" or judgement.open_doubts:
             undecided.append(command)
-        uses.update({_entry(start.name) for start in judgement.starts if start.kind == "program"})
+        named = {start.name for start in judgement.starts if start.kind == "program"}
+        uses.update({base_name(name) if name.rsplit("/", 1)[0] in SYSTEM_PATHS else name for name in named})
     chosen = {name: count for name, count in uses.most_common() if count >= least_uses}
     return Suggestion(allow=tuple(sorted(chosen)), uses=chosen, undecided=tuple(undecided))
-
-
-def _entry(name: str) -> str:
-    directory = name.rsplit("/", 1)[0]
-    return base_name(name) if directory in ("/bin", "/usr/bin", "/usr/local/bin", "/sbin", "/usr/sbin") else name

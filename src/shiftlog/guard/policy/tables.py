@@ -102,151 +102,120 @@ LOADER = re.compile(r"ld(-linux[^/]*|-musl[^/]*|64|-[0-9.]+|)\.so(\.[0-9]+)*|ld-
 
 
 @dataclass(frozen=True, slots=True)
-class Wrapper:
+class Wrapper(OptionTable):
     """A wrapper whose program follows its options and `operands`; without a program it may start a shell."""
 
-    options: OptionTable
     operands: int = 0
     starts_shell: bool = False
 
 
-def _options(
-    flags: str = "", takes: str = "", long: str = "", *, attached: str = "", assignments: bool = False
-) -> OptionTable:
-    return OptionTable(flags, takes, attached, tuple(long.split()), assignments)
-
-
-def _wrapper(
-    flags: str = "",
-    takes: str = "",
-    long: str = "",
-    *,
-    attached: str = "",
-    operands: int = 0,
-    starts_shell: bool = False,
-    assignments: bool = False,
-) -> Wrapper:
-    options = _options(flags, takes, long, attached=attached, assignments=assignments)
-    return Wrapper(options, operands, starts_shell)
-
-
 WRAPPERS: dict[str, Wrapper] = {
-    "command": _wrapper("p"),
-    "builtin": _wrapper(),
-    "exec": _wrapper("cl", "a"),
-    "time": _wrapper("apqvV", "fo", "format= output= append portability verbose quiet"),
-    "nohup": _wrapper(),
-    "nice": _wrapper("0123456789", "n", "adjustment="),
-    "ionice": _wrapper("tP", "cnpu", "class= classdata= ignore uid= pid="),
-    "chrt": _wrapper(
+    "command": Wrapper("p"),
+    "exec": Wrapper("cl", "a"),
+    "time": Wrapper("apqvV", "fo", "format= output= append portability verbose quiet"),
+    "nice": Wrapper("0123456789", "n", "adjustment="),
+    "ionice": Wrapper("tP", "cnpu", "class= classdata= ignore uid= pid="),
+    "chrt": Wrapper(
         "abdfiormvR", "TPDp",
         "batch deadline fifo idle other rr reset-on-fork all-tasks max verbose sched-runtime= sched-period= "
         "sched-deadline=",
         operands=1,
     ),
-    "taskset": _wrapper("ac", "", "all-tasks cpu-list", operands=1),
-    "timeout": _wrapper("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
-    "gtimeout": _wrapper("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
-    "stdbuf": _wrapper("", "ioe", "input= output= error="),
-    "setsid": _wrapper("cfw", "", "ctty fork wait"),
-    "linux32": _wrapper("BFILRSTXZ3v"),
-    "linux64": _wrapper("BFILRSTXZ3v"),
-    "i386": _wrapper("BFILRSTXZ3v"),
-    "x86_64": _wrapper("BFILRSTXZ3v"),
-    "unshare": _wrapper(
+    "taskset": Wrapper("ac", "", "all-tasks cpu-list", operands=1),
+    "stdbuf": Wrapper("", "ioe", "input= output= error="),
+    "setsid": Wrapper("cfw", "", "ctty fork wait"),
+    "unshare": Wrapper(
         "rfcT", "SGRwl",
         "fork map-root-user map-current-user map-auto mount-proc kill-child keep-caps propagation= setgroups= "
         "setuid= setgid= root= wd= map-user= map-group= map-users= map-groups= boottime= monotonic= load-interp= "
         "mount uts ipc net pid user cgroup time",
         attached="muinpUCT", starts_shell=True,
     ),
-    "nsenter": _wrapper(
+    "nsenter": Wrapper(
         "aFZ", "tSG",
         "all no-fork target= setuid= setgid= preserve-credentials follow-context mount uts ipc net pid user cgroup "
         "time root wd wdns",
         attached="muinpUCTrwW", starts_shell=True,
     ),
-    "chroot": _wrapper("", "", "groups= userspec= skip-chdir", operands=1, starts_shell=True),
-    "strace": _wrapper(
+    "chroot": Wrapper("", "", "groups= userspec= skip-chdir", operands=1, starts_shell=True),
+    "strace": Wrapper(
         "cCdfFhiknqrtTvVwxyYDAzZ", "abeEoOpPsSuUXI",
         "output= trace= status= signal= fault= inject= env= follow-forks summary summary-only string-limit= user= "
         "decode-fds attach= quiet",
     ),
-    "ltrace": _wrapper("bcCfhirStTVL", "aADeFlnopsuwxX", "output= library= demangle"),
-    "perf-stat": _wrapper("aBdgirsvx", "ceCGoPt"),
-    "systemd-run": _wrapper(
+    "ltrace": Wrapper("bcCfhirStTVL", "aADeFlnopsuwxX", "output= library= demangle"),
+    "perf-stat": Wrapper("aBdgirsvx", "ceCGoPt"),
+    "systemd-run": Wrapper(
         "trGqdPMS", "HMpuE",
         "scope user system wait pty pipe quiet collect no-block shell same-dir unit= property= description= slice= "
         "uid= gid= nice= working-directory= setenv= service-type= on-active= on-boot= on-calendar= timer-property= "
         "host= machine= remain-after-exit",
     ),
-    "doas": _wrapper("Lns", "Cau", starts_shell=True),
-    "pkexec": _wrapper("", "u", "user= disable-internal-agent keep-cwd", starts_shell=True),
-    "sudo": _wrapper(
+    "doas": Wrapper("Lns", "Cau", starts_shell=True),
+    "pkexec": Wrapper("", "u", "user= disable-internal-agent keep-cwd", starts_shell=True),
+    "sudo": Wrapper(
         "ABbEeHiKklnPSsVv", "CDghpRrTtUu",
         "askpass background bell edit set-home login remove-timestamp reset-timestamp list non-interactive "
         "preserve-groups stdin shell version validate preserve-env close-from= chdir= group= host= prompt= chroot= "
         "role= command-timeout= type= other-user= user= no-update help",
         assignments=True,
     ),
-    "xvfb-run": _wrapper(
+    "xvfb-run": Wrapper(
         "adhl", "efnpsw",
         "auto-servernum auto-display error-file= auth-file= server-num= listen-tcp xauth-protocol= server-args= "
         "wait=",
     ),
-    "dbus-run-session": _wrapper("", "", "config-file= dbus-daemon="),
-    "dbus-launch": _wrapper("", "", "exit-with-session sh-syntax autolaunch="),
-    "fakeroot": _wrapper("uh", "lsib", "lib= faked= save-file= unknown-is-real", starts_shell=True),
-    "setpriv": _wrapper(
+    "dbus-run-session": Wrapper("", "", "config-file= dbus-daemon="),
+    "dbus-launch": Wrapper("", "", "exit-with-session sh-syntax autolaunch="),
+    "fakeroot": Wrapper("uh", "lsib", "lib= faked= save-file= unknown-is-real", starts_shell=True),
+    "setpriv": Wrapper(
         "d", "",
         "dump no-new-privs reset-env clear-groups keep-groups init-groups reuid= regid= ruid= rgid= euid= egid= "
         "groups= inh-caps= ambient-caps= bounding-set= securebits= pdeathsig= selinux-label= apparmor-profile=",
     ),
-    "prlimit": _wrapper("", "op", "pid= output= noheadings raw verbose", attached="cdefilmnqrstuvxy"),
-    "numactl": _wrapper("alHs", "CNPimp", "interleave= membind= cpunodebind= physcpubind= preferred= localalloc all"),
-    "unbuffer": _wrapper("p"),
-    "rlwrap": _wrapper("cEhiInNorRTuUvWxX", "bCDefFgHlMOPqsStwz", attached="aAmp"),
-    "catchsegv": _wrapper(),
-    "cpulimit": _wrapper(
+    "prlimit": Wrapper("", "op", "pid= output= noheadings raw verbose", attached="cdefilmnqrstuvxy"),
+    "numactl": Wrapper("alHs", "CNPimp", "interleave= membind= cpunodebind= physcpubind= preferred= localalloc all"),
+    "unbuffer": Wrapper("p"),
+    "rlwrap": Wrapper("cEhiInNorRTuUvWxX", "bCDefFgHlMOPqsStwz", attached="aAmp"),
+    "cpulimit": Wrapper(
         "bfivz", "lpeP",
         "limit= pid= exe= path= lazy include-children foreground background verbose",
     ),
-    "valgrind": _wrapper("qvh", "", "tool= leak-check= log-file= quiet verbose"),
-    "tini": _wrapper("svgw", "ep"),
-    "dumb-init": _wrapper("cvsh", "r"),
-    "gosu": _wrapper(operands=1),
-    "su-exec": _wrapper(operands=1),
-    "chpst": _wrapper("vP012", "uUbe/nlLmdofrtc"),
-    "softlimit": _wrapper("", "acdfmoprst"),
-    "setuidgid": _wrapper(operands=1),
-    "envdir": _wrapper(operands=1),
-    "direnv": _wrapper(operands=2),
-    "eatmydata": _wrapper(),
-    "torsocks": _wrapper("iqd", "uaP"),
-    "proxychains": _wrapper("q", "f"),
-    "proxychains4": _wrapper("q", "f"),
-    "faketime": _wrapper("mpf", "", "exclude-monotonic", operands=1),
-    "ssh-agent": _wrapper("cDdks", "aEOPt"),
-    "aa-exec": _wrapper("dhiv", "pn", "profile= namespace= immediate"),
-    "runcon": _wrapper("c", "lrtu", "role= type= user= range=", operands=1),
-    "sem": _wrapper("", "j", "jobs= id= fg bg"),
-    "entr": _wrapper("acdnprsxz"),
-    "choom": _wrapper("", "np", "adjust= pid="),
-    "uclampset": _wrapper("asR", "mMp"),
-    "coresched": _wrapper("v", "dst"),
-    "firejail": _wrapper("", "", "quiet noprofile net= profile= private"),
-    "arch": _wrapper("32e", "d"),
-    "caffeinate": _wrapper("dimsu", "tw"),
-    "cargo-watch": _wrapper(),
+    "tini": Wrapper("svgw", "ep"),
+    "dumb-init": Wrapper("cvsh", "r"),
+    "chpst": Wrapper("vP012", "uUbe/nlLmdofrtc"),
+    "softlimit": Wrapper("", "acdfmoprst"),
+    "direnv": Wrapper(operands=2),
+    "torsocks": Wrapper("iqd", "uaP"),
+    "faketime": Wrapper("mpf", "", "exclude-monotonic", operands=1),
+    "ssh-agent": Wrapper("cDdks", "aEOPt"),
+    "aa-exec": Wrapper("dhiv", "pn", "profile= namespace= immediate"),
+    "runcon": Wrapper("c", "lrtu", "role= type= user= range=", operands=1),
+    "sem": Wrapper("", "j", "jobs= id= fg bg"),
+    "entr": Wrapper("acdnprsxz"),
+    "choom": Wrapper("", "np", "adjust= pid="),
+    "uclampset": Wrapper("asR", "mMp"),
+    "coresched": Wrapper("v", "dst"),
+    "firejail": Wrapper("", "", "quiet noprofile net= profile= private"),
+    "arch": Wrapper("32e", "d"),
+    "caffeinate": Wrapper("dimsu", "tw"),
+    **dict.fromkeys(("builtin", "nohup", "catchsegv", "eatmydata", "cargo-watch"), Wrapper()),
+    **dict.fromkeys(("gosu", "su-exec", "setuidgid", "envdir"), Wrapper(operands=1)),
+    **dict.fromkeys(("linux32", "linux64", "i386", "x86_64"), Wrapper("BFILRSTXZ3v")),
+    **dict.fromkeys(("proxychains", "proxychains4"), Wrapper("q", "f")),
+    **dict.fromkeys(
+        ("timeout", "gtimeout"),
+        Wrapper("vfp", "ks", "foreground preserve-status verbose kill-after= signal=", operands=1),
+    ),
 }  # fmt: skip
 
-ENV = _options(
+ENV = OptionTable(
     "i0v-", "uCaS",
     "ignore-environment null debug unset= chdir= argv0= split-string= block-signal default-signal ignore-signal "
     "list-signal-handling",
     assignments=True,
 )  # fmt: skip
-XARGS = _options(
+XARGS = OptionTable(
     "0oprtx", "adEILnPs",
     "arg-file= delimiter= eof replace max-lines max-args= max-procs= max-chars= interactive no-run-if-empty verbose "
     "exit null open-tty show-limits process-slot-var=",
@@ -257,37 +226,37 @@ FIND_VALUES = frozenset(
     "-cnewer -samefile -mtime -atime -ctime -mmin -amin -cmin -size -user -group -perm -links -maxdepth -mindepth -uid "
     "-gid -inum -fstype -printf -regextype -used".split()
 )
-SU = _options(
+SU = OptionTable(
     "flmpPT", "cgGswu",
     "command= session-command= shell= group= supp-group= login fast preserve-environment pty whitelist-environment= "
     "user=",
 )  # fmt: skip
-FLOCK = _options(
+FLOCK = OptionTable(
     "senuoFvx", "cwE",
     "shared exclusive unlock nonblock nb timeout= wait= close no-fork conflict-exit-code= command= verbose",
 )  # fmt: skip
-WATCH = _options(
+WATCH = OptionTable(
     "bcdegprtwxC", "nqs",
     "beep color no-color errexit chgexit precise no-rerun no-title no-wrap exec interval= differences equexit= "
     "no-linewrap",
 )  # fmt: skip
-SCRIPT = _options(
+SCRIPT = OptionTable(
     "aefqV", "cOIBToEm",
     "append command= return flush force quiet echo= log-out= log-in= log-io= log-timing= output-limit= "
     "logging-format=",
 )  # fmt: skip
-PARALLEL = _options(
+PARALLEL = OptionTable(
     "kmXqtu0v", "jPNnLlSaCdIsi",
     "jobs= max-procs= max-args= sshlogin= arg-file= colsep= delimiter= timeout= retries= delay= joblog= results= "
     "tmpdir= workdir= wd= halt= load= memfree= keep-order bar progress eta dry-run will-cite no-notice verbose "
     "line-buffer lb ungroup group null xargs pipe quote tag link no-run-if-empty shuf resume silent "
     "max-replace-args= env= block=",
 )  # fmt: skip
-LOADER_OPTIONS = _options(
+LOADER_OPTIONS = OptionTable(
     "", "",
     "library-path= inhibit-rpath= audit= preload= argv0= inhibit-cache glibc-hwcaps-prepend= glibc-hwcaps-mask=",
 )  # fmt: skip
-SETARCH = _options(
+SETARCH = OptionTable(
     "BFILRSTXZ3v", "p",
     "uname-2.6 addr-no-randomize 32bit fdpic-funcptrs mmap-page-zero addr-compat-layout read-implies-exec "
     "short-inode whole-seconds sticky-timeouts 3gb 4gb verbose show",

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
-from shiftlog.guard.bash.words import HOLE, Arg
+from shiftlog.guard.bash.words import HOLE, Arg, with_holes
 from shiftlog.guard.policy.tables import COMMAND_OPTIONS, GIT_COMMAND_KEYS, SSH_COMMAND_KEYS, VALUED_LETTERS
 
 GIT_VALUES = frozenset(
@@ -12,6 +13,7 @@ GIT_VALUES = frozenset(
 )
 GIT_CONFIG_VALUES = frozenset("-f --file --blob -t --type --default --comment --value".split())
 SHORTEST_NAME = 4  # of an abbreviated long option
+KEEPS_NAME = re.compile(r"--remote-name|-(?!-).*O", re.S)  # of `curl`
 GIT_VALUED_LETTERS = "ABCcefmtoubjX"
 GIT_TEXT_OPTIONS = {
     "rebase": ("-x", "--exec"),
@@ -33,15 +35,14 @@ def tool_commands(base: str, args: list[Arg]) -> list[Arg]:
         return list(_git_commands(args))
     if base in ("ssh", "scp", "sftp"):
         return [*_ssh_commands(args), *option_values(args, COMMAND_OPTIONS.get(base, ()), VALUED_LETTERS[base])]
-    options = COMMAND_OPTIONS.get(base)
     if base == "tar":
         args = _with_dash(args)
     if base in ("apt", "apt-get", "dpkg", "aptitude"):
         hooks = [arg.text.partition("=") for arg in args if "invoke" in arg.text.lower()]
-        return [_text(command, args[0].at) for _, equals, command in hooks if equals]
+        return [with_holes(command, args[0].at) for _, equals, command in hooks if equals]
     if base == "socat":
         return list(_socat_commands(args))
-    return option_values(args, options, VALUED_LETTERS.get(base, "")) if options else []
+    return option_values(args, COMMAND_OPTIONS.get(base, ()), VALUED_LETTERS.get(base, ""))
 
 
 def downloads_to(base: str, args: list[Arg]) -> list[str]:
@@ -51,15 +52,11 @@ def downloads_to(base: str, args: list[Arg]) -> list[str]:
     for arg, following in zip(args, [*args[1:], None], strict=False):
         head, given, attached = arg.text.partition(letter)
         if given and head.startswith("-") and not head.startswith("--"):
-            named += [_text(attached, arg.at)] if attached else [following] if following else []
-    by_address = not named if base == "wget" else any(_keeps_name(arg.text) for arg in args)
+            named += [with_holes(attached, arg.at)] if attached else [following] if following else []
+    by_address = not named if base == "wget" else any(KEEPS_NAME.match(arg.text) for arg in args)
     if by_address:
-        named += [_text(arg.text.partition("?")[0].rpartition("/")[2], arg.at) for arg in args if "/" in arg.text]
+        named += [with_holes(arg.text.partition("?")[0].rpartition("/")[2], arg.at) for arg in args if "/" in arg.text]
     return [arg.text for arg in named if arg.text and HOLE not in arg.text]
-
-
-def _keeps_name(text: str) -> bool:
-    return text.startswith("--remote-name") or (text.startswith("-") and text[1:2] != "-" and "O" in text)
 
 
 def option_values(args: list[Arg], options: tuple[str, ...], valued: str = "") -> list[Arg]:
@@ -77,7 +74,7 @@ def option_values(args: list[Arg], options: tuple[str, ...], valued: str = "") -
             if not option.endswith("."):
                 values.append(value)
             elif value.text.startswith("exec="):
-                values.append(_text(value.text[5:], value.at))
+                values.append(with_holes(value.text[5:], value.at))
     return values
 
 
@@ -88,21 +85,17 @@ def _value_of(option: str, text: str, following: Arg | None, at: int, valued: st
         name, equals, value = text.partition("=")
         if len(name) < SHORTEST_NAME or not option.startswith(name):
             return None
-        return _text(value, at) if equals else following
+        return with_holes(value, at) if equals else following
     if len(option) != 2 or not text.startswith("-") or text.startswith("--"):
         return None
     letters = text[1:] if valued else text[1:2]
     for index, letter in enumerate(letters):
         if letter == option[1]:
             attached = text[index + 2 :]
-            return _text(attached, at) if attached else following
+            return with_holes(attached, at) if attached else following
         if letter in valued:
             break
     return None
-
-
-def _text(text: str, at: int) -> Arg:
-    return Arg(None if HOLE in text else text, text, at)
 
 
 def _with_dash(args: list[Arg]) -> list[Arg]:
@@ -114,7 +107,7 @@ def _with_dash(args: list[Arg]) -> list[Arg]:
     for letter in args[0].value:
         if letter in VALUED_LETTERS["tar"]:
             value = next(values, None)
-            spelt += [] if value is None else [_text("-" + letter, args[0].at), value]
+            spelt += [] if value is None else [with_holes("-" + letter, args[0].at), value]
     return [*spelt, *values]
 
 
@@ -122,19 +115,19 @@ def _ssh_commands(args: list[Arg]) -> Iterator[Arg]:
     for setting in option_values(args, ("-o",), VALUED_LETTERS["ssh"]):
         found = SSH_COMMAND_KEYS.match(setting.text)
         if found and found.group(2) != "none":
-            yield _text(found.group(2), setting.at)
+            yield with_holes(found.group(2), setting.at)
 
 
 def _socat_commands(args: list[Arg]) -> Iterator[Arg]:
     for arg in args:
         kind, colon, command = arg.text.partition(":")
         if colon and kind.upper() in ("EXEC", "SYSTEM", "SHELL"):
-            yield _text(command.split(",", 1)[0], arg.at)
+            yield with_holes(command.split(",", 1)[0], arg.at)
 
 
 def _git_commands(args: list[Arg]) -> Iterator[Arg]:
     index = 0
-    yield from (_text(arg.text[5:], arg.at) for arg in args if arg.text.startswith("ext::"))
+    yield from (with_holes(arg.text[5:], arg.at) for arg in args if arg.text.startswith("ext::"))
     while index < len(args) and args[index].text.startswith(("-", HOLE)):
         option = args[index].text
         if args[index].splits or ("=" not in args[index].prefix and HOLE in option):  # may be `-c`
@@ -162,26 +155,26 @@ def _git_commands(args: list[Arg]) -> Iterator[Arg]:
     elif subcommand == "remote-ext":
         yield from rest[1:2]
     elif subcommand == "bisect" and rest and rest[0].text == "run":
-        yield _text(" ".join(arg.text for arg in rest[1:]), rest[0].at)
+        yield with_holes(" ".join(arg.text for arg in rest[1:]), rest[0].at)
     elif subcommand == "submodule" and any(arg.text == "foreach" for arg in rest):
         after = rest[[arg.text for arg in rest].index("foreach") + 1 :]
-        yield _text(" ".join(arg.text for arg in after if arg.text not in ("--recursive", "--quiet")), rest[0].at)
+        yield with_holes(" ".join(arg.text for arg in after if arg.text not in ("--recursive", "--quiet")), rest[0].at)
 
 
 def _git_setting(key: str, value: str, at: int) -> Iterator[Arg]:
     if HOLE in key or key.startswith("url.ext::"):
         yield Arg(None, HOLE, at)
     if value.startswith("ext::"):
-        yield _text(value[5:], at)
+        yield with_holes(value[5:], at)
     if not GIT_COMMAND_KEYS.fullmatch(key):
         return
     lowered = key.lower()
     if lowered.startswith("alias.") or lowered.endswith(".helper"):
         if value.startswith(("!", HOLE)) or (lowered.endswith(".helper") and value.startswith("/")):
-            yield _text(value.removeprefix("!"), at)
+            yield with_holes(value.removeprefix("!"), at)
         elif lowered.startswith("alias."):
-            yield _text("git " + value, at)
+            yield with_holes("git " + value, at)
         return
     if lowered == "core.fsmonitor" and value.lower() in ("true", "false", "1", "0"):
         return
-    yield _text(value, at)
+    yield with_holes(value, at)

@@ -11,26 +11,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from shiftlog.guard.bash.tree import BashWord
-from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, literal, may_become, unknown
+from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, literal, may_become, unknown, with_holes
+from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.options import read_options
-from shiftlog.guard.policy.tables import (
-    BWRAP_ONE,
-    BWRAP_TWO,
-    ENV,
-    FIND_VALUES,
-    FLOCK,
-    LOADER,
-    LOADER_OPTIONS,
-    PARALLEL,
-    SCRIPT,
-    SETARCH,
-    SHELLS,
-    SU,
-    WATCH,
-    WRAPPERS,
-    XARGS,
-    Wrapper,
-)
 
 ENV_PIECE = re.compile(
     r"((?:[ \t\n\v\f\r]|\\_)+)|'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^ \t\n\v\f\r'\"\\]+)", re.S
@@ -58,31 +41,30 @@ def unwrap(name: str, args: list[Arg]) -> Unwrapped | None:
     odd = ODD.get(name)
     if odd is not None:
         return odd(args)
-    plain = WRAPPERS.get(name)
+    plain = tables.WRAPPERS.get(name)
     if plain is not None:
         return _follow(plain, args)
-    if name in SHELLS:
+    if name in tables.SHELLS:
         return _shell(args)
-    if name.startswith("ld") and LOADER.fullmatch(name):
-        found = read_options(args, LOADER_OPTIONS)
+    if name.startswith("ld") and tables.LOADER.fullmatch(name):
+        found = read_options(args, tables.LOADER_OPTIONS)
         if found.given and found.given[-1][0] in ("--list", "--verify", "--help", "--version"):
             return Unwrapped()
         return Unwrapped(argvs=[found.rest] if found.rest else [], hidden=found.hidden)
     return None
 
 
-def _follow(plain: Wrapper, args: list[Arg]) -> Unwrapped:
-    found = read_options(args, plain.options)
+def _follow(plain: tables.Wrapper, args: list[Arg]) -> Unwrapped:
+    found = read_options(args, plain)
     if found.hidden:
         return Unwrapped(hidden=True)
-    for _ in range(plain.operands):
-        if found.rest and found.rest[0].splits:
-            return Unwrapped(hidden=True)
-        found.rest = found.rest[1:]
+    if any(arg.splits for arg in found.rest[: plain.operands]):
+        return Unwrapped(hidden=True)
+    rest = found.rest[plain.operands :]
     settings = [value for option, value in found.given if option == "=" and value is not None]
-    if found.rest and plain.options.assignments:
-        return Unwrapped(argvs=[found.rest], settings=settings)
-    return Unwrapped(argvs=[found.rest] if found.rest else [], reads_stdin=plain.starts_shell and not found.rest)
+    if rest and plain.assignments:
+        return Unwrapped(argvs=[rest], settings=settings)
+    return Unwrapped(argvs=[rest] if rest else [], reads_stdin=plain.starts_shell and not rest)
 
 
 def _command(args: list[Arg]) -> Unwrapped:
@@ -91,25 +73,25 @@ def _command(args: list[Arg]) -> Unwrapped:
             break
         if set(arg.value[1:]) & set("vV"):
             return Unwrapped()
-    return _follow(WRAPPERS["command"], args)
+    return _follow(tables.WRAPPERS["command"], args)
 
 
 def _sudo(args: list[Arg]) -> Unwrapped:
-    found = read_options(args, WRAPPERS["sudo"].options)
+    found = read_options(args, tables.WRAPPERS["sudo"])
     if (
         found.has("-l", "--list", "-V", "--version", "-v", "-k", "-K", "-e", "--edit", "--validate")
         and not found.hidden
     ):
         return Unwrapped()
-    answer = _follow(WRAPPERS["sudo"], args)
+    answer = _follow(tables.WRAPPERS["sudo"], args)
     if not answer.argvs and not answer.hidden:
         answer.reads_stdin = found.has("-s", "-i", "--shell", "--login")
     return answer
 
 
 def _strace(args: list[Arg]) -> Unwrapped:
-    answer = _follow(WRAPPERS["strace"], args)
-    for option, value in read_options(args, WRAPPERS["strace"].options).given:
+    answer = _follow(tables.WRAPPERS["strace"], args)
+    for option, value in read_options(args, tables.WRAPPERS["strace"]).given:
         if option in ("-o", "--output") and value is not None:
             if value.text.startswith(("|", "!")):  # a shell reads the trace
                 answer.texts.append(Arg(None if value.value is None else value.value[1:], value.text[1:], value.at))
@@ -119,7 +101,7 @@ def _strace(args: list[Arg]) -> Unwrapped:
 
 def _env(args: list[Arg]) -> Unwrapped:
     # The split words replace the option and are read again, because the next word may be their argument.
-    found = read_options(args, ENV, stop=("-S", "--split-string"))
+    found = read_options(args, tables.ENV, stop=("-S", "--split-string"))
     if found.hidden:
         return Unwrapped(hidden=True)
     settings = [value for option, value in found.given if option == "=" and value is not None]
@@ -156,7 +138,7 @@ def _split_env(text: str) -> list[str]:
 
 
 def _xargs(args: list[Arg]) -> Unwrapped:
-    found = read_options(args, XARGS)
+    found = read_options(args, tables.XARGS)
     if found.hidden:
         return Unwrapped(hidden=True)
     if not found.rest:
@@ -182,7 +164,9 @@ def _find(args: list[Arg]) -> Unwrapped:
     while index < len(args):
         if args[index].value in FIND_STARTS:
             stop = index + 1
-            while stop < len(args) and args[stop].value != ";" and not _ends_batch(args, stop):
+            while stop < len(args) and args[stop].value != ";":
+                if args[stop].value == "+" and args[stop - 1].value == "{}":
+                    break
                 stop += 1
             argv = [_with_hole(arg, "{}") for arg in args[index + 1 : stop]]
             if argv:
@@ -200,14 +184,10 @@ def _hides_start(args: list[Arg]) -> bool:
     return any(
         arg.value is None
         and any(may_become(arg, start) for start in FIND_STARTS)
-        and (not index or args[index - 1].value not in FIND_VALUES)
+        and (not index or args[index - 1].value not in tables.FIND_VALUES)
         and not args[index + 1].text.startswith(("-", "(", "!"))
         for index, arg in enumerate(args[: ends[-1]] if ends else [])
     )
-
-
-def _ends_batch(args: list[Arg], index: int) -> bool:
-    return args[index].value == "+" and args[index - 1].value == "{}"
 
 
 def _fd(args: list[Arg]) -> Unwrapped:
@@ -267,7 +247,7 @@ def _su(args: list[Arg]) -> Unwrapped:
     operands: list[Arg] = []
     rest = args
     while rest:
-        found = read_options(rest, SU)
+        found = read_options(rest, tables.SU)
         if found.hidden:
             return Unwrapped(hidden=True)
         text = found.value("-c", "--command", "--session-command")
@@ -287,14 +267,14 @@ def _su(args: list[Arg]) -> Unwrapped:
 
 
 def _runuser(args: list[Arg]) -> Unwrapped:
-    found = read_options(args, SU)
+    found = read_options(args, tables.SU)
     if not found.hidden and found.has("-u", "--user"):
         return Unwrapped(argvs=[found.rest] if found.rest else [])
     return _su(args)
 
 
 def _flock(args: list[Arg]) -> Unwrapped:
-    found = read_options(args, FLOCK)
+    found = read_options(args, tables.FLOCK)
     if found.hidden or (found.rest and found.rest[0].splits):
         return Unwrapped(hidden=True)
     rest = found.rest[1:]
@@ -306,7 +286,7 @@ def _flock(args: list[Arg]) -> Unwrapped:
 def _joined(args: list[Arg]) -> Arg:
     text = " ".join(arg.text for arg in args)
     parts = [part for arg in args if arg.word is not None for part in arg.word.parts]
-    return Arg(None if HOLE in text else text, text, args[0].at, BashWord(args[0].at, args[0].at, parts))
+    return with_holes(text, args[0].at, BashWord(args[0].at, args[0].at, parts))
 
 
 def _eval(args: list[Arg]) -> Unwrapped:
@@ -315,7 +295,7 @@ def _eval(args: list[Arg]) -> Unwrapped:
 
 
 def _watch(args: list[Arg]) -> Unwrapped:
-    found = read_options(args, WATCH)
+    found = read_options(args, tables.WATCH)
     if found.hidden:
         return Unwrapped(hidden=True)
     if found.has("-x", "--exec"):
@@ -332,13 +312,13 @@ def _script(args: list[Arg]) -> Unwrapped:
     attached = [arg for arg in args if re.match(r"-[aefq]*c.|--command=", arg.text, re.S)]
     if attached:
         text = re.sub(r"^(-[aefq]*c|--command=)", "", attached[0].text)
-        return Unwrapped(texts=[Arg(None if HOLE in text else text, text, attached[0].at)])
-    found = read_options(args, SCRIPT)
+        return Unwrapped(texts=[with_holes(text, attached[0].at)])
+    found = read_options(args, tables.SCRIPT)
     return Unwrapped(hidden=found.hidden, reads_stdin=True)
 
 
 def _parallel(args: list[Arg]) -> Unwrapped:
-    found = read_options(args, PARALLEL)
+    found = read_options(args, tables.PARALLEL)
     if found.hidden:
         return Unwrapped(hidden=True)
     marks = [index for index, arg in enumerate(found.rest) if arg.value in (":::", ":::+", "::::", "::::+")]
@@ -364,12 +344,12 @@ def _multi_call(args: list[Arg]) -> Unwrapped:
 
 
 def _setarch(args: list[Arg]) -> Unwrapped:
-    found = read_options(args, SETARCH)
+    found = read_options(args, tables.SETARCH)
     if found.hidden:
         return Unwrapped(hidden=True)
     rest = found.rest
     if rest and ARCHITECTURE.fullmatch(rest[0].text):
-        found = read_options(rest[1:], SETARCH)
+        found = read_options(rest[1:], tables.SETARCH)
         rest = found.rest
     return Unwrapped(argvs=[rest] if rest else [], hidden=found.hidden, reads_stdin=not rest)
 
@@ -437,7 +417,7 @@ def _bwrap(args: list[Arg]) -> Unwrapped:
         option = args[index].text
         if args[index].value is None or option == "--args":
             return Unwrapped(hidden=True)
-        index += 1 + (option in BWRAP_ONE) + 2 * (option in BWRAP_TWO)
+        index += 1 + (option in tables.BWRAP_ONE) + 2 * (option in tables.BWRAP_TWO)
     if any(arg.splits for arg in args[:index]):
         return Unwrapped(hidden=True)
     return Unwrapped(argvs=[args[index:]] if args[index:] else [])
@@ -470,15 +450,9 @@ ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {
     "batch": _stdin_text,
     "perf": _subcommands({"stat": "-e -o -C -p -r -x", "record": "-e -o -F -c -C -p", "trace": "-e -o -p"}),
     "uv": _subcommands({"run": "--with --python -p --extra --group --project --directory --env-file --package"}),
-    "poetry": _after("run"),
-    "pipenv": _after("run"),
-    "pdm": _after("run"),
-    "hatch": _after("run"),
-    "rye": _after("run"),
-    "bundle": _after("exec"),
-    "conda": _after("run", takes="-n --name -p --prefix --cwd"),
-    "mamba": _after("run", takes="-n --name -p --prefix --cwd"),
     "mise": _after("exec", "x"),
-    "pnpm": _after("exec"),
+    **dict.fromkeys(("poetry", "pipenv", "pdm", "hatch", "rye"), _after("run")),
+    **dict.fromkeys(("bundle", "pnpm"), _after("exec")),
+    **dict.fromkeys(("conda", "mamba"), _after("run", takes="-n --name -p --prefix --cwd")),
     **dict.fromkeys(("busybox", "toybox", "coreutils", "uutils", "sbase-box", "ubase-box"), _multi_call),
 }

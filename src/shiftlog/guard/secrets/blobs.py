@@ -52,18 +52,16 @@ def fold_blobs(text: str) -> tuple[str, int]:
         nonlocal count
         encoded = match["data"] or match["run"] or "".join(match["pem"].split())
         data = _decode(encoded)
-        if data is None or "PRIVATE" in (match["label"] or "") or _is_no_encoding(match["run"]):
+        run = match["run"]
+        # A long run of few letters, digits or hex is a drawn line, a number or a digest.
+        plain = run is not None and (_HEX.fullmatch(run) is not None or len(set(run)) < 16)
+        if data is None or "PRIVATE" in (match["label"] or "") or plain:
             return match[0]
         count += 1
         return f"[BLOB:{match['media'] or 'base64'}:{len(data)}:{hashlib.sha256(data).hexdigest()[:12]}]"
 
     folded = _BLOB.sub(fold, text)
     return folded, count
-
-
-def _is_no_encoding(run: str | None) -> bool:
-    """Return True for a long run of few letters, digits or hex: a drawn line, a number or a digest."""
-    return run is not None and (_HEX.fullmatch(run) is not None or len(set(run)) < 16)
 
 
 def _decode(encoded: str) -> bytes | None:

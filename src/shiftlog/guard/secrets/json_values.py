@@ -5,17 +5,18 @@ The walk does not recurse, so no nesting is too deep. The caller decides how a t
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.contexts import find_flags
 from shiftlog.guard.secrets.detectors.headers import judge_header_text
-from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
+from shiftlog.guard.secrets.detectors.kinds import SecretSpan, placeholder
 from shiftlog.guard.secrets.detectors.names import SecretName, classify_name
 from shiftlog.guard.secrets.detectors.tokens import token_kind
 from shiftlog.guard.secrets.detectors.values import Need, Notation, is_path, is_random, is_secret
+from shiftlog.guard.secrets.scan import PATH_CLASSES, ScanRules
 
 # Objects whose keys are paths.
 _PATH_KEYED = frozenset({"changes"})
@@ -54,10 +55,8 @@ class JsonMask:
     """One walk through a JSON value."""
 
     mask_text: MaskText
-    placeholder: Callable[[SecretKind], str]
-    allow: Callable[[SecretKind], bool]
+    rules: ScanRules
     path_fields: frozenset[str]
-    path_classes: frozenset[str]
     counts: Counter[str] = field(default_factory=Counter[str])
     _waiting: list[_Pending] = field(default_factory=list[_Pending])
 
@@ -90,7 +89,10 @@ class JsonMask:
             if paired and key in _PAIR_VALUES:
                 below = _KeyContext(secret=paired, direct=True)
             if isinstance(key, str) and (len(key) >= _MIN_KEY_CHARS or not key.isidentifier()):
-                key = self._free_key(self.mask_text(key, context.only, self.counts), made)
+                masked, number = self.mask_text(key, context.only, self.counts), 2
+                key = masked
+                while key in made:  # two keys may mask to the same text, and neither value may be dropped
+                    key, number = f"{masked} ({number})", number + 1
             made[key] = None
             self._waiting.append((value, made, key, below))
         return made
@@ -99,19 +101,11 @@ class JsonMask:
         if not isinstance(key, str):
             return _KeyContext(secret=context.secret)
         if key in self.path_fields or (key in _PATH_KEYED and self.path_fields):
-            return _KeyContext(only=self.path_classes)
+            return _KeyContext(only=PATH_CLASSES)
         name = _announced_by(key)
-        if name is not None and self.allow(name.kind):
+        if name is not None and self.rules.allow(name.kind):
             return _KeyContext(secret=name, direct=True)
         return _KeyContext(secret=context.secret)
-
-    @staticmethod
-    def _free_key(key: str, made: Mapping[Any, object]) -> str:
-        """Return a key that is not taken: two keys may mask to the same text, and neither value may be dropped."""
-        free, number = key, 2
-        while free in made:
-            free, number = f"{key} ({number})", number + 1
-        return free
 
     def _enter_array(self, items: Sequence[object], context: _KeyContext) -> list[Any]:
         made: list[Any] = [None] * len(items)
@@ -126,20 +120,17 @@ class JsonMask:
 
     def _mask_flags(self, words: Sequence[str]) -> Sequence[str]:
         """Mask the passwords that an argument list gives to known programs by short flags."""
-        if not any(word.startswith("-") for word in words) or not self.allow(kinds.CLI_PASSWORD):
+        if not any(word.startswith("-") for word in words) or not self.rules.allow(kinds.CLI_PASSWORD):
             return words
         line = " ".join(words)
         found = list(find_flags(line, line.encode())) if line.isascii() else []
-        return self._cut(words, found) if found else words
-
-    def _cut(self, words: Sequence[str], found: Iterable[SecretSpan]) -> list[str]:
         masked = list(words)
         start = 0
         for index, word in enumerate(words):
             for finding in found:
                 if start <= finding.start and finding.end <= start + len(word):
                     head, tail = word[: finding.start - start], word[finding.end - start :]
-                    masked[index] = f"{head}{self.placeholder(finding.kind)}{tail}"
+                    masked[index] = f"{head}{placeholder(finding.kind, by_rule=self.rules.by_rule)}{tail}"
                     self.counts[finding.kind.klass] += 1
                     break
             start += len(word) + 1
@@ -148,12 +139,12 @@ class JsonMask:
     def _mask_string(self, text: str, context: _KeyContext) -> str:
         name = context.secret
         if name is not None:
-            finding = _judge(_view(text), name, direct=context.direct)
+            data = text.encode("utf-8", "surrogatepass")
+            finding = _judge(data.decode("latin-1"), name, direct=context.direct)
             if finding is not None:
-                data = text.encode("utf-8", "surrogatepass")
                 head, tail = data[: finding.start], data[finding.end :]
                 self.counts[finding.kind.klass] += 1
-                masked = head + self.placeholder(finding.kind).encode() + tail
+                masked = head + placeholder(finding.kind, by_rule=self.rules.by_rule).encode() + tail
                 return masked.decode("utf-8", "surrogatepass")
         return self.mask_text(text, context.only, self.counts)
 
@@ -163,7 +154,7 @@ class JsonMask:
         if sum(map(str.isdigit, str(item))) < _MIN_DIGITS or context.secret.kind in (kinds.SIGNATURE, kinds.COOKIE):
             return item
         self.counts[context.secret.kind.klass] += 1
-        return self.placeholder(context.secret.kind)
+        return placeholder(context.secret.kind, by_rule=self.rules.by_rule)
 
 
 def is_innocent_name(key: str) -> bool:
@@ -174,11 +165,6 @@ def is_innocent_name(key: str) -> bool:
 def _announced_by(text: str) -> SecretName | None:
     """Return what a key announces, if it has the form of a name."""
     return classify_name(text) if _NAME.fullmatch(text) else None
-
-
-def _view(text: str) -> str:
-    """Return the UTF-8 bytes of a text decoded as Latin-1, as the detectors expect."""
-    return text if text.isascii() else text.encode("utf-8", "surrogatepass").decode("latin-1")
 
 
 def _judge(text: str, name: SecretName, *, direct: bool) -> SecretSpan | None:

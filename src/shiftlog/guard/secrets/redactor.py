@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from shiftlog.guard.linear import LinearPattern, PatternError, compile_linear, quote_literal, tells_whether
 from shiftlog.guard.secrets.blobs import MARKS, may_hold_run
 from shiftlog.guard.secrets.detectors.assignments import find_assignments
-from shiftlog.guard.secrets.detectors.kinds import ALL_KINDS, LEARNED, SecretKind, placeholder
+from shiftlog.guard.secrets.detectors.kinds import ALL_KINDS, LEARNED, SecretKind
 from shiftlog.guard.secrets.detectors.lines import TRIGGER
 from shiftlog.guard.secrets.detectors.names import classify_name
 from shiftlog.guard.secrets.detectors.tokens import SHAPES
@@ -22,9 +22,8 @@ from shiftlog.guard.secrets.json_values import JsonMask, is_innocent_name
 from shiftlog.guard.secrets.scan import LINE_BYTES, Scan, ScanRules, find_long_line
 
 RULE_IDS = frozenset({*(shape.rule for shape in SHAPES), *(kind.rule for kind in ALL_KINDS)})
-# Fields of vendors' records and tools that hold paths; in them only secrets with a shape of their own are masked.
+# Fields of vendors' records and tools that hold paths.
 PATH_FIELDS = frozenset({"file_path", "filePath", "notebook_path", "path", "cwd", "workdir"})
-PATH_CLASSES = frozenset({"url_password", "provider_key", "jwt"})
 
 _RULE_ID = re.compile(r"[a-z][a-z0-9_.-]{0,63}")
 _WHOLE_TEXT_ESCAPES = re.compile(r"(?>(?:[^\\]|\\[^AzC])*)\\[AzC]", re.DOTALL)
@@ -106,7 +105,7 @@ class Redactor:
         if len(value) < _MIN_TEXT_CHARS and not self._rules.patterns:
             return Redacted(text=value)
         data = value.encode("utf-8", "surrogatepass")
-        if self._is_clean(data):
+        if not self._rules.trigger(data) and (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data)):
             return Redacted(text=value)
         scan = Scan(self.rules(by_rule=by_rule, only=only))
         masked, _ = scan.push(data, final=True)
@@ -118,20 +117,15 @@ class Redactor:
 
     def is_plain(self, value: str) -> bool:
         """Return True if a quick search shows nothing to mask and no blob; False means that there may be some."""
-        return self._is_plain(value.encode("utf-8", "surrogatepass"))
+        data = value.encode("utf-8", "surrogatepass")
+        if _marked()(data) or self._rules.trigger_added(data):
+            return False
+        return (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data)) and not may_hold_run(data)
 
     def is_plain_value(self, value: object) -> bool:
         """Return True if `is_plain` holds for every text and key of a small JSON value."""
         texts: list[str] = []
-        return _gathered(value, texts, 0) and self._is_plain("\n".join(texts).encode("utf-8", "surrogatepass"))
-
-    def _is_plain(self, data: bytes) -> bool:
-        if _marked()(data) or (self._rules.patterns and self._rules.trigger_added(data)):
-            return False
-        return (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data)) and not may_hold_run(data)
-
-    def _is_clean(self, data: bytes) -> bool:
-        return not self._rules.trigger(data) and (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data))
+        return _gathered(value, texts, 0) and self.is_plain("\n".join(texts))
 
     def value(
         self, value: T, *, by_rule: bool = False, path_fields: frozenset[str] = frozenset()
@@ -146,7 +140,6 @@ class Redactor:
             return cast(T, redacted.text), redacted.count, redacted.classes
         if self.has_nothing_in(value):
             return value, 0, {}
-        rules = self.rules(by_rule=by_rule)
 
         def mask_text(text: str, only: frozenset[str] | None, counts: Counter[str]) -> str:
             redacted = self.text(text, by_rule=by_rule, only=only)
@@ -154,13 +147,7 @@ class Redactor:
                 counts.update(redacted.classes)
             return redacted.text
 
-        walk = JsonMask(
-            mask_text=mask_text,
-            placeholder=lambda kind: placeholder(kind, by_rule=by_rule),
-            allow=rules.allow,
-            path_fields=path_fields,
-            path_classes=PATH_CLASSES,
-        )
+        walk = JsonMask(mask_text=mask_text, rules=self.rules(by_rule=by_rule), path_fields=path_fields)
         masked = walk.mask(value)
         if not walk.counts:
             return value, 0, {}
@@ -246,13 +233,5 @@ def names_secret(name: str) -> bool:
 
 def is_learnable(value: str) -> bool:
     """Return True if a secret value is unusual enough to be masked everywhere."""
-    return len(value) >= _LEARNED_CHARS and _character_classes(value) >= 2
-
-
-def _character_classes(value: str) -> int:
-    tests: tuple[Callable[[str], bool], ...] = (str.islower, str.isupper, str.isdigit, _is_symbol)
-    return sum(any(map(test, value)) for test in tests)
-
-
-def _is_symbol(character: str) -> bool:
-    return not character.isalnum()
+    tests: tuple[Callable[[str], bool], ...] = (str.islower, str.isupper, str.isdigit, lambda sign: not sign.isalnum())
+    return len(value) >= _LEARNED_CHARS and sum(any(map(test, value)) for test in tests) >= 2

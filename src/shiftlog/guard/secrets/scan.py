@@ -13,21 +13,16 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from shiftlog.guard.linear import LinearPattern, tells_whether
-from shiftlog.guard.secrets.detectors import blocks
-from shiftlog.guard.secrets.detectors.kinds import (
-    ENV_VALUE,
-    PRIVATE_KEY,
-    SIGNATURE,
-    SecretKind,
-    SecretSpan,
-    placeholder,
-)
+from shiftlog.guard.secrets.detectors import blocks, kinds
+from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan, placeholder
 from shiftlog.guard.secrets.detectors.lines import TRIGGER, find_in_line, merge_overlaps
 from shiftlog.guard.secrets.detectors.names import SecretName
 from shiftlog.guard.secrets.detectors.values import Notation, is_secret
 
 SECRET_BYTES = 16 * 1024
 LINE_BYTES = 64 * 1024
+# In fields that hold paths only these are masked, because they have a shape of their own.
+PATH_CLASSES = frozenset({"url_password", "provider_key", "jwt"})
 _STEP = LINE_BYTES - SECRET_BYTES
 _LEFT = 2048
 _VALUE_END = re.compile(r"[\s\"'`<>]", re.ASCII)
@@ -53,7 +48,7 @@ class ScanRules:
 
     def trigger(self, data: bytes) -> bool:
         """Return True if the data may hold a secret."""
-        return _is_triggered(data) or (bool(self.patterns) and self.trigger_added(data))
+        return _is_triggered(data) or self.trigger_added(data)
 
     def trigger_added(self, data: bytes) -> bool:
         """Return True if one of the added patterns matches the data."""
@@ -193,7 +188,9 @@ class Scan:
                     position = self._pass_window(data, position, out, final=final)
                     long_line = position if self._long else find_long_line(data, position)
                 elif position == long_line:
-                    self._begin_long_line(out)
+                    out.append(self.close())
+                    self._long, self._left, self._covered, self._unended = True, b"", 0, False
+                    self._key, self._expected, self._recent = 0, None, ()
                 elif self._key:
                     position = self._pass_key_line(data, position, out, final=final)
                 elif self._expected is not None or (stop := hits.line_start(position, long_line)) == position:
@@ -291,11 +288,11 @@ class Scan:
     def _find_in_context(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> Iterator[SecretSpan]:
         previous = self._recent[-1] if self._recent else ""
         if span := blocks.marker_value(previous, line):
-            yield SecretSpan(*span, SIGNATURE)
-        if not self.rules.allow(ENV_VALUE) or len(line) > blocks.BLOCK_LINE_CHARS:
+            yield SecretSpan(*span, kinds.SIGNATURE)
+        if not self.rules.allow(kinds.ENV_VALUE) or len(line) > blocks.BLOCK_LINE_CHARS:
             return
         if (span := blocks.env_candidate(line)) and self._in_env_dump(data, start, after, final=final):
-            yield SecretSpan(*span, ENV_VALUE)
+            yield SecretSpan(*span, kinds.ENV_VALUE)
 
     def _in_env_dump(self, data: bytes, start: int, after: int, *, final: bool) -> bool:
         lines = 1
@@ -315,7 +312,7 @@ class Scan:
     ) -> tuple[list[SecretSpan], int]:
         """Find the keys that begin in a line, and how the last one continues in the next line (0: it does not)."""
         found: list[SecretSpan] = []
-        if not blocks.may_hold_key(line) or not self.rules.allow(PRIVATE_KEY):
+        if not ("PRIVATE KEY" in line or "PuTTY-" in line) or not self.rules.allow(kinds.PRIVATE_KEY):
             return found, 0
         begins = list(blocks.KEY_BEGIN.finditer(line))
         limits = [*(mark.start() for mark in begins), len(line)][1:]
@@ -325,14 +322,14 @@ class Scan:
             if end is not None:
                 open_ended = not blocks.ends_key(line, end) and blocks.is_blank(line[end:])
                 end = len(line) if open_ended else end
-                found.append(SecretSpan(begin.start(), end, PRIVATE_KEY))
+                found.append(SecretSpan(begin.start(), end, kinds.PRIVATE_KEY))
                 if open_ended:
                     return found, _KEY_HEADERS
             elif blocks.is_blank(line[position:]):
                 head, beyond = _next_head(data, after, start, final=final, size=blocks.BLOCK_LINE_CHARS)
                 goes_on = _KEY_SHORT if _is_short_key(data, head, beyond, start, final=final) else 0
                 if goes_on or blocks.opens_key(begin[0], head):
-                    found.append(SecretSpan(begin.start(), len(line), PRIVATE_KEY))
+                    found.append(SecretSpan(begin.start(), len(line), kinds.PRIVATE_KEY))
                     return found, goes_on or _KEY_HEADERS
         return found, 0
 
@@ -357,11 +354,6 @@ class Scan:
             return start
         self._key_break = data[end:after]
         return after
-
-    def _begin_long_line(self, out: list[bytes]) -> None:
-        out.append(self.close())
-        self._long, self._left, self._covered, self._unended = True, b"", 0, False
-        self._key, self._expected, self._recent = 0, None, ()
 
     def _pass_window(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
         """Mask one window of a long line and move to the next, overlapping one."""

@@ -9,7 +9,8 @@ from collections import Counter
 from typing import Any, cast
 
 from shiftlog.guard.secrets.blobs import fold_blobs, may_hold_blob
-from shiftlog.guard.secrets.redactor import PATH_CLASSES, PATH_FIELDS, Redacted, Redactor
+from shiftlog.guard.secrets.redactor import PATH_FIELDS, Redacted, Redactor
+from shiftlog.guard.secrets.scan import PATH_CLASSES
 
 MAX_TEXT_CHARS = 1_048_576
 _REMEMBERED = 64

@@ -69,11 +69,6 @@ _EXPECTED = {
 _BREAK = re.compile(r"[\s\"']")
 
 
-def may_hold_key(line: str) -> bool:
-    """Return True if a line may hold the begin mark of a key; a quick check."""
-    return "PRIVATE KEY" in line or "PuTTY-" in line
-
-
 def find_inline_key(line: str, start: int, limit: int) -> int | None:
     """Return the end of a key that follows its begin mark on the same line; None if there is none."""
     end = KEY_END.search(line, start, limit)

@@ -14,13 +14,7 @@ from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.quotes import EDGE, LINEAR_EDGE, NEW_LINE
 from shiftlog.guard.secrets.detectors.values import Need, Notation, is_random, is_reference, is_secret
 
-_VALUE = r"(?:\\?\"(?P<d{0}>[^\"\\]{{1,512}})|\\?'(?P<s{0}>[^'\\]{{1,512}})|(?P<u{0}>[^\s\"'|;&<>\\]{{1,512}}))"
-
-
-def _value(index: int) -> str:
-    return _VALUE.format(index)
-
-
+_VALUE = r"(?:\\?\"(?P<d0>[^\"\\]{1,512})|\\?'(?P<s0>[^'\\]{1,512})|(?P<u0>[^\s\"'|;&<>\\]{1,512}))"
 _ADDRESS = re.compile(
     r"://(?P<user>[^\s/:@\"'<>`\\]{0,256}):(?P<password>[^\s/\"'<>`\\]{1,512})@(?=[\w\[${(%*.-])"
     r"|://[^\s/:@\"'<>`\\]{0,256}:(?P<slashed>(?!\d{1,5}/)[^\s\"'<>`\\@]{4,256})@(?=[\w.-]{1,256}(?::\d{1,5})?(?:[/?\s\"']|$))"
@@ -37,12 +31,12 @@ def _flag(pattern: str) -> re.Pattern[str]:
 
 
 _FLAGS = (
-    _flag(rf"\bsshpass\s{{1,4}}-p\s{{0,4}}{_value(0)}"),
-    _flag(rf"\b(?:mysql\w{{0,12}}|mariadb[\w-]{{0,12}}|7za?|rar|unrar)\b.{{0,300}}?\s-p{_value(0)}"),
+    _flag(rf"\bsshpass\s{{1,4}}-p\s{{0,4}}{_VALUE}"),
+    _flag(rf"\b(?:mysql\w{{0,12}}|mariadb[\w-]{{0,12}}|7za?|rar|unrar)\b.{{0,300}}?\s-p{_VALUE}"),
     _flag(
         r"\b(?:(?:docker|podman|nerdctl|helm registry|oc|az|buildah|skopeo|cf|gh)\s{1,4}login|mongo\w{0,10}"
         r"|cqlsh|twine|sqlcmd|bcp|svn|ftp|lftp|mosquitto_\w{3}|rabbitmqadmin|zip|unzip|impacket-\w{1,20})\b"
-        rf".{{0,300}}?\s-[pP]\s{{1,4}}{_value(0)}"
+        rf".{{0,300}}?\s-[pP]\s{{1,4}}{_VALUE}"
     ),
     _flag(
         r"\b(?:curl|wget|https?|xh|curlie|ab)\b.{0,500}?"
@@ -50,20 +44,20 @@ _FLAGS = (
         r"(?:\"[^\s:\"/]{1,128}:(?P<d0>[^\"]{1,512})\"|'[^\s:'/]{1,128}:(?P<s0>[^']{1,512})'"
         r"|[^\s:\"'/]{1,128}:(?!//)(?P<u0>[^\s\"'|;&<>\\]{1,512}))"
     ),
-    _flag(rf"\bssh-keygen\b.{{0,200}}?\s-P\s{{1,4}}{_value(0)}"),
-    _flag(rf"\bssh-keygen\b.{{0,200}}?\s-N\s{{1,4}}{_value(0)}"),
-    _flag(rf"\bredis-cli\b.{{0,300}}?\s-a\s{{1,4}}{_value(0)}"),
-    _flag(rf"\bldap[a-z]{{3,8}}\b.{{0,300}}?\s-w\s{{0,4}}{_value(0)}"),
-    _flag(rf"\b(?:smbclient|smbmap|net|rpcclient|mount)\b.{{0,300}}?\s-U\s{{0,4}}[\"']?[\w\\.-]{{1,64}}%{_value(0)}"),
-    _flag(rf"\bhtpasswd\s{{1,4}}-\w{{0,6}}b\w{{0,6}}\s{{1,4}}\S{{1,256}}\s{{1,4}}\S{{1,64}}\s{{1,4}}{_value(0)}"),
-    _flag(rf"\s-(?:pass|passin|passout|srp-pass)\s{{1,4}}[\"']?pass:{_value(0)}"),
+    _flag(rf"\bssh-keygen\b.{{0,200}}?\s-P\s{{1,4}}{_VALUE}"),
+    _flag(rf"\bssh-keygen\b.{{0,200}}?\s-N\s{{1,4}}{_VALUE}"),
+    _flag(rf"\bredis-cli\b.{{0,300}}?\s-a\s{{1,4}}{_VALUE}"),
+    _flag(rf"\bldap[a-z]{{3,8}}\b.{{0,300}}?\s-w\s{{0,4}}{_VALUE}"),
+    _flag(rf"\b(?:smbclient|smbmap|net|rpcclient|mount)\b.{{0,300}}?\s-U\s{{0,4}}[\"']?[\w\\.-]{{1,64}}%{_VALUE}"),
+    _flag(rf"\bhtpasswd\s{{1,4}}-\w{{0,6}}b\w{{0,6}}\s{{1,4}}\S{{1,256}}\s{{1,4}}\S{{1,64}}\s{{1,4}}{_VALUE}"),
+    _flag(rf"\s-(?:pass|passin|passout|srp-pass)\s{{1,4}}[\"']?pass:{_VALUE}"),
     _flag(
-        rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}}-\w*S|passwd\s{{1,4}}--stdin|su\b)"
+        rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?{_VALUE}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}}-\w*S|passwd\s{{1,4}}--stdin|su\b)"
     ),
     _flag(
-        rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?[\"']?[\w.-]{{1,64}}:{_value(0)}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}})?chpasswd"
+        rf"\becho\s{{1,4}}(?:-n\s{{1,4}})?[\"']?[\w.-]{{1,64}}:{_VALUE}[\"']?\s{{0,4}}\|\s{{0,4}}(?:sudo\s{{1,4}})?chpasswd"
     ),
-    _flag(rf"\bConvertTo-SecureString\s{{1,4}}(?:-String\s{{1,4}})?{_value(0)}"),
+    _flag(rf"\bConvertTo-SecureString\s{{1,4}}(?:-String\s{{1,4}})?{_VALUE}"),
 )
 _COOKIES = _flag(r"\bcurl\b.{0,500}?\s(?:-b|--cookie)[ =]{0,3}(?P<quote>[\"']?)(?P<s0>[\w.%-]{1,128}=[^\s\"']{4,4096})")
 _SQL = re.compile(

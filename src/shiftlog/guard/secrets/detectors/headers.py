@@ -41,7 +41,7 @@ def judge_header(
         return _judge(line, name, start + 1, max(start, end), quoted=True)
     if sep != ":" and name.kind == kinds.COOKIE:
         return None
-    if _is_quoted_header(line, name_start):
+    if any(is_inside_quotes(line, name_start, quote) for quote in ('"', "'", "`", '\\"')):
         value = _WITHIN_QUOTES.match(line, start, start + MAX_SECRET_CHARS)
         end = value.end() if value else start
     else:
@@ -54,10 +54,6 @@ def judge_header(
 def judge_header_text(value: str, name: SecretName) -> SecretSpan | None:
     """Find the secret part of a text that is a whole header value."""
     return _judge(value, name, 0, min(len(value), MAX_SECRET_CHARS), quoted=True)
-
-
-def _is_quoted_header(line: str, name_start: int) -> bool:
-    return any(is_inside_quotes(line, name_start, quote) for quote in ('"', "'", "`", '\\"'))
 
 
 def _is_argument(value: str) -> bool:

@@ -7,30 +7,15 @@ detector would find a secret. `blocks` finds secrets that span several lines.
 from collections.abc import Iterable, Iterator
 
 from shiftlog.guard.linear import compile_linear
+from shiftlog.guard.secrets.detectors import contexts
 from shiftlog.guard.secrets.detectors.assignments import find_assignments
 from shiftlog.guard.secrets.detectors.blocks import BLOCK_PATTERN, EXPECTING_PATTERN
-from shiftlog.guard.secrets.detectors.contexts import (
-    ADDRESS_PATTERN,
-    FLAG_PATTERN,
-    SCHEME_PATTERN,
-    find_addresses,
-    find_flags,
-    find_schemes,
-)
 from shiftlog.guard.secrets.detectors.kinds import PASSWORD, SecretSpan
 from shiftlog.guard.secrets.detectors.names import NAME_PATTERN
 from shiftlog.guard.secrets.detectors.tokens import TOKEN_PATTERN, find_tokens, token_kind
 
-_PATTERNS = (
-    NAME_PATTERN,
-    ADDRESS_PATTERN,
-    SCHEME_PATTERN,
-    FLAG_PATTERN,
-    TOKEN_PATTERN,
-    BLOCK_PATTERN,
-    EXPECTING_PATTERN,
-)
-TRIGGER = compile_linear("|".join(_PATTERNS))
+_PATTERNS = (contexts.ADDRESS_PATTERN, contexts.SCHEME_PATTERN, contexts.FLAG_PATTERN, BLOCK_PATTERN, EXPECTING_PATTERN)
+TRIGGER = compile_linear("|".join((NAME_PATTERN, TOKEN_PATTERN, *_PATTERNS)))
 
 
 def find_in_line(line: str) -> Iterator[SecretSpan]:
@@ -40,9 +25,9 @@ def find_in_line(line: str) -> Iterator[SecretSpan]:
         if finding.kind == PASSWORD and (kind := token_kind(line[finding.start : finding.end])) is not None:
             yield SecretSpan(finding.start, finding.end, kind)
         yield finding
-    yield from find_addresses(line, data)
-    yield from find_schemes(line, data)
-    yield from find_flags(line, data)
+    yield from contexts.find_addresses(line, data)
+    yield from contexts.find_schemes(line, data)
+    yield from contexts.find_flags(line, data)
     yield from find_tokens(line, data)
 
 

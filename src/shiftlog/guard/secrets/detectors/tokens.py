@@ -185,7 +185,7 @@ def find_tokens(line: str, data: bytes) -> Iterator[SecretSpan]:
     """Yield the tokens in a line."""
     for match in _TOKENS.finditer(data):
         start, end = match.start(1), match.end(1)
-        shape = _shape_at(line, start)
+        shape = next((shape for pattern, shape in _ANCHORED if pattern.match(line, start)), None)
         if shape is None or (shape.check and not shape.check(line[start:end])):
             continue
         if _ENCODED.search(line, max(0, start - 32), start):
@@ -199,7 +199,3 @@ def token_kind(value: str) -> SecretKind | None:
     """Return the kind of a value that is exactly one provider token."""
     found = next(find_tokens(value, value.encode("latin-1")), None)
     return found.kind if found is not None and (found.start, found.end) == (0, len(value)) else None
-
-
-def _shape_at(line: str, start: int) -> Shape | None:
-    return next((shape for pattern, shape in _ANCHORED if pattern.match(line, start)), None)

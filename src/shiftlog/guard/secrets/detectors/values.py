@@ -7,14 +7,8 @@ characters may come as UTF-8 bytes decoded as Latin-1.
 import re
 from enum import IntEnum
 
-from shiftlog.guard.secrets.detectors.words import (
-    FUNCTION_WORDS,
-    NUMBERED_WORDS,
-    PLAIN_WORDS,
-    PROSE_WORDS,
-    TYPE_WORDS,
-    split_words,
-)
+from shiftlog.guard.secrets.detectors import words as word_lists
+from shiftlog.guard.secrets.detectors.words import NUMBERED_WORDS, PLAIN_WORDS, split_words
 
 JUDGED_CHARS = 128
 _MIN_CHARS = 4
@@ -85,7 +79,7 @@ _WORDED_PART = re.compile(
 )
 _EXPRESSION = re.compile(r"\[[^\]]+\][+*?{]|\\[dwsbDWSB]\b|\(\?|\.[*+]|^\^|^(?:qr|m)?/\^|^qr/|^/.+/[a-z]{1,3}$")
 _LOOKUPS = ("os.environ", "os.getenv", "process.env", "System.getenv", "ENV[", "import.meta.env")
-_NO_VALUE = TYPE_WORDS | {"none", "null", "true", "false", "undefined", "required"}
+_NO_VALUE = word_lists.TYPE_WORDS | {"none", "null", "true", "false", "undefined", "required"}
 # Without label words that are common passwords.
 _LABELS = PLAIN_WORDS - frozenset("all any app code db end first last off on out strong word".split())
 
@@ -135,7 +129,7 @@ def is_secret(value: str, *, need: Need, notation: Notation, quoted: bool, conte
     if len(value) < _MIN_CHARS or is_reference(value):
         return False
     code = not quoted and notation in (Notation.CODE, Notation.CONFIG)
-    if code and _is_code(value, context[:JUDGED_CHARS]):
+    if code and (_CODE_START.match(context[:JUDGED_CHARS]) or _DOTTED.match(value)):
         return False
     if _DIGEST.match(value) or value.startswith(_LOOKUPS):
         return False
@@ -165,10 +159,6 @@ def is_path(value: str) -> bool:
     )
 
 
-def _is_code(value: str, context: str) -> bool:
-    return _CODE_START.match(context) is not None or _DOTTED.match(value) is not None
-
-
 def _has_other_shape(literal: str, need: Need) -> bool:
     """Return True for values that are something else: paths, URLs, versions, dates, numbers."""
     if _URL.match(literal) or _VERSION.match(literal) or _DATE.match(literal) or _EXPRESSION.search(literal):
@@ -186,7 +176,7 @@ def _is_passphrase(literal: str, need: Need) -> bool:
     if need >= Need.DIGITS or len(words) > 24:
         return False
     stripped = [word.strip(".,:;!?'\"()") for word in words]
-    if any(word in PROSE_WORDS for word in stripped):
+    if any(word in word_lists.PROSE_WORDS for word in stripped):
         return False
     return not all(word in PLAIN_WORDS for part in stripped for word in split_words(part))
 
@@ -212,7 +202,7 @@ def _is_bare_word_secret(literal: str, need: Need, *, alone: bool) -> bool:
 def _is_word_secret(literal: str, need: Need, notation: Notation) -> bool:
     """Judge a literal without digits: a chosen password, or the name of something."""
     words = split_words(literal)
-    if PLAIN_WORDS.issuperset(words) or not FUNCTION_WORDS.isdisjoint(words[:1]):
+    if PLAIN_WORDS.issuperset(words) or not word_lists.FUNCTION_WORDS.isdisjoint(words[:1]):
         return False
     if need == Need.PLAIN:
         return True
