@@ -14,7 +14,7 @@ from shiftlog.model.shell_errors import SandboxUnavailable
 from shiftlog.shell.sandbox import detect as detection
 from shiftlog.shell.sandbox import kernel, landlock, seccomp
 from shiftlog.shell.sandbox.detect import Capabilities, detect
-from shiftlog.shell.sandbox.plan import LaunchPlan, decode, encode
+from shiftlog.shell.sandbox.launcher import LaunchPlan, decode, encode
 from shiftlog.shell.sandbox.sandbox import ExecRules, Sandbox, SandboxSpec
 from tests.shell.sandbox.conftest import Shells, needs_broker, needs_confinement
 from tests.shell.sandbox.damage import WAYS

@@ -9,13 +9,13 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from shiftlog.guard.policy.files import inode_of
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.identity import (
     RUNS_OTHERS,
     FileFacts,
     Identifier,
     applet,
-    inode_of,
     program_given_to_loader,
 )
 from shiftlog.shell.sandbox.metadata import MetadataCalls
@@ -101,16 +101,15 @@ class Broker:
             memory.close()
         fd, text = open_file(call.pid, dirfd, raw_path, flags=flags)
         try:
-            request = self._look(call.pid, fd, text, argv, _cwd_of(call.pid))
+            request = self._look(call.pid, fd, text, argv, os.readlink(f"/proc/{call.pid}/cwd"))
         finally:
             os.close(fd)
         if not self.listener.still_valid(call):
             return
-        if self.shell_pid is None and request.real == self._rules.shell:
+        is_shell = self.shell_pid is None and request.real == self._rules.shell
+        if is_shell:
             self.shell_pid = call.pid
-            self.listener.let_pass(call)
-            return
-        if self._is_helper(request):
+        if is_shell or self._is_helper(request):
             self.listener.let_pass(call)
             return
         if self._permitted_below:
@@ -178,7 +177,8 @@ class Broker:
             if place is not None:
                 program = self._identify_path(request, argv[place], argv[place:])
                 return self._decide(program, depth=depth + 1)
-        answer = self._judge_file(request, lent=lent or self._is_expected(request))
+        lent = lent or self._lent.pop(request.pid, None) is not None
+        answer = self._judge_file(request, lent=lent)
         if answer.allowed and facts.interpreter:
             interpreter = self._judge_interpreter(request, depth)
             if not interpreter.allowed:
@@ -199,8 +199,11 @@ class Broker:
             return self._judge_applet(request, *called)
         answer = self._ask(request.path, request)
         for other in (request.real, original):
-            if answer.allowed and other is not None and os.path.basename(other) != os.path.basename(request.path):
-                answer = self._ask_denied_only(other, request) or answer
+            if not answer.allowed or other is None or os.path.basename(other) == os.path.basename(request.path):
+                continue
+            if not other.startswith("/memfd:") and not other.endswith(" (deleted)"):  # no name to judge
+                second = self._ask(other, request)
+                answer = answer if second.allowed else second
         return answer
 
     def _judge_applet(self, request: _StartRequest, name: str, wrapped: bool) -> _Decision:
@@ -216,13 +219,6 @@ class Broker:
         argv = request.argv[1:] if wrapped else request.argv
         return self._ask(beside if os.path.exists(beside) else name, request, argv)
 
-    def _ask_denied_only(self, path: str, request: _StartRequest) -> _Decision | None:
-        """Judge a second name; return only a refusal. A memory file has no name to judge."""
-        if path.startswith("/memfd:") or path.endswith(" (deleted)"):
-            return None
-        answer = self._ask(path, request)
-        return None if answer.allowed else answer
-
     def _judge_interpreter(self, script: _StartRequest, depth: int) -> _Decision:
         name, *argument = script.facts.interpreter
         request = self._identify_path(script, name, [name, *argument, script.path, *script.argv[1:]])
@@ -233,9 +229,6 @@ class Broker:
                 self._lent.clear()
             self._lent[script.pid] = script.path
         return answer
-
-    def _is_expected(self, request: _StartRequest) -> bool:
-        return self._lent.pop(request.pid, None) is not None
 
     def _ask(self, path: str, request: _StartRequest, argv: Sequence[str] | None = None) -> _Decision:
         facts = request.facts
@@ -249,18 +242,15 @@ class Broker:
             left -= len(argument)
             if left <= 0:
                 break
-        start = ProgramStart(
-            pid=request.pid,
-            parents=parents(request.pid, self.shell_pid or 0),
-            path=request.path,
-            argv=tuple(argv),
-            argv_total=len(request.argv),
-            verdict=answer.verdict,
-            program=answer.program,
-            reason=answer.reason,
+        self._record(
+            ProgramStart(
+                pid=request.pid,
+                parents=parents(request.pid, self.shell_pid or 0),
+                path=request.path,
+                argv=tuple(argv),
+                argv_total=len(request.argv),
+                verdict=answer.verdict,
+                program=answer.program,
+                reason=answer.reason,
+            )
         )
-        self._record(start)
-
-
-def _cwd_of(pid: int) -> str:
-    return os.readlink(f"/proc/{pid}/cwd")

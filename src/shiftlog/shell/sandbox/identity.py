@@ -120,15 +120,6 @@ def _facts(inode: tuple[int, int], interpreter: tuple[str, ...], known: _NamedFi
     return FileFacts(inode, interpreter, loader, None if known is None or loader else known.path)
 
 
-def inode_of(path: str) -> tuple[int, int] | None:
-    """Return the device and inode of a path; None if it cannot be read."""
-    try:
-        stat = os.stat(path)
-    except (OSError, ValueError):
-        return None
-    return stat.st_dev, stat.st_ino
-
-
 def _digest(fd: int) -> str:
     digest, offset = hashlib.blake2b(digest_size=32), 0
     while chunk := os.pread(fd, 1 << 20, offset):
@@ -154,7 +145,7 @@ def find_loaders() -> list[str]:
                 names = os.listdir(directory)
             except OSError:
                 continue
-            found.update(os.path.realpath(f"{directory}/{name}") for name in names if _is_loader_name(name))
+            found.update(os.path.realpath(f"{directory}/{name}") for name in names if _LOADER_NAME.match(name))
     return sorted(found)
 
 
@@ -164,10 +155,6 @@ def _subdirectories(place: str) -> list[str]:
             return [entry.path for entry in entries if "linux-" in entry.name and entry.is_dir()]
     except OSError:
         return []
-
-
-def _is_loader_name(name: str) -> bool:
-    return name.startswith("ld") and _LOADER_NAME.match(name) is not None
 
 
 def program_given_to_loader(argv: Sequence[str]) -> int | None:

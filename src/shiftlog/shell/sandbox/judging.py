@@ -50,36 +50,28 @@ class _FilesOfAStart(LocalFiles):
 
     def __init__(self, path: str) -> None:
         super().__init__(path)
-        self._subject: StartedFile | None = None
-
-    def look_at(self, file: StartedFile) -> None:
-        """Use the facts of the next start, taken from its open descriptor."""
-        self._subject = file
+        self.subject: StartedFile | None = None  # the next start, whose facts come from its open descriptor
 
     def real_path(self, path: str) -> str | None:
-        """Resolve every link."""
         subject = self._subject_at(path)
         return self.cached("real", path, super().real_path) if subject is None else subject.real
 
     def same_content(self, one: str, other: str) -> bool:
-        """Compare contents; those of the file that would start were compared already."""
         subject = self._subject_at(one)
         if subject is None:
             return super().same_content(one, other)
         return subject.copy_of is not None and subject.copy_of == self.real_path(other)
 
     def interpreter(self, path: str) -> tuple[str, ...]:
-        """Return the words of a script's `#!` line."""
         subject = self._subject_at(path)
         return self.cached("interpreter", path, super().interpreter) if subject is None else subject.interpreter
 
     def inode(self, path: str) -> tuple[int, int] | None:
-        """Return device and inode of a path."""
         subject = self._subject_at(path)
         return super().inode(path) if subject is None else subject.inode
 
     def _subject_at(self, path: str) -> StartedFile | None:
-        subject = self._subject
+        subject = self.subject
         return subject if subject is not None and path in (subject.path, subject.real) else None
 
 
@@ -115,8 +107,7 @@ class PolicyJudge:
     def judge_start(
         self, path: str, argv: Sequence[str], cwd: str, file: StartedFile
     ) -> tuple[bool, str, str, str | None]:
-        """Judge by the lists."""
-        self._files.look_at(file)
+        self._files.subject = file
         found = self._judge.judge_start(path, argv, cwd=cwd)
         program = os.path.basename(found.program)
         if found.verdict == "allowed" or (found.verdict == "asked" and found.entry in self._permitted):

@@ -9,27 +9,19 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from shiftlog.guard.policy.files import inode_of
+
 EXECUTE, WRITE_FILE, READ_FILE = 1 << 0, 1 << 1, 1 << 2
 _MAKE_AND_REMOVE = sum(1 << bit for bit in range(4, 13))
 REFER, TRUNCATE, IOCTL_DEV = 1 << 13, 1 << 14, 1 << 15
 _BIND_TCP, _CONNECT_TCP = 1, 2
 _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
-_MAKE_DEVICES = (
-    1 << 6 | 1 << 11
-)  # never granted: a device node inside the workspace would give access to the whole disk
+# Never granted: a device node inside the workspace would give access to the whole disk.
+_MAKE_DEVICES = 1 << 6 | 1 << 11
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
 # Terminals are included because a command with a terminal opens it by name.
-NULL_DEVICES = (
-    "/dev/null",
-    "/dev/zero",
-    "/dev/full",
-    "/dev/random",
-    "/dev/urandom",
-    "/dev/tty",
-    "/dev/pts",
-    "/dev/ptmx",
-)
+NULL_DEVICES = tuple(f"/dev/{name}" for name in "null zero full random urandom tty pts ptmx".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,11 +58,7 @@ def write_rights(abi: int) -> int:
 
 def make_plan(wanted: FileRules) -> LandlockPlan:
     """Work out the ruleset and its grants."""
-    everywhere = 0
-    if wanted.hidden:
-        everywhere |= READ_FILE | EXECUTE
-    if wanted.executable is not None:
-        everywhere &= ~EXECUTE
+    everywhere = READ_FILE if wanted.hidden else 0
     changes = write_rights(wanted.abi) if wanted.confined else 0
     handled = everywhere | changes | EXECUTE
     if wanted.executable is None:
@@ -100,7 +88,7 @@ def _all_but(hidden: Collection[str]) -> Iterator[str]:
         yield "/"
         return
     above = {str(parent) for path in hidden for parent in Path(path).parents}
-    inodes = {_inode(path) for path in hidden}
+    inodes = {inode for _, inode in filter(None, map(inode_of, hidden))}
     yield from _siblings("/", hidden, above, inodes)
 
 
@@ -114,14 +102,5 @@ def _siblings(directory: str, hidden: Collection[str], above: set[str], inodes: 
             continue  # the target of a link gets its right at its own path
         if entry.path in above:
             yield from _siblings(entry.path, hidden, above, inodes)
-        elif (
-            entry.inode() not in inodes
-        ):  # a rule belongs to the inode: granting a hard link would grant the hidden file
-            yield entry.path
-
-
-def _inode(path: str) -> int:
-    try:
-        return Path(path).stat().st_ino
-    except OSError:
-        return -1
+        elif entry.inode() not in inodes:
+            yield entry.path  # a rule belongs to the inode: granting a hard link would grant the hidden file

@@ -18,7 +18,7 @@ from pathlib import Path
 import shiftlog
 from shiftlog.shell.sandbox import landlock, mounts, seccomp
 from shiftlog.shell.sandbox.detect import Capabilities
-from shiftlog.shell.sandbox.plan import LaunchPlan, encode
+from shiftlog.shell.sandbox.launcher import LaunchPlan, encode
 from shiftlog.shell.sandbox.programs import RuleFiles, find_files
 from shiftlog.shell.sandbox.spec import Enforcement, SandboxSpec, is_below, unavailable
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart
@@ -42,27 +42,26 @@ class WrappedStart:
     pass_fds: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaunchContext:
-    """What a launch depends on: the machine, mounts, the directory for pipes, the supervisor, and the enforcement."""
-
-    machine: Capabilities
-    bwrap: bool
-    runtime_base: Path
-    supervision: Callable[[], Supervision]
-    enforcement: Enforcement
-    note: str | None
-
-
 class Launch:
     """The launch of one shell. `close` it when the shell has ended; that removes the private temp directory."""
 
-    def __init__(self, spec: SandboxSpec, context: LaunchContext, on_start: Callable[[ProgramStart], None]) -> None:
+    def __init__(
+        self,
+        spec: SandboxSpec,
+        machine: Capabilities,
+        on_start: Callable[[ProgramStart], None],
+        *,
+        bwrap: bool,
+        runtime_base: Path,
+        make_supervision: Callable[[], Supervision],
+        enforcement: Enforcement,
+        note: str | None,
+    ) -> None:
         self._spec = spec
-        self._context = context
+        self._machine = machine
         self._on_start = on_start
-        self._machine = context.machine
-        self._bwrap = context.bwrap
+        self._bwrap = bwrap
+        self._make_supervision = make_supervision
         self._supervision: Supervision | None = None
         self._shell: SupervisedShell | None = None
         self._fds: list[int] = []
@@ -70,10 +69,10 @@ class Launch:
         self._runtime: str | None = None
         if spec.confined:
             self._temp = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-shell-"))
-            self._runtime = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-run-", dir=context.runtime_base))
-        self.enforcement = context.enforcement
-        self.note = context.note
-        self.defers = context.machine.exec_broker
+            self._runtime = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-run-", dir=runtime_base))
+        self.enforcement = enforcement
+        self.note = note
+        self.defers = machine.exec_broker
 
     @property
     def runtime_dir(self) -> Path | None:
@@ -103,7 +102,7 @@ class Launch:
         python = os.path.realpath(sys.executable)
         command = [python, "-I", "-S", "-c", _BOOT, package, str(descriptor)]
         if self._bwrap:
-            command = mounts.arguments(self._machine.bwrap or "", self._view(python, package), cwd) + command
+            command = self._mounts(python, package, cwd) + command
         own = {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
         return WrappedStart(argv=command, env=own, pass_fds=tuple(self._fds))
 
@@ -144,10 +143,9 @@ class Launch:
             shutil.rmtree(path, ignore_errors=True)
 
     def _plan(self, shell: str, argv: Sequence[str], env: Mapping[str, str], files: RuleFiles, cwd: str) -> LaunchPlan:
-        channel = -1
-        if self._machine.exec_broker:
-            channel = self._supervise(shell, files)
+        channel = self._supervise(shell, files) if self._machine.exec_broker else -1
         rules = self._landlock(files)
+        kept = _KEPT_CONFINED if self._spec.confined else _ALL & ~_DROPPED_ALWAYS
         return LaunchPlan(
             program=os.fsencode(shell),
             arguments=[os.fsencode(word) for word in argv],
@@ -157,7 +155,7 @@ class Launch:
             filter_program=seccomp.build(self._filter()) if self._machine.seccomp else b"",
             filter_flags=self._machine.filter_flags if self._machine.exec_broker else 0,
             socket=channel,
-            keep_capabilities=self._kept_capabilities(),
+            keep_capabilities=None if os.geteuid() else kept,
         )
 
     def _supervise(self, shell: str, files: RuleFiles) -> int:
@@ -171,7 +169,7 @@ class Launch:
             interpreters=files.interpreters,
             writable=self._writable() if self._filter().metadata == "broker" else None,
         )
-        supervision = self._context.supervision()
+        supervision = self._make_supervision()
         self._shell = supervision.open(ours, self._spec.judge, rules, self._on_start)
         self._supervision = supervision
         try:
@@ -196,10 +194,12 @@ class Launch:
     def _landlock(self, files: RuleFiles) -> landlock.LandlockPlan | None:
         abi = self._machine.landlock_abi
         if not abi or (not self._spec.confined and abi < 2 and self._machine.exec_broker):
-            return (
-                None  # version 1 would refuse every move between directories, and the broker enforces the lists anyway
-            )
+            # Version 1 would refuse every move between directories, and the broker enforces the lists anyway.
+            return None
         state = () if self._bwrap or not self._spec.confined else (os.path.realpath(self._spec.state_dir),)
+        executable = files.executable
+        if executable is not None and self._machine.exec_broker:
+            executable = (*executable, self._helper()[0])  # only as the helper, which the broker ensures
         shared = ("/dev/shm",) if self._bwrap and self._spec.mode == "workspace-write" else ()
         return landlock.make_plan(
             landlock.FileRules(
@@ -207,24 +207,15 @@ class Launch:
                 confined=self._spec.confined,
                 writable=(*self._writable(), *shared),
                 hidden=(*self._hidden_programs(files), *state),
-                executable=self._executable(files),
+                executable=executable,
                 network=self._spec.network or not self._spec.confined,
             )
         )
 
     def _helper(self) -> tuple[str, ...]:
         """Return the beginning of the command line of the engine's terminal helper."""
-        return (
-            os.path.realpath(sys.executable),
-            "-I",
-            "-S",
-            str(Path(shiftlog.__file__).parent / "shell/engine/terminal_helper.py"),
-        )
-
-    def _executable(self, files: RuleFiles) -> tuple[str, ...] | None:
-        if files.executable is None or not self._machine.exec_broker:
-            return files.executable
-        return (*files.executable, self._helper()[0])  # only as the helper, which the broker ensures
+        helper = Path(shiftlog.__file__).parent / "shell/engine/terminal_helper.py"
+        return os.path.realpath(sys.executable), "-I", "-S", str(helper)
 
     def _hidden_programs(self, files: RuleFiles) -> list[str]:
         """List the denied files to hide.
@@ -234,38 +225,26 @@ class Launch:
         if not self._machine.exec_broker:
             return list(files.denied)
         python = self._helper()[0]  # the engine's own helper must be able to start, like the shell
-        busy = [
-            *self._writable(),
-            *(os.path.realpath(place) for place in (self._spec.workspace, self._spec.cwd) if place),
-        ]
-        return [
-            path
-            for path in files.denied
-            if path != python and not any(is_below(path, place) for place in busy if place != "/")
-        ]
+        own = [os.path.realpath(place) for place in (self._spec.workspace, self._spec.cwd) if place]
+        busy = [place for place in (*self._writable(), *own) if place != "/"]
+        return [path for path in files.denied if path != python and not any(is_below(path, place) for place in busy)]
 
     def _writable(self) -> tuple[str, ...]:
         own = tuple(place for place in (self._temp, self._runtime) if place is not None)
         return (*own, *(place for place in self._spec.writable_paths() if os.path.isdir(place)))
 
-    def _view(self, python: str, package: str) -> mounts.MountView:
-        cwd = self._spec.cwd if self._spec.shows_cwd else None
-        places = [os.path.realpath(place) for place in (self._spec.workspace, cwd) if place is not None]
-        return mounts.MountView(
+    def _mounts(self, python: str, package: str, cwd: str) -> list[str]:
+        shown = self._spec.cwd if self._spec.shows_cwd else None
+        places = [os.path.realpath(place) for place in (self._spec.workspace, shown) if place is not None]
+        # The server's own program directories; on some systems they are below /run.
+        programs = [os.path.realpath(place) for place in os.environ.get("PATH", "").split(":") if os.path.isdir(place)]
+        return mounts.arguments(
+            self._machine.bwrap or "",
+            cwd,
             temp=self._temp or "",
             writable=self._writable(),
-            hidden=(os.path.realpath(self._spec.state_dir),),
-            visible=(*places, python, sys.base_prefix, package, *_program_dirs()),
+            hidden=os.path.realpath(self._spec.state_dir),
+            visible=(*places, python, sys.base_prefix, package, *programs),
             shared_memory=self._spec.mode == "workspace-write",
             own_devices=not self._machine.landlock_abi,  # otherwise Landlock decides which devices may be written
         )
-
-    def _kept_capabilities(self) -> int | None:
-        if os.geteuid() != 0:
-            return None
-        return _KEPT_CONFINED if self._spec.confined else _ALL & ~_DROPPED_ALWAYS
-
-
-def _program_dirs() -> list[str]:
-    """List the server's own program directories; on some systems they are below /run."""
-    return [os.path.realpath(place) for place in os.environ.get("PATH", "").split(":") if os.path.isdir(place)]

@@ -1,16 +1,20 @@
 """The program that runs before a sandboxed shell: applies a launch plan to itself and becomes the shell.
 
+The plan holds everything it must do, prepared by `launch`. Both ends run the same Python, so its format is `marshal`,
+which is built in and costs no import.
+
 It starts with a clean environment, so that nothing an agent chose (LD_PRELOAD, PYTHONPATH) acts before the rules. Any
 failure ends it with status 125 and one line on standard error: a shell never starts half-guarded.
 """
 
 import ctypes
+import marshal
 import os
 import sys
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
+from collections.abc import Iterable, Mapping, Sequence
 
 from shiftlog.shell.sandbox import kernel
-from shiftlog.shell.sandbox.plan import LaunchPlan, decode
 
 FAILED_STATUS = 125
 _LAST_CAPABILITY = 63
@@ -18,11 +22,56 @@ _SIGPIPE, _SIGXFSZ = 13, 25
 _RLIMIT_CORE = 4
 
 
+class LaunchPlan:
+    """What the launcher applies, in this order: limits, capabilities, Landlock, seccomp, then the program."""
+
+    __slots__ = ("arguments", "environment", "filter_flags", "filter_program", "keep_capabilities", "program",
+                 "rules", "ruleset", "socket")  # fmt: skip
+
+    def __init__(
+        self,
+        *,
+        program: bytes = b"",
+        arguments: Sequence[bytes] = (),
+        environment: Mapping[bytes, bytes] | None = None,
+        ruleset: tuple[int, int, int, int] | None = None,
+        rules: Iterable[tuple[int, bytes]] = (),
+        filter_program: bytes = b"",
+        filter_flags: int = 0,
+        socket: int = -1,
+        keep_capabilities: int | None = None,
+    ) -> None:
+        self.program = program
+        self.arguments = list(arguments)
+        self.environment = dict(environment or {})
+        self.ruleset = ruleset
+        self.rules = list(rules)
+        self.filter_program = filter_program
+        self.filter_flags = filter_flags
+        self.socket = socket
+        self.keep_capabilities = keep_capabilities
+
+
+def encode(plan: LaunchPlan) -> bytes:
+    """Write a plan for the launcher."""
+    return marshal.dumps({name: getattr(plan, name) for name in LaunchPlan.__slots__})
+
+
+def decode(data: bytes) -> LaunchPlan:
+    """Read a plan; raise `ValueError` if it is incomplete or not a plan."""
+    try:
+        return LaunchPlan(**marshal.loads(data))  # noqa: S302 — the daemon wrote it into a private memory file
+    except (EOFError, TypeError, ValueError) as error:
+        raise ValueError(f"the launch plan cannot be read: {error}") from None
+
+
 def main() -> None:
     """Apply the plan in the descriptor of the first argument and start its program."""
     try:
         plan = _read_plan(int(sys.argv[1]))
-        _restore_signals()
+        # Python ignores these signals, and the shell and its children would inherit that.
+        kernel.libc.signal(_SIGPIPE, None)
+        kernel.libc.signal(_SIGXFSZ, None)
         _limit()
         if plan.keep_capabilities is not None:
             _drop_capabilities(plan.keep_capabilities)
@@ -41,12 +90,6 @@ def _read_plan(descriptor: int) -> LaunchPlan:
         chunks.append(chunk)
     os.close(descriptor)
     return decode(b"".join(chunks))
-
-
-def _restore_signals() -> None:
-    # Python ignores these signals, and the shell and its children would inherit that.
-    kernel.libc.signal(_SIGPIPE, None)
-    kernel.libc.signal(_SIGXFSZ, None)
 
 
 def _limit() -> None:

@@ -49,8 +49,7 @@ class MetadataCalls:
         try:
             if not listener.still_valid(call):
                 return
-            real = os.readlink(f"/proc/self/fd/{fd}")
-            if not self._may_change(real):
+            if not self._may_change(os.readlink(f"/proc/self/fd/{fd}")):
                 raise Unresolved(errno.EROFS, "outside the writable places")
             try:
                 change(b"/proc/self/fd/%d" % fd)

@@ -7,6 +7,7 @@ that process. The caller checks afterwards that the process still waits.
 import ctypes
 import errno
 import os
+import stat
 import struct
 
 from shiftlog.shell.sandbox import kernel
@@ -122,11 +123,7 @@ def open_file(pid: int, dirfd: int, path: bytes, *, flags: int = 0) -> tuple[int
         return _open_below_root(pid, text, follow=not flags & AT_SYMLINK_NOFOLLOW), text
     if not flags & AT_EMPTY_PATH:
         raise Unresolved(errno.ENOENT, "empty path")
-    return _open_descriptor(pid, dirfd)
-
-
-def _open_descriptor(pid: int, number: int) -> tuple[int, bytes]:
-    link = b"/proc/%d/%b" % (pid, b"cwd" if number == AT_FDCWD else b"fd/%d" % number)
+    link = b"/proc/%d/%b" % (pid, b"cwd" if dirfd == AT_FDCWD else b"fd/%d" % dirfd)
     try:
         return os.open(link, os.O_PATH | os.O_CLOEXEC), os.readlink(link)
     except OSError as problem:
@@ -168,7 +165,7 @@ def _walk(pid: int, root: int, path: bytes, *, follow: bool) -> int:
                     here = _step(here, b"..")
                 continue
             found = os.open(part, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW, dir_fd=here)
-            if not _is_link(found) or (not parts and not follow):
+            if not stat.S_ISLNK(os.fstat(found).st_mode) or (not parts and not follow):
                 os.close(here)
                 here = found
                 continue
@@ -205,10 +202,6 @@ def _step(here: int, part: bytes) -> int:
     return beyond
 
 
-def _is_link(fd: int) -> bool:
-    return (os.fstat(fd).st_mode & 0o170000) == 0o120000
-
-
 def _is_magic(name: bytes, target: bytes) -> bool:
     return name.isdigit() or name in (b"exe", b"cwd", b"root") or b":[" in target or target.startswith(b"/")
 
@@ -229,11 +222,11 @@ def parents(pid: int, until: int, limit: int = 32) -> tuple[int, ...]:
     found: list[int] = []
     while pid != until and len(found) < limit:
         try:
-            stat = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
+            status = os.open(f"/proc/{pid}/stat", os.O_RDONLY | os.O_CLOEXEC)
             try:
-                pid = int(os.read(stat, 512).rpartition(b")")[2].split(None, 2)[1])
+                pid = int(os.read(status, 512).rpartition(b")")[2].split(None, 2)[1])
             finally:
-                os.close(stat)
+                os.close(status)
         except (OSError, IndexError, ValueError):
             break
         if pid <= 1:

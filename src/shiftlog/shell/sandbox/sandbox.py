@@ -13,7 +13,7 @@ from pathlib import Path
 
 from shiftlog.shell.sandbox import mounts
 from shiftlog.shell.sandbox.detect import Capabilities, detect
-from shiftlog.shell.sandbox.launch import Launch, LaunchContext
+from shiftlog.shell.sandbox.launch import Launch
 from shiftlog.shell.sandbox.programs import ExecRules
 from shiftlog.shell.sandbox.spec import ALLOW_ALL, Enforcement, Mode, SandboxSpec, is_below, unavailable
 from shiftlog.shell.sandbox.starts import JudgeSpec, ProgramStart
@@ -29,7 +29,9 @@ class Sandbox:
         self, capabilities: Capabilities | None = None, *, use_bwrap: bool = True, runtime_dir: Path | None = None
     ) -> None:
         self.capabilities = capabilities or detect()
-        self._runtime_base = runtime_dir or _memory_dir()
+        memory = Path("/dev/shm")
+        in_memory = os.access(memory, os.W_OK | os.X_OK)
+        self._runtime_base = runtime_dir or (memory if in_memory else Path(tempfile.gettempdir()))
         self._use_bwrap = use_bwrap
         self._supervision: Supervision | None = None
 
@@ -53,15 +55,16 @@ class Sandbox:
         if not spec.asks_for_kernel or not self._check(spec):
             return None
         enforcement, note = self.enforcement(spec)
-        context = LaunchContext(
-            machine=self.capabilities,
+        return Launch(
+            spec,
+            self.capabilities,
+            on_start or (lambda _: None),
             bwrap=self.uses_bwrap(spec),
             runtime_base=self._runtime_base,
-            supervision=lambda: self.supervision,
+            make_supervision=lambda: self.supervision,
             enforcement=enforcement,
             note=note,
         )
-        return Launch(spec, context, on_start or _forget)
 
     def enforcement(self, spec: SandboxSpec) -> tuple[Enforcement, str | None]:
         """Return the layers that hold for such a shell, and a note about those that do not."""
@@ -105,7 +108,7 @@ class Sandbox:
             raise unavailable(spec.mode, "it needs a workspace")
         if bwrap and spec.cwd is not None:
             cwd, workspace = os.path.realpath(spec.cwd), os.path.realpath(spec.workspace or "/nonexistent")
-            shown = is_below(cwd, workspace) or (spec.shows_cwd and not mounts.is_replaced(cwd))
+            shown = is_below(cwd, workspace) or (spec.shows_cwd and cwd not in mounts.PRIVATE)
             if mounts.is_private(cwd) and not shown:
                 # Showing it would show its sockets, and the caller chooses it.
                 raise unavailable(spec.mode, f"{cwd} is in a directory that the sandbox replaces; name a workspace")
@@ -132,12 +135,3 @@ class Sandbox:
         if confined and machine.landlock_abi == 1:
             notes.append("This kernel refuses to move files between directories inside the sandbox.")
         return notes
-
-
-def _memory_dir() -> Path:
-    shared = Path("/dev/shm")
-    return shared if os.access(shared, os.W_OK | os.X_OK) else Path(tempfile.gettempdir())
-
-
-def _forget(_start: ProgramStart) -> None:
-    return

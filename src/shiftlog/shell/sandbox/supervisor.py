@@ -14,6 +14,7 @@ import socket
 import sys
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 from shiftlog.shell.sandbox import kernel
@@ -137,9 +138,8 @@ class _Loop:
             listener = _received_descriptor(channel)
             if listener is None:
                 return
-            broker = Broker(
-                Listener(listener), _make_judge(spec["judge"]), _rules(spec["rules"]), self._recorder(shell)
-            )
+            record = partial(self._record, shell)
+            broker = Broker(Listener(listener), _make_judge(spec["judge"]), _rules(spec["rules"]), record)
             self._brokers[listener] = (shell, broker)
             self._epoll.register(listener, select.EPOLLIN)
             channel.send(b"K")
@@ -152,11 +152,8 @@ class _Loop:
                 os.close(listener)
             self._forget(fd)
 
-    def _recorder(self, shell: int) -> Callable[[ProgramStart], None]:
-        def record(start: ProgramStart) -> None:
-            self._send({"op": "start", "shell": shell, "start": [getattr(start, name) for name in START_FIELDS]})
-
-        return record
+    def _record(self, shell: int, start: ProgramStart) -> None:
+        self._send({"op": "start", "shell": shell, "start": [getattr(start, name) for name in START_FIELDS]})
 
     def _send(self, message: dict[str, Any]) -> None:
         data = _encode(message).encode()
@@ -185,10 +182,9 @@ class _Loop:
         self._epoll.modify(self._control.fileno(), select.EPOLLIN)
 
     def _drop(self, fd: int) -> None:
-        shell, _ = self._brokers.pop(fd)
+        del self._brokers[fd]
         self._epoll.unregister(fd)
         os.close(fd)
-        self._send({"op": "closed", "shell": shell})
 
     def _forget(self, fd: int) -> None:
         _, channel, _ = self._waiting.pop(fd)
