@@ -5,8 +5,8 @@ from dataclasses import asdict
 import pytest
 
 from shiftlog.model.shell_errors import NothingToRestore, WorkspaceRequired
+from shiftlog.workspace.history import RestoreTarget
 from shiftlog.workspace.ports import Cause
-from shiftlog.workspace.targets import RestoreTarget
 from tests.workspace.yard import Yard, tree_of
 
 

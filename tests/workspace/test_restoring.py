@@ -11,8 +11,8 @@ import pytest
 
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.model.shell_errors import CheckpointNotFound, CommandNotFound, CursorInvalid, RestoreIncomplete, ShellBusy
+from shiftlog.workspace.history import RestoreTarget
 from shiftlog.workspace.ports import Busy
-from shiftlog.workspace.targets import RestoreTarget
 from tests.workspace.yard import Yard, tree_of
 
 

@@ -13,10 +13,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from shiftlog.workspace.checkpoints import Checkpoints, Workspace
+from shiftlog.workspace.history import RestoreTarget
 from shiftlog.workspace.ports import Busy, Cause, CheckpointLimits, Location, Ran, Record, Runner, Scope
 from shiftlog.workspace.results import Created, RestoreResult
 from shiftlog.workspace.runner import CommandRunner, LocalRunner, run_here
-from shiftlog.workspace.targets import RestoreTarget
 
 
 @dataclass

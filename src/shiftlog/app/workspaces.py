@@ -30,11 +30,11 @@ from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
 from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.state import Command, Shell
 from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
+from shiftlog.workspace.history import RestoreTarget
 from shiftlog.workspace.ports import Busy, Cause, CheckpointKind, CheckpointLimits, Location, Runner, Scope
 from shiftlog.workspace.rules import read_scope
 from shiftlog.workspace.runner import LocalRunner
 from shiftlog.workspace.shadow import WorkspaceGone
-from shiftlog.workspace.targets import RestoreTarget
 
 log = logging.getLogger(__name__)
 

@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 
-from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import CHECKPOINT_CLOSE_S
 from shiftlog.model.shell_errors import (
     CursorInvalid,
@@ -25,10 +25,10 @@ from shiftlog.model.shell_errors import (
     WorkspaceRequired,
 )
 from shiftlog.model.times import precise, truncated
-from shiftlog.workspace import history, keeping, names
+from shiftlog.workspace import history, keeping, names, results
 from shiftlog.workspace.coverage import count_not_covered
-from shiftlog.workspace.differences import Difference, differences, patch
-from shiftlog.workspace.planning import RestorePlan, directories_to_see, paths_to_see, plan_restore
+from shiftlog.workspace.differences import differences, patch
+from shiftlog.workspace.history import RestoreTarget
 from shiftlog.workspace.ports import (
     Busy,
     Cause,
@@ -42,23 +42,12 @@ from shiftlog.workspace.ports import (
     Saved,
     Scope,
 )
-from shiftlog.workspace.restoring import carry_out, contents_of
-from shiftlog.workspace.results import (
-    Change,
-    CheckpointDiff,
-    Created,
-    Failure,
-    Listed,
-    Listing,
-    NotCovered,
-    RestoreResult,
-)
-from shiftlog.workspace.rules import read_paths, roots
+from shiftlog.workspace.restoring import RestorePlan, carry_out, plan_restore
+from shiftlog.workspace.rules import read_paths, roots, wrong
 from shiftlog.workspace.runner import LockTimeout
 from shiftlog.workspace.scan import ModesCache, TreeScan, keep_state, read_status, update_index
 from shiftlog.workspace.seed import first_scan
 from shiftlog.workspace.shadow import Shadow, ShadowBroken, find_shadow, invalid, prepare, write_excludes
-from shiftlog.workspace.targets import RestoreTarget, resolve
 
 log = logging.getLogger(__name__)
 
@@ -136,9 +125,10 @@ class Checkpoints:
         kind: CheckpointKind = "manual",
         label: str | None = None,
         cause: Cause | None = None,
-    ) -> Created:
+    ) -> results.Created:
         """Take a checkpoint; an automatic one of an unchanged workspace reuses the current position."""
-        label = _read_label(label) or LABELS[kind]
+        if label is not None and len(label) > LABEL_CHARS:
+            raise wrong("label", f"at most {LABEL_CHARS} characters", "range")
         cause = cause or Cause(session_id=workspace.session_id)
         async with self._exclusive(workspace):
             records = await self._log.read(workspace.location)
@@ -150,7 +140,7 @@ class Checkpoints:
                     mark = replace(here, kind=kind, at=truncated(self._now()), cause=cause, reused=True)
                     await self._log.append(workspace.location, mark)
                 return _created(here, unchanged=True, not_covered=None)
-            saved = await self._commit(workspace, workspace.shadow, scan, records, kind, label, cause)
+            saved = await self._commit(workspace, workspace.shadow, scan, records, kind, label or LABELS[kind], cause)
             counts = await count_not_covered(workspace.shadow, scan) if kind == "manual" else None
             return _created(saved, unchanged=here is not None and here.tree == scan.tree, not_covered=counts)
 
@@ -166,10 +156,10 @@ class Checkpoints:
         kind: CheckpointKind | None = None,
         limit: int = 50,
         cursor: str | None = None,
-    ) -> Listing:
+    ) -> results.Listing:
         """Return the stored checkpoints, newest first."""
         if not 1 <= limit <= LIST_MOST:
-            raise _wrong("limit", f"an integer of 1 to {LIST_MOST}", "range")
+            raise wrong("limit", f"an integer of 1 to {LIST_MOST}", "range")
         records = await self._log.read(workspace.location)
         stored = await keeping.stored_ids(workspace.shadow)
         here = history.position(records)
@@ -185,8 +175,8 @@ class Checkpoints:
             if (kind is None or saved.kind == kind) and (request_id is None or saved.cause.request_id == request_id)
         ]
         page = chosen[:limit]
-        return Listing(
-            checkpoints=tuple(Listed(saved=saved, current=saved is here) for saved in page),
+        return results.Listing(
+            checkpoints=tuple(results.Listed(saved=saved, current=saved is here) for saved in page),
             next_cursor=f"k1.{page[-1].checkpoint_id}" if len(chosen) > limit else None,
         )
 
@@ -198,7 +188,7 @@ class Checkpoints:
         to: str | None = None,
         as_patch: bool = False,
         paths: Sequence[str] = (),
-    ) -> CheckpointDiff:
+    ) -> results.CheckpointDiff:
         """Return the changes from a checkpoint to another one or to the working tree."""
         limits = read_paths([*paths])
         async with self._exclusive(workspace):
@@ -215,7 +205,7 @@ class Checkpoints:
             found = await differences(shadow, old_tree, new_tree, inside, lines=True) if inside is not None else []
             text, cut = await patch(shadow, old_tree, new_tree, limits) if as_patch else (None, False)
         here = old or history.position(records)
-        return CheckpointDiff(
+        return results.CheckpointDiff(
             from_id=here.checkpoint_id if here is not None else "",
             to_id=new.checkpoint_id if new is not None else None,
             files=tuple(difference.shown() for difference in found),
@@ -233,7 +223,7 @@ class Checkpoints:
         clean: bool = False,
         dry_run: bool = False,
         cause: Cause | None = None,
-    ) -> RestoreResult:
+    ) -> results.RestoreResult:
         """Go back to a checkpoint; raise `RestoreIncomplete` with the result if a path could not be restored."""
         limits = read_paths([*paths])
         if target is not None and target.checkpoint_id is not None:
@@ -248,19 +238,15 @@ class Checkpoints:
                 await keeping.check_stored(shadow, found)
             here = history.position(records)
             safety = here if here is not None and self._holds(here, scan) else None
-            if dry_run:
+            if dry_run or safety is not None:
                 await keep_state(shadow, scan)
-            elif safety is None:
-                label = LABELS["safety"]
-                safety = await self._commit(
-                    workspace, shadow, scan, records, "safety", label, replace(cause, command_id=None)
-                )
             else:
-                await keep_state(shadow, scan)
+                own = replace(cause, command_id=None)
+                safety = await self._commit(workspace, shadow, scan, records, "safety", LABELS["safety"], own)
             aim = found or safety
             inside = _meet(roots(limits), roots(shadow.scope.paths))
             wanted = await differences(shadow, scan.tree, aim.tree, inside) if aim and inside is not None else []
-            plan = await self._plan(shadow, wanted, clean=clean, inside=inside or ())
+            plan = await plan_restore(shadow, wanted, clean=clean, roots=inside or ())
             counts = await count_not_covered(shadow, scan, roots(limits))
             if not dry_run and aim is not None and safety is not None:
                 await self._carry_out(workspace, shadow, plan, aim)
@@ -401,7 +387,7 @@ class Checkpoints:
         Without a checkpoint the target is the workspace as it is: the turn or command came after the last change.
         """
         here = history.position(records)
-        named, found = await resolve(self._log, workspace.location, records, target, workspace.session_id)
+        named, found = await history.resolve(self._log, workspace.location, records, target, workspace.session_id)
         scan: TreeScan | None = None
         if not named:
             scan = await self._scan(workspace, workspace.shadow, here)
@@ -417,14 +403,6 @@ class Checkpoints:
             await write_excludes(shadow)
             scan = None
         return scan or await self._scan(workspace, shadow, here), shadow, found
-
-    async def _plan(
-        self, shadow: Shadow, wanted: Sequence[Difference], *, clean: bool, inside: tuple[bytes, ...]
-    ) -> RestorePlan:
-        paths = paths_to_see(wanted)
-        disk = dict(zip(paths, await shadow.runner.stats(shadow.location.path, paths), strict=True))
-        contents = await contents_of(shadow, directories_to_see(wanted, disk))
-        return plan_restore(wanted, disk, contents, clean=clean, roots=inside)
 
     async def _carry_out(self, workspace: Workspace, shadow: Shadow, plan: RestorePlan, aim: Saved) -> None:
         """Follow the plan, then scan again: paths that still differ from the target failed."""
@@ -447,8 +425,8 @@ class Checkpoints:
             )
 
 
-def _created(saved: Saved, *, unchanged: bool, not_covered: NotCovered | None) -> Created:
-    return Created(
+def _created(saved: Saved, *, unchanged: bool, not_covered: results.NotCovered | None) -> results.Created:
+    return results.Created(
         checkpoint_id=saved.checkpoint_id,
         label=saved.label,
         kind=saved.kind,
@@ -462,15 +440,17 @@ def _created(saved: Saved, *, unchanged: bool, not_covered: NotCovered | None) -
 
 
 def _restored(
-    plan: RestorePlan, aim: Saved | None, safety: Saved | None, counts: NotCovered, *, dry_run: bool
-) -> RestoreResult:
-    return RestoreResult(
+    plan: RestorePlan, aim: Saved | None, safety: Saved | None, counts: results.NotCovered, *, dry_run: bool
+) -> results.RestoreResult:
+    return results.RestoreResult(
         restored_to=aim.checkpoint_id if aim is not None else "",
-        changes=tuple(Change(path=names.shown(path), action=plan.actions[path]) for path in sorted(plan.actions)),
+        changes=tuple(
+            results.Change(path=names.shown(path), action=plan.actions[path]) for path in sorted(plan.actions)
+        ),
         left_in_place=tuple(names.shown(path) for path in sorted(plan.left)),
         safety_checkpoint_id=safety.checkpoint_id if safety is not None else None,
         not_covered=counts,
-        failed=tuple(Failure(path=names.shown(path), reason=plan.failed[path]) for path in sorted(plan.failed)),
+        failed=tuple(results.Failure(path=names.shown(path), reason=plan.failed[path]) for path in sorted(plan.failed)),
         dry_run=dry_run,
     )
 
@@ -481,16 +461,3 @@ def _meet(first: tuple[bytes, ...], second: tuple[bytes, ...]) -> tuple[bytes, .
         return first or second
     both = [one for one in first if names.within(one, second)] + [one for one in second if names.within(one, first)]
     return tuple(dict.fromkeys(both)) or None
-
-
-def _read_label(label: str | None) -> str | None:
-    if label is not None and len(label) > LABEL_CHARS:
-        raise _wrong("label", f"at most {LABEL_CHARS} characters", "range")
-    return label
-
-
-def _wrong(parameter: str, expected: str, problem: str) -> InvalidParameter:
-    return InvalidParameter(
-        f'argument "{parameter}" must be {expected}',
-        details={"parameter": parameter, "problem": problem, "expected": expected},
-    )

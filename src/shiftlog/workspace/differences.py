@@ -1,7 +1,7 @@
 """Compares two trees: which files differ, in which way, and as a patch."""
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shiftlog.workspace import names
 from shiftlog.workspace.modes import Modes, decoded, permissions
@@ -110,28 +110,20 @@ def _read_diff(output: bytes, before: Modes, after: Modes) -> dict[bytes, Differ
         head = fields[at]
         if head.startswith(b":"):
             path = fields[at + 1]
-            found[path] = _read_raw(path, head, before, after)
+            old_mode, new_mode, old_blob, new_blob, _ = head[1:].decode().split(" ")
+            sides = _side(path, old_mode, old_blob, before), _side(path, new_mode, new_blob, after)
+            found[path] = Difference(path=path, old=sides[0], new=sides[1])
             at += 2
         else:
             added, removed, path = head.split(b"\t", 2)
-            old = found[path]
-            found[path] = Difference(
-                path=path,
-                old=old.old,
-                new=old.new,
+            found[path] = replace(
+                found[path],
                 insertions=0 if added == b"-" else int(added),
                 deletions=0 if removed == b"-" else int(removed),
                 binary=added == b"-",
             )
             at += 1
     return found
-
-
-def _read_raw(path: bytes, head: bytes, before: Modes, after: Modes) -> Difference:
-    old_mode, new_mode, old_blob, new_blob, _ = head[1:].decode().split(" ")
-    return Difference(
-        path=path, old=_side(path, old_mode, old_blob, before), new=_side(path, new_mode, new_blob, after)
-    )
 
 
 def _side(path: bytes, mode: str, blob: str, table: Modes) -> Side | None:
@@ -146,6 +138,6 @@ def _mode_only(path: bytes, before: Modes, after: Modes) -> Difference:
     mode = "100755" if known & 0o100 else "100644"
     return Difference(
         path=path,
-        old=Side(mode=mode, blob="", permissions=permissions(before, path, mode)),
-        new=Side(mode=mode, blob="", permissions=permissions(after, path, mode)),
+        old=_side(path, mode, "", before),
+        new=_side(path, mode, "", after),
     )

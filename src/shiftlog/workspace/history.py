@@ -1,15 +1,16 @@
 """Reads the records of a workspace: its position, what an id or turn refers to, what an undo restores, what may go.
 
-Pure functions over records. A `Saved` record that is `reused` marks a moment and is not a checkpoint of its own.
+A `Saved` record that is `reused` marks a moment and is not a checkpoint of its own. Only `resolve` asks the log.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.shell_errors import CheckpointNotFound
-from shiftlog.workspace.ports import Record, Restored, Saved
+from shiftlog.model.errors import InvalidParameter, TurnNotFound
+from shiftlog.model.shell_errors import CheckpointNotFound, CommandNotFound
+from shiftlog.workspace.ports import CheckpointLog, Location, Record, Restored, Saved
+from shiftlog.workspace.rules import wrong
 
 SHORTEST_PREFIX = 4
 LONGEST_ID = 40
@@ -43,11 +44,7 @@ def position(records: Sequence[Record]) -> Saved | None:
 def check_id(given: str, parameter: str = "checkpoint_id") -> None:
     """Reject a value that cannot be a checkpoint id or a prefix of one."""
     if not SHORTEST_PREFIX <= len(given) <= LONGEST_ID or any(char not in "0123456789abcdef" for char in given.lower()):
-        expected = "4 to 40 hexadecimal digits"
-        raise InvalidParameter(
-            f'argument "{parameter}" must be {expected}',
-            details={"parameter": parameter, "problem": "format", "expected": expected},
-        )
+        raise wrong(parameter, "4 to 40 hexadecimal digits", "format")
 
 
 def find(records: Sequence[Record], given: str, parameter: str = "checkpoint_id") -> Saved:
@@ -164,3 +161,52 @@ def droppable(
     ]
     surplus = automatic[: max(0, len(automatic) - kept)]
     return [checkpoint_id for checkpoint_id in surplus if checkpoint_id not in tied]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreTarget:
+    """At most one of three; none means the default undo target."""
+
+    checkpoint_id: str | None = None
+    before_turn: str | None = None
+    before_command: str | None = None
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("checkpoint_id", "before_turn", "before_command") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise InvalidParameter(
+                f'argument "{given[1]}" cannot be used with {given[0]}',
+                details={"parameter": given[1], "problem": "conflict", "expected": "at most one target"},
+            )
+
+
+async def resolve(
+    log: CheckpointLog, location: Location, records: Sequence[Record], target: RestoreTarget, session_id: str | None
+) -> tuple[bool, Saved | None]:
+    """Return True if a target was named, and its checkpoint; None for a named one means the tree as it is."""
+    if target.checkpoint_id is not None:
+        return True, find(records, target.checkpoint_id)
+    if target.before_turn is not None:
+        found = turn_mark(records, target.before_turn, session_id)
+        if found is None:
+            moment = await log.turn_began(location, target.before_turn, session_id)
+            moment = moment or turn_seen(records, target.before_turn, session_id)
+            if moment is None:
+                raise TurnNotFound(
+                    f"turn '{target.before_turn}' not found",
+                    details={"request_id": target.before_turn},
+                    hint="list_checkpoints shows request ids",
+                )
+            found = first_since(records, moment)
+    elif target.before_command is not None:
+        found = command_mark(records, target.before_command)
+        if found is None:
+            moment = await log.command_began(location, target.before_command)
+            if moment is None:
+                raise CommandNotFound(
+                    f"unknown command_id '{target.before_command}'", details={"command_id": target.before_command}
+                )
+            found = first_since(records, moment)
+    else:
+        return False, None
+    return True, None if found is None else find(records, found)

@@ -7,7 +7,7 @@ import secrets
 from collections.abc import Collection
 
 from shiftlog.model.shell_errors import CheckpointNotFound
-from shiftlog.workspace.ports import Location, Saved
+from shiftlog.workspace.ports import Saved
 from shiftlog.workspace.scan import TreeScan
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
 
@@ -71,13 +71,9 @@ async def check_stored(shadow: Shadow, saved: Saved) -> None:
     try:
         await shadow.script(_STORED, [saved.checkpoint_id, saved.tree])
     except ShadowBroken:
-        raise not_stored(saved.checkpoint_id, shadow.location) from None
-
-
-def not_stored(checkpoint_id: str, location: Location) -> CheckpointNotFound:
-    """Return the error for a recorded checkpoint that is gone from its target."""
-    where = location.target or "this machine"
-    return CheckpointNotFound(f"checkpoint '{checkpoint_id}' is no longer stored on {where}", details={"matches": []})
+        where = shadow.location.target or "this machine"
+        message = f"checkpoint '{saved.checkpoint_id}' is no longer stored on {where}"
+        raise CheckpointNotFound(message, details={"matches": []}) from None
 
 
 async def stored_ids(shadow: Shadow) -> set[str]:

@@ -22,7 +22,6 @@ class NotCovered:
     too_large: int = 0
 
     def as_dict(self) -> dict[str, object]:
-        """Return the three counts."""
         return asdict(self)
 
 
@@ -41,7 +40,6 @@ class Created:
     not_covered: NotCovered | None  # only for manual checkpoints, because counting walks the excluded files
 
     def as_dict(self) -> dict[str, object]:
-        """Return the result for JSON."""
         return {**asdict(self), "created_at": precise(self.created_at)}
 
 
@@ -53,7 +51,6 @@ class Listed:
     current: bool
 
     def as_dict(self) -> dict[str, object]:
-        """Return the row for JSON."""
         return {
             "checkpoint_id": self.saved.checkpoint_id,
             "label": self.saved.label,
@@ -74,7 +71,6 @@ class Listing:
     next_cursor: str | None
 
     def as_dict(self) -> dict[str, object]:
-        """Return the result for JSON."""
         return {"checkpoints": [line.as_dict() for line in self.checkpoints], "next_cursor": self.next_cursor}
 
 
@@ -156,7 +152,6 @@ class RestoreResult:
         return f"{subject} newer than the checkpoint; pass clean=true to remove {'it' if count == 1 else 'them'}"
 
     def as_dict(self) -> dict[str, object]:
-        """Return the result for JSON."""
         return {
             "restored_to": self.restored_to,
             "files_changed": self.files_changed,

@@ -11,9 +11,7 @@ from shiftlog.workspace import names
 from shiftlog.workspace.ports import Scope
 
 # Given with -x, git's first source: no .gitignore and no caller's pattern can include these again.
-SECRET = (
-    ".ssh .gnupg .aws .netrc .env .env.* *.pem *.key id_rsa* id_ed25519* .cache"
-).split()  # fmt: skip
+SECRET = ".ssh .gnupg .aws .netrc .env .env.* *.pem *.key id_rsa* id_ed25519* .cache".split()
 
 # Given with --exclude-from, git's last source: a later `!pattern` includes them again.
 BUILT_IN = "node_modules target .venv __pycache__ .mypy_cache dist build".split()
@@ -55,9 +53,10 @@ def is_secret(name: bytes, pattern: str | None) -> bool:
     return any(fnmatchcase(last, secret) for secret in SECRET)
 
 
-def is_capturable(name: bytes) -> bool:
-    """Return True if git can hold a name: no part of it is .git, in any case."""
-    return not any(part.lower() == b".git" for part in name.split(b"/"))
+def is_capturable(name: bytes, *, link: bool) -> bool:
+    """Return True if git can hold a name: no part of it is .git, in any case, and no link is called .gitmodules."""
+    parts = name.lower().split(b"/")
+    return b".git" not in parts and not (link and parts[-1] == b".gitmodules")
 
 
 def scope_key(scope: Scope) -> str:
@@ -74,10 +73,10 @@ def read_scope(
     """Check the arguments of `open_shell` that define the scope."""
     patterns = ignores or []
     if len(patterns) > MAX_IGNORES:
-        raise _wrong("checkpoint_ignores", f"at most {MAX_IGNORES} patterns", "range")
+        raise wrong("checkpoint_ignores", f"at most {MAX_IGNORES} patterns", "range")
     for number, pattern in enumerate(patterns):
         if not 1 <= len(pattern) <= MAX_ENTRY or "\n" in pattern or "\0" in pattern:
-            raise _wrong(f"checkpoint_ignores[{number}]", f"one line of 1 to {MAX_ENTRY} characters", "format")
+            raise wrong(f"checkpoint_ignores[{number}]", f"one line of 1 to {MAX_ENTRY} characters", "format")
     return Scope(paths=read_paths(paths), ignores=tuple(patterns), include_ignored=include_ignored)
 
 
@@ -85,12 +84,12 @@ def read_paths(paths: list[str] | None) -> tuple[str, ...]:
     """Check relative sub-paths and normalize them; the root itself is no limit."""
     given = paths or []
     if len(given) > MAX_PATHS:
-        raise _wrong("paths", f"at most {MAX_PATHS} paths", "range")
+        raise wrong("paths", f"at most {MAX_PATHS} paths", "range")
     found: list[str] = []
     for number, path in enumerate(given):
         parts = [part for part in path.split("/") if part not in ("", ".")]
         if not 1 <= len(path) <= MAX_ENTRY or path.startswith("/") or ".." in parts or "\0" in path:
-            raise _wrong(f"paths[{number}]", "a relative path inside the workspace", "format")
+            raise wrong(f"paths[{number}]", "a relative path inside the workspace", "format")
         if not parts:
             return ()
         found.append("/".join(parts))
@@ -102,7 +101,8 @@ def roots(paths: tuple[str, ...]) -> tuple[bytes, ...]:
     return tuple(names.read(path) for path in paths)
 
 
-def _wrong(path: str, expected: str, problem: str) -> InvalidParameter:
+def wrong(path: str, expected: str, problem: str) -> InvalidParameter:
+    """Return the error for an argument that breaks a rule."""
     return InvalidParameter(
         f'argument "{path}" must be {expected}',
         details={"parameter": path, "problem": problem, "expected": expected},

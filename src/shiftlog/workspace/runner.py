@@ -10,7 +10,7 @@ import signal
 import stat
 import time
 from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Protocol
 
 from shiftlog.model.errors import StorageError
@@ -84,21 +84,33 @@ class LocalRunner:
         return await run_here(argv, stdin, {**base, **(env or {})})
 
     async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
-        """Return the state of paths below `root` without following links."""
         if len(paths) < 500:
             return _stats(os.fsencode(root), paths, signed=signed)
         return await asyncio.to_thread(_stats, os.fsencode(root), paths, signed=signed)
 
     async def survey(self, root: str, paths: Sequence[bytes]) -> FileSurvey:
-        """Return the state of many paths below `root` without following links."""
         found = FileSurvey(sizes=[], unusual={})
         for begin in range(0, len(paths), SURVEY_STEP):
             await asyncio.to_thread(_survey, os.fsencode(root), paths[begin : begin + SURVEY_STEP], found)
         return found
 
-    def lock(self, path: str) -> AbstractAsyncContextManager[None]:
+    @asynccontextmanager
+    async def lock(self, path: str) -> AsyncGenerator[None]:
         """Hold a lock file; the system releases it when this process dies."""
-        return _flock(path)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        try:
+            deadline = time.monotonic() + CHECKPOINT_LOCK_WAIT_S
+            while True:
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    break
+                except BlockingIOError:
+                    if time.monotonic() > deadline:
+                        raise LockTimeout(path) from None
+                    await asyncio.sleep(LOCK_STEP_S)
+            yield
+        finally:
+            os.close(descriptor)
 
 
 class CommandRunner:
@@ -109,7 +121,6 @@ class CommandRunner:
         self._carry = carry
 
     async def run(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
-        """Run a program to its end."""
         assignments = [f"{name}={value}" for name, value in (env or {}).items()]
         return await self._carry(["sh", "-c", _CLEAN, "sh", *assignments, *argv], stdin)
 
@@ -128,7 +139,6 @@ class CommandRunner:
         raise StorageError(f"cannot look at files of {root}: {error.decode('utf-8', 'replace')[:200]}")
 
     async def survey(self, root: str, paths: Sequence[bytes]) -> FileSurvey:
-        """Return the state of many paths below `root`."""
         stats = await self.stats(root, paths)
         usual = {0o644, 0o755}
         return FileSurvey(
@@ -255,21 +265,3 @@ def _kind(mode: int) -> FileKind:
     if stat.S_ISLNK(mode):
         return "link"
     return "directory" if stat.S_ISDIR(mode) else "other"
-
-
-@asynccontextmanager
-async def _flock(path: str) -> AsyncGenerator[None]:
-    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    try:
-        deadline = time.monotonic() + CHECKPOINT_LOCK_WAIT_S
-        while True:
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except BlockingIOError:
-                if time.monotonic() > deadline:
-                    raise LockTimeout(path) from None
-                await asyncio.sleep(LOCK_STEP_S)
-        yield
-    finally:
-        os.close(descriptor)

@@ -168,11 +168,6 @@ async def read_status(shadow: Shadow, position: str | None, *, new: bool = False
         if broken.exit_code == _NO_STATE:
             return None
         raise
-    return parse_status(output)
-
-
-def parse_status(output: bytes) -> GitStatus | None:
-    """Read the output of the status script."""
     text, stored, rest = output.split(b"\0", 2)
     if rest.startswith(b"\0"):
         others, dirty = b"", rest[1:]
@@ -180,18 +175,13 @@ def parse_status(output: bytes) -> GitStatus | None:
         others, _, dirty = rest.partition(b"\0\0")
         others += b"\0"
     try:
-        state = read_state(text) if text else IndexState()
+        state = _read_state(text) if text else IndexState()
     except ValueError:
         return None  # torn by a crash
-    return GitStatus(
-        state=state,
-        position_stored=stored == b"1",
-        others=names.split(others),
-        dirty=read_raw(dirty),
-    )
+    return GitStatus(state=state, position_stored=stored == b"1", others=names.split(others), dirty=read_raw(dirty))
 
 
-def read_state(text: bytes) -> IndexState:
+def _read_state(text: bytes) -> IndexState:
     """Read a state written by `IndexState.encoded`."""
     head, _, rest = text.decode().partition("\n")
     tree, files, size, _ = head.split(" ")
@@ -241,8 +231,10 @@ async def update_index(
     table = dict(await modes_of(shadow, cache, state.tree)) if table is None else table
     for path in found.drop:
         table.pop(path, None)
-    for path, stat in _captured(candidates, stats, found.update):
-        modes.note(table, path, stat)
+    chosen = set(found.update)
+    for path, stat in zip(candidates, stats, strict=True):
+        if stat is not None and path in chosen:
+            modes.note(table, path, stat)
     if found.drop:
         await shadow.script(_DROP, [shadow.state_file], stdin=names.joined(found.drop))
     blob = await table_blob(shadow, cache, table)
@@ -332,7 +324,7 @@ def _sort(
             found.removed += 1
         elif stat is None:
             continue  # came and went; the next status shows it
-        elif stat.kind not in ("file", "link") or not _can_hold(path, stat):
+        elif stat.kind not in ("file", "link") or not is_capturable(path, link=stat.kind == "link"):
             found.uncaptured.append(path)
             found.drop += [path] * tracked
             found.removed += tracked
@@ -350,41 +342,21 @@ def _sort(
                 found.recent[path] = stat.signature
 
 
-def _can_hold(path: bytes, stat: FileStat) -> bool:
-    is_odd_link = stat.kind == "link" and path.rsplit(b"/", 1)[-1].lower() == b".gitmodules"
-    return is_capturable(path) and not is_odd_link
-
-
-def _captured(
-    candidates: list[bytes], stats: list[FileStat | None], update: list[bytes]
-) -> list[tuple[bytes, FileStat]]:
-    chosen = set(update)
-    return [(path, stat) for path, stat in zip(candidates, stats, strict=True) if stat is not None and path in chosen]
-
-
 async def _check_size(shadow: Shadow, state: IndexState, found: Sorted, files: int, limits: CheckpointLimits) -> None:
     size = state.size_bound + found.size
     if size > limits.tree_bytes and state.tree:
-        size = found.size + await _held_bytes(shadow, set(found.update) | set(found.drop))
+        but = {*found.update, *found.drop}
+        held = [path for path in names.split(await shadow.script("git ls-files -z || exit 27")) if path not in but]
+        stats = await shadow.runner.stats(shadow.location.path, held)
+        size = found.size + sum(stat.size for stat in stats if stat is not None)
     check_limits(files, size, limits)
 
 
 def check_limits(files: int, size: int, limits: CheckpointLimits) -> None:
     """Raise `CheckpointTooLarge` for a tree beyond a limit."""
-    if files > limits.tree_files:
-        raise too_large(f"{limits.tree_files} files", files, size)
-    if size > limits.tree_bytes:
-        raise too_large(f"{limits.tree_bytes} bytes", files, size)
-
-
-async def _held_bytes(shadow: Shadow, but: set[bytes]) -> int:
-    held = [path for path in names.split(await shadow.script("git ls-files -z || exit 27")) if path not in but]
-    return sum(stat.size for stat in await shadow.runner.stats(shadow.location.path, held) if stat is not None)
-
-
-def too_large(limit: str, files: int, size: int) -> CheckpointTooLarge:
-    """Return the error for a workspace beyond a limit."""
-    return CheckpointTooLarge(f"workspace exceeds {limit}", details={"files": files, "bytes": size})
+    if files > limits.tree_files or size > limits.tree_bytes:
+        limit = f"{limits.tree_files} files" if files > limits.tree_files else f"{limits.tree_bytes} bytes"
+        raise CheckpointTooLarge(f"workspace exceeds {limit}", details={"files": files, "bytes": size})
 
 
 def _scan(state: IndexState, seen: GitStatus, found: Sorted, *, changed: bool) -> TreeScan:

@@ -192,15 +192,12 @@ class Shadow:
         A script that `writes` objects sees only the shadow repository's own. A missing workspace is `WorkspaceGone`.
         """
         lines = f"{_ENTER}{'' if writes else READ}{text}"
-        ran = await self.runner.run(
-            ["sh", "-c", lines, "sh", *arguments],
-            stdin=stdin,
-            env=self.environment(index),
-        )
+        ran = await self.runner.run(["sh", "-c", lines, "sh", *arguments], stdin=stdin, env=self.environment(index))
         if ran.exit_code in _WHY:
             raise WorkspaceGone(self.location.path, _WHY[ran.exit_code])
         if ran.exit_code != 0:
-            raise ShadowBroken(_step(text, ran.exit_code), ran)
+            steps = [line.strip() for line in text.splitlines() if line.strip().endswith(f"exit {ran.exit_code}")]
+            raise ShadowBroken((steps or text.strip().splitlines())[0], ran)
         return ran.stdout
 
 
@@ -218,7 +215,9 @@ async def find_shadow(runner: Runner, path: str, scope: Scope, data: str | None)
         raise invalid(path, "it lies inside Shiftlog's own data")
     if "\n" in root:
         raise invalid(path, "its name has a line break")
-    check_version(version)
+    match = re.match(r"git version (\d+)\.(\d+)", version)
+    if match is None or (int(match[1]), int(match[2])) < OLDEST_GIT:
+        raise GitMissing("checkpoints need git on the target", details={"found": version.strip() or None})
     location = Location(target=runner.target, path=root)
     named = hashlib.sha256(f"{runner.target or 'local'}\0{root}".encode("utf-8", "surrogateescape")).hexdigest()
     shadow = Shadow(
@@ -245,13 +244,6 @@ async def write_excludes(shadow: Shadow) -> None:
     await shadow.script(_EXCLUDE, [shadow.exclude_path], stdin=exclude_file(shadow.scope))
 
 
-def check_version(output: str) -> None:
-    """Raise `GitMissing` unless the target's git is new enough."""
-    match = re.match(r"git version (\d+)\.(\d+)", output)
-    if match is None or (int(match[1]), int(match[2])) < OLDEST_GIT:
-        raise GitMissing("checkpoints need git on the target", details={"found": output.strip() or None})
-
-
 def invalid(path: str, why: str) -> WorkspaceInvalid:
     """Return the error for a directory that cannot be a workspace."""
     return WorkspaceInvalid(_cannot(path, why), details={"why": why})
@@ -259,12 +251,6 @@ def invalid(path: str, why: str) -> WorkspaceInvalid:
 
 def _cannot(path: str, why: str) -> str:
     return f"workspace {path} cannot be used: {why}"
-
-
-def _step(text: str, exit_code: int) -> str:
-    """Return the line of a script that ended with this code."""
-    lines = [line.strip() for line in text.splitlines() if line.strip().endswith(f"exit {exit_code}")]
-    return (lines or [text.strip().splitlines()[0]])[0]
 
 
 _WHY = {4: "it does not exist", 5: "it is not a directory"}
