@@ -7,8 +7,7 @@ from typing import Any
 
 import anyio
 
-from shiftlog.shell.outputs.command_output import CommandOutput
-from shiftlog.shell.outputs.pages import read_cursor
+from shiftlog.shell.outputs.command_output import CommandOutput, read_cursor
 from shiftlog.shell.ports import Stream
 
 Item = dict[str, Any]

@@ -1,28 +1,31 @@
 """The output of one command: takes the engine's bytes, and returns results, pages and progress.
 
-Both streams meet here, and callers wait here for more. Budgets and masking are the guard's, files and limits belong to
-the keeper.
+Both streams meet here, and callers wait here for more. A cursor names command, stream and offset, and carries a
+checksum, so that a changed cursor or one of another command is rejected. Budgets and masking are the guard's, files and
+limits belong to the keeper.
 """
 
 import asyncio
+import hashlib
+import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Literal
 
 from shiftlog.guard.budgets.shape import BudgetReport, Shaped, shape
 from shiftlog.guard.budgets.spec import WHOLE, Budget
 from shiftlog.guard.secrets.scan import ScanRules
 from shiftlog.model.shell_errors import CursorInvalid, OutputExpired
-from shiftlog.shell.outputs.pages import OutputPage, read_cursor, read_page, write_cursor
-from shiftlog.shell.outputs.spool import SpoolGone
+from shiftlog.shell.outputs.spool import OutputSpool, SpoolGone
 from shiftlog.shell.outputs.stream import StreamOutput
 from shiftlog.shell.ports import STREAMS, OutputSink, Stream
 
 DEFAULT_CHARS = 30_000
 BINARY_CHARS = 1_000
 PROGRESS_CHARS = 2_000
-SMALL_BYTES = 1_000
 TRUNCATED_HINT = "output was truncated; pass budget (grep/keep/max_chars) to shape it"
+
+_CURSOR = re.compile(r"o[0-9]{1,10}\.(?P<stream>[01])\.(?P<offset>[0-9]{1,19})\.(?P<check>[0-9a-f]{8})", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,6 +39,24 @@ class ShownOutput:
     output: dict[str, dict[str, object]]
     redactions: int
     hint: str | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OutputPage:
+    """One page of a stream for `read_output`."""
+
+    text: str
+    from_line: int
+    lines: int
+    bytes_total: int
+    lines_total: int
+    next_cursor: str | None
+    eof: bool
+    budget: BudgetReport | None = None
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the page's part of the result."""
+        return {**asdict(self), "budget": self.budget.as_dict() if self.budget is not None else None}
 
 
 class CommandOutput(OutputSink):
@@ -60,7 +81,6 @@ class CommandOutput(OutputSink):
         self._waiters: set[asyncio.Future[None]] = set()
         self._newest = b""
         self._reported: bytes = b""  # the unfinished line as last reported
-        self._whole: ShownOutput | None = None
 
     def stream(self, name: Stream) -> StreamOutput:
         """Return one of the streams."""
@@ -132,12 +152,10 @@ class CommandOutput(OutputSink):
 
     def show(self, budget: Budget | None = None, default_chars: int = DEFAULT_CHARS) -> ShownOutput:
         """Shape both streams by a budget for a command's result."""
-        if budget is None and self._whole is not None:
-            return self._whole
         shown: dict[Stream, Shaped] = {name: self._shape(name, budget or WHOLE, default_chars) for name in STREAMS}
         truncated = any(shaped.truncated for shaped in shown.values())
         reported = budget is not None and not budget.keeps_everything
-        result = ShownOutput(
+        return ShownOutput(
             stdout=shown["stdout"].text,
             stderr=shown["stderr"].text,
             truncated=truncated,
@@ -146,9 +164,6 @@ class CommandOutput(OutputSink):
             redactions=self.redactions,
             hint=TRUNCATED_HINT if truncated and not reported else None,
         )
-        if budget is None and self.over and not truncated and self.raw_bytes <= SMALL_BYTES:
-            self._whole = result  # the journal and the caller get the same text
-        return result
 
     def page(
         self,
@@ -167,7 +182,7 @@ class CommandOutput(OutputSink):
         spool = output.spool
         try:
             start = self._position(stream, cursor, from_line)
-            data = read_page(spool, start, max_chars)
+            data = _read_page(spool, start, max_chars)
             first = spool.line_at(start)
         except SpoolGone:
             raise expired(self.command_id) from None
@@ -290,6 +305,31 @@ class CommandOutput(OutputSink):
         for waiter in self._waiters:
             if not waiter.done():
                 waiter.set_result(None)
+
+
+def write_cursor(command_id: str, stream: Stream, offset: int) -> str:
+    """Return the cursor for an offset in a stream."""
+    position = f"o{command_id.rpartition('#')[2][:10]}.{STREAMS.index(stream)}.{offset}"
+    check = hashlib.sha256(f"{command_id}\n{position}".encode()).hexdigest()[:8]
+    return f"{position}.{check}"
+
+
+def read_cursor(cursor: str, command_id: str, stream: Stream) -> int:
+    """Return the offset of a cursor; raises `CursorInvalid` for a cursor of another stream."""
+    match = _CURSOR.fullmatch(cursor)
+    if match is None or cursor != write_cursor(command_id, stream, int(match["offset"])):
+        raise CursorInvalid(f"cursor is not valid for {command_id}")
+    return int(match["offset"])
+
+
+def _read_page(spool: OutputSpool, offset: int, max_chars: int) -> bytes:
+    """Return at most `max_chars` characters from an offset on, up to the end of a line if one fits."""
+    data = spool.read(offset, min(spool.size, offset + 4 * max_chars + 4)) if offset < spool.size else b""
+    # An incomplete last character does not count.
+    end = len(data.decode("utf-8", "ignore")[:max_chars].encode())
+    if offset + end < spool.size:
+        end = data.rfind(b"\n", 0, end) + 1 or end
+    return data[:end]
 
 
 def expired(command_id: str, expired_at: str | None = None) -> OutputExpired:

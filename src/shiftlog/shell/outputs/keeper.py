@@ -3,17 +3,22 @@
 A folder per shell, in it `<n>.stdout` and `<n>.stderr` for outputs that are not small, and the index of finished
 commands. Outputs of an earlier server are found on disk. Finished outputs are removed by age, and the oldest first when
 all together are too large; running ones never.
+
+The index is append-only, with a line per command, and the last line counts. A small text is stored in its line, so that
+a command with little output costs one append and no file of its own. Lines that a crash left incomplete are skipped.
 """
 
 import os
 import re
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import cast
+from typing import Any, NamedTuple
+
+import msgspec
 
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.guard.secrets.scan import ScanRules
@@ -21,13 +26,15 @@ from shiftlog.model import times
 from shiftlog.model.limits import OUTPUT_COMMAND_BYTES, OUTPUT_KEPT_DAYS, OUTPUT_SWEEP_EVERY_S, OUTPUT_TOTAL_BYTES
 from shiftlog.model.shell_errors import CommandNotFound
 from shiftlog.shell.outputs.command_output import CommandOutput, expired
-from shiftlog.shell.outputs.index import IndexEntry, OutputIndex
-from shiftlog.shell.outputs.spool import OutputSpool
+from shiftlog.shell.outputs.spool import OutputSpool, open_private
 from shiftlog.shell.outputs.stream import StreamOutput
 from shiftlog.shell.ports import STREAMS, Stream
 
 _COMMAND_ID = re.compile(r"(?P<shell>[A-Za-z0-9][A-Za-z0-9._@:-]{0,199})#(?P<number>[1-9][0-9]{0,9})", re.ASCII)
 _FILE = re.compile(r"(?P<number>[1-9][0-9]{0,9})\.(?:stdout|stderr)", re.ASCII)
+_LOG_NAME = "finished.log"
+_LINE = re.compile(rb'^\{"n":(?P<number>[0-9]+),"at":(?P<at>[0-9.]+),"size":(?P<size>[0-9]+),.*\}$', re.MULTILINE)
+_decode = msgspec.json.Decoder(dict[str, Any]).decode
 _REMEMBERED = 1000
 
 
@@ -40,25 +47,65 @@ class OutputLimits:
     days: int = OUTPUT_KEPT_DAYS
 
 
-@dataclass(slots=True, kw_only=True)
-class _StoredOutput:
-    """A finished output on disk."""
+class _Finished(NamedTuple):
+    """A finished output: the command's number in its shell, its end time, and the size of its text in bytes."""
 
-    size: int = 0
-    ended_at: float = 0.0
+    number: int
+    at: float
+    size: int
 
 
-class _Room:
-    """The space that both streams of a command may still use."""
+class _Index:
+    """The index files of all shells in a folder."""
 
-    def __init__(self, size: int, claim: Callable[[int], int]) -> None:
-        self._left = size
-        self._claim_of_all = claim
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
 
-    def claim(self, size: int) -> int:
-        granted = self._claim_of_all(min(size, self._left))
-        self._left -= granted
-        return granted
+    def add(self, shell: str, one: _Finished, record: Mapping[str, object]) -> None:
+        """Add a command that ended; a later entry for it replaces this one."""
+        line = {"n": one.number, "at": round(one.at, 3), "size": one.size, **record}
+        data = b"\n" + msgspec.json.encode(line)
+        fd = open_private(f"{self._folder}/{shell}/{_LOG_NAME}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        try:
+            os.write(fd, data)
+        finally:
+            os.close(fd)
+
+    def find(self, shell: str, number: int) -> dict[str, Any] | None:
+        """Return the newest entry of a command."""
+        data, mark = self._read(shell), b'\n{"n":%d,' % number
+        position = data.rfind(mark)
+        while position >= 0:
+            end = data.find(b"\n", position + 1)
+            try:
+                return _decode(data[position + 1 : end if end >= 0 else len(data)])
+            except msgspec.DecodeError:
+                position = data.rfind(mark, 0, position)
+        return None
+
+    def list(self, shell: str) -> Iterator[_Finished]:
+        """Yield the entries of a shell, oldest first; a command may appear again."""
+        for match in _LINE.finditer(self._read(shell)):
+            yield _Finished(int(match["number"]), float(match["at"]), int(match["size"]))
+
+    def drop(self, shell: str, numbers: frozenset[int]) -> None:
+        """Remove the entries of some commands."""
+        path = self._folder / shell / _LOG_NAME
+        lines = [match[0] for match in _LINE.finditer(self._read(shell)) if int(match["number"]) not in numbers]
+        if not lines:
+            path.unlink(missing_ok=True)
+            return
+        rewritten = path.with_suffix(".new")
+        rewritten.unlink(missing_ok=True)
+        with os.fdopen(os.open(rewritten, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(b"".join(b"\n" + line for line in lines))
+        rewritten.replace(path)
+
+    def _read(self, shell: str) -> bytes:
+        try:
+            return (self._folder / shell / _LOG_NAME).read_bytes()
+        except FileNotFoundError:
+            return b""
 
 
 class OutputKeeper:
@@ -75,14 +122,14 @@ class OutputKeeper:
     ) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         self._folder = folder
-        self._index = OutputIndex(folder)
+        self._index = _Index(folder)
         self._redactor = redactor
         self._limits = limits or OutputLimits()
         self._now = now
         self._clock = clock
         self._live: dict[str, CommandOutput] = {}
         self._next_sweep = clock()
-        self._kept: dict[str, _StoredOutput] | None = None
+        self._kept: dict[str, _Finished] | None = None
         self._kept_bytes = 0  # finished outputs and the claims of live ones
         self._removed: OrderedDict[str, str] = OrderedDict()
         self._rules: OrderedDict[frozenset[str], ScanRules] = OrderedDict()
@@ -92,9 +139,16 @@ class OutputKeeper:
         if self._clock() >= self._next_sweep:
             self.sweep()
         rules = self.rules(learned)
-        room = _Room(self._limits.command_bytes, self._claim)
+        left = self._limits.command_bytes  # both streams together
+
+        def claim(size: int) -> int:
+            nonlocal left
+            granted = self._claim(min(size, left))
+            left -= granted
+            return granted
+
         streams = [
-            StreamOutput(OutputSpool(self._path(command_id, name), room.claim), rules, self._clock) for name in STREAMS
+            StreamOutput(OutputSpool(self._path(command_id, name), claim), rules, self._clock) for name in STREAMS
         ]
         output = CommandOutput(command_id, *streams, clock=self._clock, on_end=self._record_end)
         self._live[command_id] = output
@@ -107,7 +161,7 @@ class OutputKeeper:
         record = self._index.find(*_parts(command_id))
         if record is None and not any(Path(self._path(command_id, name)).exists() for name in STREAMS):
             raise expired(command_id, self._removed.get(command_id))
-        streams = [self._recall(command_id, name, record) for name in STREAMS]
+        streams = [StreamOutput.reopen(self._path(command_id, name), (record or {}).get(name, {})) for name in STREAMS]
         return CommandOutput(command_id, *streams, clock=self._clock, on_end=lambda _: None, finished=True)
 
     def rules(self, learned: Iterable[str]) -> ScanRules:
@@ -132,7 +186,7 @@ class OutputKeeper:
         kept = self._load()
         self._next_sweep = self._clock() + OUTPUT_SWEEP_EVERY_S
         oldest = (self._now() - timedelta(days=self._limits.days)).timestamp()
-        old = [command_id for command_id, one in kept.items() if one.ended_at <= oldest]
+        old = [command_id for command_id, one in kept.items() if one.at <= oldest]
         self._remove(old)
         return len(old) + self._make_room(0)
 
@@ -167,7 +221,7 @@ class OutputKeeper:
         kept = self._load()
         missing = self._kept_bytes + size - self._limits.total_bytes
         going: list[str] = []
-        for command_id, one in sorted(kept.items(), key=lambda item: item[1].ended_at) if missing > 0 else ():
+        for command_id, one in sorted(kept.items(), key=lambda item: item[1].at) if missing > 0 else ():
             if missing <= 0:
                 break
             if one.size:
@@ -185,29 +239,16 @@ class OutputKeeper:
                 spool.close_file()
         shell, number = _parts(output.command_id)
         size = output.stdout.spool.size + output.stderr.spool.size
-        ended_at = self._now().timestamp()
+        finished = _Finished(number, self._now().timestamp(), size)
         try:
-            record = {name: _record(output.stream(name)) for name in STREAMS}
-            self._index.add(shell, IndexEntry(number, ended_at, size), record)
+            self._index.add(shell, finished, {name: output.stream(name).as_dict() for name in STREAMS})
         except OSError:
             pass  # on a full disk; the text is counted again when it is reopened
         if output.over:
             self._live.pop(output.command_id, None)
-            self._load()[output.command_id] = _StoredOutput(size=size, ended_at=ended_at)
+            self._load()[output.command_id] = finished
 
-    def _recall(self, command_id: str, name: Stream, record: dict[str, object] | None) -> StreamOutput:
-        noted = cast(dict[str, object] | None, record.get(name)) if record is not None else None
-        spool = OutputSpool.reopen(
-            self._path(command_id, name), cast(dict[str, object] | None, (noted or {}).get("spool"))
-        )
-        return StreamOutput.recall(
-            spool,
-            raw_bytes=cast(int, noted["bytes"]) if noted else spool.size,
-            binary=cast(bool, noted["binary"]) if noted else False,
-            redactions=cast(int, noted["redactions"]) if noted else 0,
-        )
-
-    def _load(self) -> dict[str, _StoredOutput]:
+    def _load(self) -> dict[str, _Finished]:
         """Return the finished outputs; the first call finds those of earlier servers on disk."""
         if self._kept is not None:
             return self._kept
@@ -215,19 +256,20 @@ class OutputKeeper:
         for shell in _scan(self._folder):
             if not shell.is_dir(follow_symlinks=False):
                 continue
-            noted = {f"{shell.name}#{one.number}": one for one in self._index.list(shell.name)}
-            sizes = {command_id: (one.size, one.at) for command_id, one in noted.items()}
+            noted = {one.number: one for one in self._index.list(shell.name)}
+            found = dict(noted)
             for file in _scan(Path(shell.path)):
                 match = _FILE.fullmatch(file.name)
-                command_id = f"{shell.name}#{match['number']}" if match else ""
-                if match is not None and command_id not in noted and file.is_file(follow_symlinks=False):
+                number = int(match["number"]) if match else 0
+                if match is not None and number not in noted and file.is_file(follow_symlinks=False):
                     stat = file.stat(follow_symlinks=False)
-                    size, at = sizes.get(command_id, (0, 0.0))
-                    sizes[command_id] = (size + stat.st_size, max(at, stat.st_mtime))
-            for command_id, (size, at) in sizes.items():
+                    _, at, size = found.get(number, (number, 0.0, 0))
+                    found[number] = _Finished(number, max(at, stat.st_mtime), size + stat.st_size)
+            for number, one in found.items():
+                command_id = f"{shell.name}#{number}"
                 if command_id not in self._live:
-                    self._kept[command_id] = _StoredOutput(size=size, ended_at=at)
-                    self._kept_bytes += size
+                    self._kept[command_id] = one
+                    self._kept_bytes += one.size
         return self._kept
 
     def _remove(self, command_ids: list[str]) -> None:
@@ -258,15 +300,6 @@ def _parts(command_id: str) -> tuple[str, int]:
     if match is None:
         raise CommandNotFound(f"unknown command_id '{command_id[:300]}'", details={"command_id": command_id[:300]})
     return match["shell"], int(match["number"])
-
-
-def _record(stream: StreamOutput) -> dict[str, object]:
-    return {
-        "bytes": stream.raw_bytes,
-        "binary": stream.binary,
-        "redactions": stream.redactions,
-        "spool": stream.spool.as_dict(),
-    }
 
 
 def _scan(folder: Path) -> list[os.DirEntry[str]]:

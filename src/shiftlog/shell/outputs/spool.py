@@ -10,7 +10,7 @@ from array import array
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any
 
 from shiftlog.guard.budgets.shape import Part
 from shiftlog.guard.budgets.text import offset_of_line
@@ -30,6 +30,18 @@ class SpoolGone(LookupError):
 def count_chars(data: bytes) -> int:
     """Count the characters of UTF-8."""
     return len(data) if data.isascii() else len(data) - len(data.translate(None, _LEADING))
+
+
+def open_private(path: str, flags: int) -> int:
+    """Open a file that only its owner may read; with O_CREAT, its folder is made too."""
+    flags |= os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, flags, 0o600)
+    except FileNotFoundError:
+        if not flags & os.O_CREAT:
+            raise
+        Path(path).parent.mkdir(mode=0o700, exist_ok=True)
+        return os.open(path, flags, 0o600)
 
 
 class OutputSpool:
@@ -193,7 +205,8 @@ class OutputSpool:
             return end - start
         if start >= self.size:
             return count_chars(self.read(start, end))
-        return self._chars_before(end) - self._chars_before(start)
+        marks = self._marks[2]
+        return self._count_before(end, marks, count_chars) - self._count_before(start, marks, count_chars)
 
     def offset_of(self, line: int) -> int:
         """Return the offset of a line (from 0); after the last one, the end of its part."""
@@ -220,14 +233,7 @@ class OutputSpool:
 
     def line_at(self, offset: int) -> int:
         """Return the number (from 0) of the line at an offset of the stored text."""
-        offsets, breaks, _ = self._marks
-        mark = bisect_right(offsets, offset) - 1
-        position, line = (offsets[mark], breaks[mark]) if mark >= 0 else (0, 0)
-        while position < offset:
-            block = self.read(position, min(position + MARK_BYTES, offset))
-            line += block.count(b"\n")
-            position += len(block)
-        return line
+        return self._count_before(offset, self._marks[1], lambda block: block.count(b"\n"))
 
     def finish(self) -> None:
         """Write the buffer to the file, except a small text, which its index entry holds."""
@@ -252,31 +258,29 @@ class OutputSpool:
         }
 
     @classmethod
-    def reopen(cls, path: str, record: dict[str, object] | None) -> "OutputSpool":
+    def reopen(cls, path: str, record: dict[str, Any] | None) -> "OutputSpool":
         """Reopen a finished spool; without its record the file is counted again."""
         spool = cls(path, lambda _: 0)
         if record is None:
             spool._recount()
         elif "text" in record:
-            text = cast(str, record["text"]).encode()
-            if text:
-                spool._store(text)
+            if record["text"]:
+                spool._store(record["text"].encode())
             return spool
         else:
             spool._recall(record)
         spool._written = spool.size
         return spool
 
-    def _recall(self, record: dict[str, object]) -> None:
-        self.size, self.full = cast(int, record["size"]), cast(bool, record["full"])
-        self._breaks, self._chars = cast(int, record["breaks"]), cast(int, record["chars"])
-        self._last = cast(str, record["last"]).encode("latin-1")
-        marks = cast(list[list[int]], record["marks"])
-        self._marks = (array("Q", marks[0]), array("Q", marks[1]), array("Q", marks[2]))
-        over = cast(tuple[int, int, str], record["over"])
-        self._over_bytes, self._over_breaks, self._over_last = over[0], over[1], over[2].encode("latin-1")
-        self._ending = bytearray(cast(str, record["ending"]).encode())
-        self._known_sha256 = cast(str, record["sha256"])
+    def _recall(self, record: dict[str, Any]) -> None:
+        self.size, self.full, self._known_sha256 = record["size"], record["full"], record["sha256"]
+        self._breaks, self._chars = record["breaks"], record["chars"]
+        self._last = record["last"].encode("latin-1")
+        offsets, breaks, chars = record["marks"]
+        self._marks = (array("Q", offsets), array("Q", breaks), array("Q", chars))
+        self._over_bytes, self._over_breaks, over_last = record["over"]
+        self._over_last = over_last.encode("latin-1")
+        self._ending = bytearray(record["ending"].encode())
 
     def _recount(self) -> None:
         """Count the file of a server that crashed, without an incomplete last character."""
@@ -292,14 +296,7 @@ class OutputSpool:
 
     def _open(self) -> int:
         if self._fd is None:
-            flags = os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_RDWR | os.O_CREAT if self._written == 0 else os.O_RDWR)
-            try:
-                self._fd = os.open(self.path, flags, 0o600)
-            except FileNotFoundError:
-                if self._written:
-                    raise
-                Path(self.path).parent.mkdir(mode=0o700, exist_ok=True)
-                self._fd = os.open(self.path, flags, 0o600)
+            self._fd = open_private(self.path, os.O_RDWR if self._written else os.O_RDWR | os.O_CREAT)
         return self._fd
 
     def _over_is_whole(self) -> bool:
@@ -310,15 +307,15 @@ class OutputSpool:
         """Return the offset of the ending in the whole text."""
         return self.size + self._over_bytes - len(self._ending)
 
-    def _chars_before(self, offset: int) -> int:
-        offsets, _, chars = self._marks
+    def _count_before(self, offset: int, marks: "array[int]", count: Callable[[bytes], int]) -> int:
+        offsets = self._marks[0]
         mark = bisect_right(offsets, offset) - 1
-        position, count = (offsets[mark], chars[mark]) if mark >= 0 else (0, 0)
+        position, total = (offsets[mark], marks[mark]) if mark >= 0 else (0, 0)
         while position < offset:
             block = self.read(position, min(position + MARK_BYTES, offset))
-            count += count_chars(block)
+            total += count(block)
             position += len(block)
-        return count
+        return total
 
 
 def _character_end(data: bytes) -> int:

@@ -7,6 +7,7 @@ been quiet for a second, so that a secret printed slowly is still masked whole.
 import copy
 from collections import Counter
 from collections.abc import Callable
+from typing import Any
 
 from shiftlog.guard.secrets.scan import Scan, ScanRules
 from shiftlog.shell.outputs.spool import OutputSpool
@@ -29,11 +30,22 @@ class StreamOutput:
         self._last_write = clock()
         self._recalled: tuple[bool, int] | None = None
 
+    def as_dict(self) -> dict[str, object]:
+        """Return what `reopen` needs besides the file."""
+        return {
+            "bytes": self.raw_bytes,
+            "binary": self.binary,
+            "redactions": self.redactions,
+            "spool": self.spool.as_dict(),
+        }
+
     @classmethod
-    def recall(cls, spool: OutputSpool, *, raw_bytes: int, binary: bool, redactions: int) -> "StreamOutput":
-        """Reopen a stream that is over."""
+    def reopen(cls, path: str, record: dict[str, Any]) -> "StreamOutput":
+        """Reopen a stream that is over; an empty record is one that a crash lost."""
+        spool = OutputSpool.reopen(path, record.get("spool"))
         stream = cls(spool, ScanRules(), lambda: 0.0)
-        stream.raw_bytes, stream.open, stream._recalled = raw_bytes, False, (binary, redactions)
+        stream.raw_bytes, stream.open = record.get("bytes", spool.size), False
+        stream._recalled = (record.get("binary", False), record.get("redactions", 0))
         return stream
 
     @property
