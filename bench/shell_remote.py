@@ -34,7 +34,7 @@ async def _median_ms(once: Callable[[], Awaitable[object]]) -> float:
 
 async def _compare(name: str, host: "RemoteHost", target: "Target", tasks: "TaskGroup") -> None:
     from shiftlog.shell.ports import ShellSpec
-    from shiftlog.shell.remote.control import TokenReader
+    from shiftlog.shell.remote.carrier import TokenReader
     from tests.shell.engine.probe import run
 
     heard = TokenReader()

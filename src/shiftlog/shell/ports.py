@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from shiftlog.model.caller import Caller
     from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
-    from shiftlog.shell.engine.local import Launcher
     from shiftlog.shell.engine.terminal import TerminalScreen
+    from shiftlog.shell.sandbox.launch import Launch
     from shiftlog.shell.state import Command, Shell
 
 Stream = Literal["stdout", "stderr"]
@@ -192,7 +192,7 @@ class Targets(Protocol):
         """Raise what the operator does not permit, before any contact."""
         ...
 
-    def find(self, values: Mapping[str, Any], launcher: Launcher | None = None) -> Target:
+    def find(self, values: Mapping[str, Any], launcher: Launch | None = None) -> Target:
         """Return the target that the arguments of open_shell name; a local shell starts through the launcher."""
         ...
 

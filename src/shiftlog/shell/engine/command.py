@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from anyio import CancelScope
 
 from shiftlog.model.shell_errors import CommandNotRunning, StdinClosed
-from shiftlog.shell.engine.reaper import Process, below, process_table, send, send_group, ticks_now
+from shiftlog.shell.engine.reaper import Process, below, process_table, send, ticks_now
 from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, Signal, Stream
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ _NUDGE_S = 0.1
 _RESCAN_S = 0.02
 _SCAN_TICKS = 2
 _YOUNG_TICKS = 3
-_ENDING: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill", "hangup", "quit"})
+ENDING: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill", "hangup", "quit"})
 
 
 class EngineCommand:
@@ -86,29 +86,27 @@ class EngineCommand:
         for _, pipe in self._outputs:
             pipe.probe()
 
-    def over(self) -> bool:
-        """Return True if the command has ended."""
-        return self.ended.done()
-
-    def feed(self, data: bytes | None) -> None:
+    async def feed(self, data: bytes | None) -> None:
         """Open the input; write the initial input, if any, followed by end-of-file."""
-        self._shell.tasks.start_soon(self._feed, data)
+        with self._feeding, contextlib.suppress(CommandNotRunning, StdinClosed):
+            keyboard = self._input()
+            await keyboard.open()
+            if data is not None:
+                await keyboard.send(data)
+                await keyboard.finish()
 
     async def send(self, data: bytes) -> None:
-        """Write to the command's standard input."""
         await self._input().send(data)
 
     async def send_eof(self) -> None:
-        """Close the command's standard input, or type the end-of-file character."""
         await self._input().finish()
 
     async def signal(self, name: Signal) -> None:
-        """Signal the command's processes; work inside the shell is interrupted instead."""
         if self.ended.done():
             raise CommandNotRunning("the command is over")
         self.sent_signal = name
         processes = self._processes()
-        if self.in_shell and (name == "interrupt" or (name in _ENDING and not processes)):
+        if self.in_shell and (name == "interrupt" or (name in ENDING and not processes)):
             self._interrupt_shell(signals.SIGINT)
         reached = self._deliver(name, processes)
         newest = ticks_now() + _SCAN_TICKS
@@ -158,14 +156,6 @@ class EngineCommand:
                 pipe.drain()
                 pipe.close()
 
-    async def _feed(self, data: bytes | None) -> None:
-        with self._feeding, contextlib.suppress(CommandNotRunning, StdinClosed):
-            keyboard = self._input()
-            await keyboard.open()
-            if data is not None:
-                await keyboard.send(data)
-                await keyboard.finish()
-
     def _input(self) -> InputPipe | TerminalInput:
         if self.ended.done():
             raise CommandNotRunning("the command is over")
@@ -213,7 +203,7 @@ class EngineCommand:
         number = SIGNAL_NUMBERS[name]
         grouped = {one.pid for one in processes if one.group == self.root} if self.root is not None else set[int]()
         if grouped and self.root is not None:
-            send_group(self.root, number)
+            send(-self.root, number)
         for process in processes:
             if process.pid not in grouped:
                 send(process.pid, number)

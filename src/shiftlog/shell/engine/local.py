@@ -1,6 +1,6 @@
 """Opens shells on this machine: the base environment, the private directory, and the start of bash below a reaper.
 
-`shell.py` drives the started bash; a `Launcher` applies what the kernel forbids it.
+`shell.py` drives the started bash, `reaper.py` is the program of its parent; a launcher puts both into a sandbox.
 """
 
 from __future__ import annotations
@@ -9,58 +9,28 @@ import asyncio
 import os
 import re
 import shutil
+import socket
+import subprocess
+import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from anyio.abc import TaskGroup
 
 from shiftlog.model.shell_errors import OpenFailed
-from shiftlog.shell.engine import protocol
-from shiftlog.shell.engine.reaper_link import ReaperLink
+from shiftlog.shell.engine import protocol, reaper
 from shiftlog.shell.engine.shell import EngineShell
 from shiftlog.shell.engine.streams import CollectedOutput
 from shiftlog.shell.ports import CommandSpec, ShellSpec
 
+if TYPE_CHECKING:
+    from shiftlog.shell.sandbox.launch import Launch
+
 _SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY$", re.I)
 _OWN_PREFIX = "SHIFTLOG_"
 _KEPT_OWN = "SHIFTLOG_HOME"
-_SET = {"TERM": "dumb", "PAGER": "cat", "GIT_PAGER": "cat", "GIT_TERMINAL_PROMPT": "0", "HISTFILE": "/dev/null"}
-_PROFILES = """if [[ -r /etc/profile ]]; then \\builtin . /etc/profile; fi
-for __shiftlog_profile in ~/.bash_profile ~/.bash_login ~/.profile; do
-  if [[ -r $__shiftlog_profile ]]; then \\builtin . "$__shiftlog_profile"; break; fi
-done; \\builtin unset __shiftlog_profile"""
-
-
-class WrappedCommand(Protocol):
-    """How a launcher wants the shell started."""
-
-    @property
-    def argv(self) -> list[str]: ...
-    @property
-    def env(self) -> dict[str, str]: ...
-    @property
-    def pass_fds(self) -> tuple[int, ...]: ...
-
-
-class Launcher(Protocol):
-    """Starts one shell inside a sandbox; `runtime_dir` is writable there, None if any directory is."""
-
-    @property
-    def runtime_dir(self) -> Path | None: ...
-
-    def wrap(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> WrappedCommand:
-        """Return the command line that starts the shell inside the sandbox."""
-        ...
-
-    def started(self) -> None:
-        """Note that the descriptors have been passed on."""
-        ...
-
-    def close(self) -> None:
-        """Note that no process of the shell is left."""
-        ...
 
 
 def base_environment(environ: Mapping[str, str], passed: Sequence[str] = ()) -> dict[str, str]:
@@ -70,7 +40,7 @@ def base_environment(environ: Mapping[str, str], passed: Sequence[str] = ()) -> 
         for name, value in environ.items()
         if name in passed or (not _SECRET_NAME.search(name) and (not name.startswith(_OWN_PREFIX) or name == _KEPT_OWN))
     }
-    return kept | {name: value for name, value in _SET.items() if name not in passed}
+    return kept | {name: value for name, value in protocol.ENVIRONMENT.items() if name not in passed}
 
 
 def default_runtime_dir() -> Path:
@@ -79,6 +49,92 @@ def default_runtime_dir() -> Path:
         if candidate and os.access(candidate, os.W_OK | os.X_OK):
             return Path(candidate)
     return Path(tempfile.gettempdir())
+
+
+class ReaperLink:
+    """One reaper and the command below it. The tree ends when this process ends, however that happens."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        directory: Path,
+        *,
+        env: Mapping[str, str],
+        cwd: str,
+        stdio: tuple[int, int, int],
+        pass_fds: Sequence[int] = (),
+    ) -> None:
+        self.child: int | None = None
+        self._rest = b""
+        self._count = 0
+        self._heard_exit: Callable[[int, int], None] = lambda _pid, _status: None
+        self._heard_gone: Callable[[int], None] = lambda _count: None
+        self._ours, theirs = socket.socketpair()
+        self._ours.setblocking(False)
+        program = str(Path(reaper.__file__).resolve())
+        argv = [sys.executable, "-I", "-S", program, str(theirs.fileno()), str(directory), "--", *command]
+        try:
+            self._process = subprocess.Popen(
+                argv,
+                stdin=stdio[0],
+                stdout=stdio[1],
+                stderr=stdio[2],
+                env=dict(env),
+                cwd=cwd,
+                pass_fds=(theirs.fileno(), *pass_fds),
+                start_new_session=True,
+            )
+        except BaseException:
+            self._ours.close()
+            raise
+        finally:
+            theirs.close()
+        self.pid = self._process.pid
+
+    def listen(self, on_exit: Callable[[int, int], None], on_gone: Callable[[int], None]) -> None:
+        """Call back at every exit below the reaper, and once at its own with the number of processes it ended."""
+        self._heard_exit, self._heard_gone = on_exit, on_gone
+        asyncio.get_running_loop().add_reader(self._ours, self._read)
+
+    def close(self) -> None:
+        """Let the reaper end the whole tree."""
+        try:
+            self._ours.send(b"close\n")
+        except OSError:
+            pass
+
+    def kill(self) -> None:
+        """End everything by force, the reaper last."""
+        for process in reaper.below(self.pid, reaper.process_table()):
+            reaper.send(process.pid, 9)
+        self._process.kill()
+        self._leave()
+
+    def _read(self) -> None:
+        try:
+            data = self._ours.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        *complete, self._rest = (self._rest + data).split(b"\n")
+        for line in complete:
+            kind, *numbers = line.split()
+            if kind == b"started":
+                self.child = int(numbers[0])
+            elif kind == b"gone":
+                self._count = int(numbers[0])
+            else:
+                self._heard_exit(int(numbers[0]), int(numbers[1]))
+        if not data:
+            self._leave()
+            self._heard_gone(self._count)
+
+    def _leave(self) -> None:
+        if self._ours.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._ours)
+            self._ours.close()
+            self._process.wait()
 
 
 class LocalTarget:
@@ -92,7 +148,7 @@ class LocalTarget:
         *,
         environment: Mapping[str, str] | None = None,
         runtime_dir: Path | None = None,
-        launcher: Launcher | None = None,
+        launcher: Launch | None = None,
     ) -> None:
         self._environment = base_environment(os.environ) if environment is None else dict(environment)
         self._runtime_dir = runtime_dir or default_runtime_dir()
@@ -155,7 +211,7 @@ class LocalTarget:
             reaper=reaper,
             bash=bash,
             tasks=tasks,
-            on_over=self._launcher.close if self._launcher is not None else _nothing,
+            on_over=None if self._launcher is None else self._launcher.close,
         )
 
     def _start_reaper(
@@ -170,10 +226,6 @@ class LocalTarget:
             self._launcher.started()
 
 
-def _nothing() -> None:
-    return None
-
-
 def _open_pipe(path: Path) -> int:
     """Make a named pipe and hold both of its ends, so that neither side waits for the other to open it."""
     os.mkfifo(path, 0o600)
@@ -182,6 +234,6 @@ def _open_pipe(path: Path) -> int:
 
 async def _run_profiles(shell: EngineShell) -> bytes:
     output = CollectedOutput()
-    command = await shell.start(CommandSpec(text=_PROFILES), output)
+    command = await shell.start(CommandSpec(text=protocol.PROFILES), output)
     await asyncio.wait([command.ended])
     return bytes(output.data)

@@ -25,13 +25,25 @@ BASH_OPTIONS = ("--noediting", "-i")
 #: Makes bash a POSIX sh, after the driver.
 POSIX_MODE = "\\builtin set -o posix\n"
 WITHOUT_PROFILES = ("--norc", "--noprofile")
+#: The variables that every shell starts with: no pager and no prompt waits for a person.
+ENVIRONMENT = {
+    "TERM": "dumb",
+    "PAGER": "cat",
+    "GIT_PAGER": "cat",
+    "GIT_TERMINAL_PROMPT": "0",
+    "HISTFILE": "/dev/null",
+}
+#: What a login bash reads.
+PROFILES = r"""if [[ -r /etc/profile ]]; then \builtin . /etc/profile; fi
+for __shiftlog_profile in ~/.bash_profile ~/.bash_login ~/.profile; do
+  if [[ -r $__shiftlog_profile ]]; then \builtin . "$__shiftlog_profile"; break; fi
+done; \builtin unset __shiftlog_profile"""
 
 _MAY_TRAP = re.compile(r"\bDEBUG\b", re.IGNORECASE)
 _MAY_TRAP_EXIT = re.compile(r"\b(?:trap|source|eval)\b|(?:^|[\s;&|({])\.\s")
 _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
 #: A text of several lines that holds nothing but blanks, comments and continued lines.
 _NOTHING = re.compile(r"(?>(?:[ \t]*(?:#.*|\\)?(?:\n|\Z))*)")
-_PLAIN = re.compile(r"[A-Za-z0-9_./-]+", re.ASCII)
 #: The form of a token: no shell interprets these characters, wherever they stand in a word.
 TOKEN = rb"[A-Za-z0-9._]{22}"
 _TOKEN_SIGNS = bytes.maketrans(b"+/", b"._")
@@ -79,11 +91,6 @@ def draw_token() -> str:
 def quote(text: str) -> str:
     """Quote a text so that bash reads it back unchanged."""
     return "'" + text.replace("'", "'\\''") + "'"
-
-
-def word(text: str) -> str:
-    """Return a text as a word that bash reads back unchanged, quoted only if necessary."""
-    return text if _PLAIN.fullmatch(text) else quote(text)
 
 
 def driver(reply: str, script: str, where: str = "PWD") -> str:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import ctypes
 import os
+import select
 import signal
+import socket
 import sys
 import time
 
@@ -74,7 +76,7 @@ def below(root: int, table: dict[int, Process]) -> list[Process]:
 
 
 def send(pid: int, number: int) -> bool:
-    """Send a signal; return True if the process exists."""
+    """Send a signal, to a whole group by its negated number; return True if the process exists."""
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
@@ -82,19 +84,8 @@ def send(pid: int, number: int) -> bool:
     return True
 
 
-def send_group(group: int, number: int) -> bool:
-    """Send a signal to a whole process group at once."""
-    try:
-        os.killpg(group, number)
-    except (ProcessLookupError, PermissionError):
-        return False
-    return True
-
-
 def main(argv: list[str]) -> int:
     """Start the command and stay until its whole tree is gone."""
-    import socket
-
     channel = socket.socket(fileno=int(argv[0]))
     channel.set_inheritable(False)
     libc = ctypes.CDLL(None, use_errno=True)
@@ -153,11 +144,7 @@ def _start(libc: ctypes.CDLL, command: list[str]) -> int:
     os._exit(127)
 
 
-def _serve(channel: object, wake: int) -> None:
-    import select
-    import socket
-
-    assert isinstance(channel, socket.socket)
+def _serve(channel: socket.socket, wake: int) -> None:
     while True:
         ready, _, _ = select.select([channel, wake], [], [])
         if wake in ready:
@@ -172,7 +159,7 @@ def _serve(channel: object, wake: int) -> None:
                 return
 
 
-def _reap(channel: object) -> bool:
+def _reap(channel: socket.socket) -> bool:
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -183,17 +170,14 @@ def _reap(channel: object) -> bool:
         _tell(channel, f"exit {pid} {status}\n")
 
 
-def _tell(channel: object, line: str) -> None:
-    import socket
-
-    assert isinstance(channel, socket.socket)
+def _tell(channel: socket.socket, line: str) -> None:
     try:
         channel.sendall(line.encode())
     except OSError:
         pass
 
 
-def _end_tree(channel: object) -> int:
+def _end_tree(channel: socket.socket) -> int:
     """Ask all processes below to end, then kill them; return how many there were."""
     ended: set[int] = set()
     me = os.getpid()

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from anyio import move_on_after
+
 from shiftlog.model.shell_errors import ShellEnded
 from shiftlog.shell.engine import protocol, terminal
 from shiftlog.shell.engine.command import EngineCommand
@@ -23,7 +25,7 @@ from shiftlog.shell.ports import CommandSpec, EndedReason, KillScope, OutputSink
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from shiftlog.shell.engine.reaper_link import ReaperLink
+    from shiftlog.shell.engine.local import ReaperLink
 
 _READY_S = 2.0
 _TRIES = 8
@@ -52,16 +54,15 @@ class EngineShell:
         reaper: ReaperLink,
         bash: str,
         tasks: TaskGroup,
-        on_over: Callable[[], None],
+        on_over: Callable[[], None] | None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.tasks = tasks
         self.copies: dict[int, EngineCommand] = {}
         self.startup_output = b""
         self._directory = str(directory)
-        self._unit = f"{self._directory}/u"
-        self._unit_word = protocol.word(self._unit)
-        self._unit_file = os.open(self._unit, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._unit = protocol.quote(f"{self._directory}/u")
+        self._unit_file = os.open(f"{self._directory}/u", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._poll = OutputPoll(self.loop)
         self._last_unit = b""
         self._outputs: dict[Stream, OutputPipe] = {}
@@ -92,8 +93,7 @@ class EngineShell:
         self._watching: asyncio.TimerHandle | None = None
         self._silent_s = 0.0
         self._shaken = False
-        self._is_ready = False
-        self._waiter: asyncio.Future[bool] | None = None
+        self._ready = asyncio.Event()  # the shell has reported and waits for its next line
         self._starting = asyncio.Lock()  # one unit at a time: the unit's file and the script are shared
         self._on_over = on_over
         self.loop.add_reader(reply, self._read_reports)
@@ -125,15 +125,20 @@ class EngineShell:
 
     async def close(self, reason: EndedReason = "closed") -> int:
         """End the shell and its whole tree; return how many processes were ended. Repeating it is harmless."""
+        closing = self._begin_closing(reason)
+        await asyncio.wait([closing], timeout=_CLOSE_S)
+        if not closing.done():
+            self._reaper.kill()
+            self._on_gone(0)
+        return await asyncio.shield(closing)
+
+    def _begin_closing(self, reason: EndedReason) -> asyncio.Future[int]:
+        """Have the reaper end the tree; the first reason counts."""
         if self._closing is None:
             self._reason = self._reason or reason
             self._closing = self.loop.create_future()
             self._reaper.close()
-        await asyncio.wait([self._closing], timeout=_CLOSE_S)
-        if not self._closing.done():
-            self._reaper.kill()
-            self._on_gone(0)
-        return await asyncio.shield(self._closing)
+        return self._closing
 
     def nudge_later(self, command: EngineCommand, after_s: float) -> None:
         """Request the report again later: an interrupted shell may have dropped the line that it was reading."""
@@ -158,15 +163,15 @@ class EngineShell:
             self._foreground = command
             self._watch()
         self._token = token
-        self._is_ready = False
+        self._ready.clear()
         for output in self._own_outputs.values():
-            output.forget()
+            output.data = b""
         traced = self._traced and command.in_shell
-        self._write(protocol.lines(self._unit_word, token, self._last_status, traced=traced))
+        self._write(protocol.lines(self._unit, token, self._last_status, traced=traced))
         self._traced = self._traced or protocol.may_trap(spec.text)
         self._may_trap_exit = self._may_trap_exit or protocol.may_trap_exit(spec.text)
         if command.keyboard is not None:
-            command.feed(spec.input)
+            self.tasks.start_soon(command.feed, spec.input)
         return command
 
     def _write_unit(self, text: str) -> None:
@@ -190,7 +195,7 @@ class EngineShell:
             path = f"{self._directory}/i{token}"
             os.mkfifo(path, 0o600)
             command.files += (path,)
-            command.keyboard = InputPipe(path, command.over)
+            command.keyboard = InputPipe(path, command.ended.done)
             stdin = protocol.quote(path)
         if spec.background:
             gate = self._make_gate(command)
@@ -219,13 +224,15 @@ class EngineShell:
         ours, theirs = terminal.open_terminal(spec.terminal)
         screen = terminal.TerminalScreen(spec.terminal.cols, spec.terminal.rows)
         state, script = (f"{self._directory}/{letter}{token}" for letter in "st")
-        _write_file(script, f"\\builtin set --\n\\builtin eval {protocol.quote(protocol.whole(spec.text))}\n")
+        text = f"\\builtin set --\n\\builtin eval {protocol.quote(protocol.whole(spec.text))}\n"
+        with os.fdopen(os.open(script, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
+            file.write(text.encode(errors="surrogateescape"))
         output = OutputPipe(self._poll, ours, "stdout")
         output.begin(terminal.ScreenSink(screen, sink))
         sink.close("stderr")
         command = EngineCommand(self, spec, token, [("stdout", output)], screen)
         command.files += (state, script)
-        command.keyboard = TerminalInput(ours, command.over)
+        command.keyboard = TerminalInput(ours, command.ended.done)
         command.release = lambda: os.close(theirs)
         python = os.path.realpath(sys.executable)  # a sandbox may show the real one alone
         helper = [python, "-I", "-S", terminal.HELPER, os.ttyname(theirs), self._bash, state, script]
@@ -241,7 +248,7 @@ class EngineShell:
         return protocol.quote(path)
 
     def _open_gate(self, command: EngineCommand, path: str) -> None:
-        if command.over() or self._closing is not None:
+        if command.ended.done() or self._closing is not None:
             return
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
@@ -256,29 +263,22 @@ class EngineShell:
         if self._shaken and self._closing is None:
             self._shaken = False
             self._token = protocol.draw_token()
-            self._is_ready = False
+            self._ready.clear()
             self._write(protocol.closing_lines(self._token))
         for _ in range(_TRIES):
-            if self._is_ready or self._closing is not None or await self._hear_ready(_READY_S / _TRIES):
+            if self._closing is not None or await self._hear_ready(_READY_S / _TRIES):
                 break
             self._write(protocol.closing_lines(self._token))  # an interrupt may have dropped the first ones
-        if self._closing is None and not self._is_ready:
+        if self._closing is None and not self._ready.is_set():
             await self.close("killed")
         if self._closing is not None:
             raise ShellEnded("the shell has ended")
 
     async def _hear_ready(self, patience_s: float) -> bool:
-        waiter = self._waiter = self.loop.create_future()
-        timer = self.loop.call_later(patience_s, self._answer_waiter, False)
-        try:
-            return self._is_ready or await waiter
-        finally:
-            timer.cancel()
-            self._waiter = None
-
-    def _answer_waiter(self, ready: bool) -> None:
-        if self._waiter is not None and not self._waiter.done():
-            self._waiter.set_result(ready)
+        if not self._ready.is_set():
+            with move_on_after(patience_s):
+                await self._ready.wait()
+        return self._ready.is_set()
 
     def _write(self, lines: str) -> None:
         if self._closing is not None:
@@ -296,14 +296,13 @@ class EngineShell:
         for report in self._reports.feed(data):
             if report.kind == "pid":
                 self._on_pid(report.token, int(report.value))
-            elif report.token != self._token or self._is_ready:
+            elif report.token != self._token or self._ready.is_set():
                 continue
             elif report.kind == "end":
-                self._is_ready = True
-                self._answer_waiter(True)
+                self._ready.set()
                 self._on_end(*report.end())
             else:
-                self._end_unsound()
+                self._begin_closing("killed")  # its reports can no longer be trusted
 
     def _watch(self) -> None:
         """Check now and then whether the shell waits for its next line although a report is missing."""
@@ -319,7 +318,7 @@ class EngineShell:
         if before < _NUDGE_S <= self._silent_s:  # an interrupt may have dropped the line that requests the report
             self._write(protocol.closing_lines(self._token))
         elif self._silent_s >= _SILENT_S:
-            self._end_unsound()
+            self._begin_closing("killed")
         self._watching = self.loop.call_later(_CHECK_S, self._check)
 
     def _awaits_line(self) -> bool:
@@ -333,13 +332,6 @@ class EngineShell:
         except OSError:
             return False
         return state == b"S" and stdin.startswith(f"{self._directory}/script")
-
-    def _end_unsound(self) -> None:
-        """End a shell whose reports can no longer be trusted."""
-        if self._closing is None:
-            self._reason = "killed"
-            self._closing = self.loop.create_future()
-            self._reaper.close()
 
     def _on_pid(self, token: str, pid: int) -> None:
         command = self._commands.get(token)
@@ -369,7 +361,7 @@ class EngineShell:
             self._finish(command, status)
         else:
             self._foreground = command
-            self._end_unsound()
+            self._begin_closing("killed")
 
     def _began(self, command: EngineCommand) -> bool:
         """Return True if the shell ran the unit: then it has opened the command's outputs."""
@@ -424,9 +416,7 @@ class EngineShell:
             self._finish(command, _exit_code(code) if began and not requested else None)
         if not self.ended.done():
             self.ended.set_result(ShellEnd(reason=self._reason, exit_code=_exit_code(code)))
-        if self._closing is None:
-            self._closing = self.loop.create_future()
-            self._reaper.close()
+        self._begin_closing(self._reason)
 
     def _on_gone(self, count: int) -> None:
         """The reaper and its whole tree are gone: finish all commands and release everything."""
@@ -451,19 +441,9 @@ class EngineShell:
             os.close(fd)
         shutil.rmtree(self._directory, ignore_errors=True)
         self._closing.set_result(count)
-        self._on_over()
+        if self._on_over is not None:
+            self._on_over()
 
 
 def _exit_code(code: int) -> int:
     return 128 - code if code < 0 else code
-
-
-def _write_file(path: str, text: str) -> None:
-    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600)
-    try:
-        data = text.encode(errors="surrogateescape")
-        view = memoryview(data)
-        while view:
-            view = view[os.write(fd, view) :]
-    finally:
-        os.close(fd)

@@ -184,22 +184,17 @@ class ShellOutput:
     def __init__(self, poll: OutputPoll, fd: int) -> None:
         self._poll = poll
         self._fd = fd
-        self._data = b""
+        self.data = b""  # emptied when a command begins
         poll.add(fd, self.read)
-
-    def forget(self) -> None:
-        """Drop the output so far."""
-        if self._data:
-            self._data = b""
 
     def read(self) -> bytes:
         """Return the newest output since the last command began."""
         try:
             while data := os.read(self._fd, READ_BYTES):
-                self._data = (self._data + data)[-_DEFAULT_PIPE_BYTES:]
+                self.data = (self.data + data)[-_DEFAULT_PIPE_BYTES:]
         except BlockingIOError:
             pass
-        return self._data
+        return self.data
 
     def close(self) -> None:
         """Stop reading."""
@@ -216,7 +211,6 @@ class CollectedOutput:
         self.data = bytearray()
 
     def write(self, stream: Stream, data: bytes) -> None:
-        """Keep the bytes of either stream."""
         self.data += data[: max(0, self.limit - len(self.data))]
 
     def close(self, stream: Stream) -> None:

@@ -31,6 +31,8 @@ _TOKENS = re.compile(
 )
 _LONGEST_SEQUENCE = 4096
 _TAB = 8
+#: Rows and columns that a letter moves the cursor by.
+_STEPS = {"A": (-1, 0), "k": (-1, 0), "B": (1, 0), "e": (1, 0), "C": (0, 1), "a": (0, 1), "D": (0, -1), "j": (0, -1)}
 
 
 def end_of_file(typed: bytes) -> bytes:
@@ -54,12 +56,10 @@ class ScreenSink:
         self._sink = sink
 
     def write(self, stream: Stream, data: bytes) -> None:
-        """Take the next bytes."""
         self._screen.feed(data)
         self._sink.write(stream, data)
 
     def close(self, stream: Stream) -> None:
-        """Pass the end on."""
         self._sink.close(stream)
 
 
@@ -256,14 +256,9 @@ class TerminalScreen:
 
     def _move_or_scroll(self, letter: str, numbers: list[int]) -> None:
         count = max(1, numbers[0])
-        if letter in "Ak":
-            self._move(self.row - count, self.col)
-        elif letter in "Be":
-            self._move(self.row + count, self.col)
-        elif letter in "Ca":
-            self._move(self.row, self.col + count)
-        elif letter in "Dj":
-            self._move(self.row, min(self.col, self.cols - 1) - count)
+        if letter in _STEPS:
+            rows, cols = _STEPS[letter]
+            self._move(self.row + rows * count, min(self.col, self.cols - 1) + cols * count)
         elif letter in "EF":
             self._move(self.row + (count if letter == "E" else -count), 0)
         elif letter in "G`":

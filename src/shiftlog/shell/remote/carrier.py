@@ -1,66 +1,75 @@
-"""Runs one program on a remote target beside its shell; checkpoints of remote workspaces need this."""
+"""Runs one program on a remote target beside its shell, for uploads and the checkpoints of remote workspaces.
+
+The reader that collects a wire's output up to a token is here too; the control shell uses it as well.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from shiftlog.shell.engine import protocol
 from shiftlog.shell.ports import Stream
 from shiftlog.shell.remote.ports import RemoteHost, WireEnd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Carried:
-    """How a program on the target ended, and what it wrote."""
+class TokenReader:
+    """Collects both streams of a wire, and returns stdout up to a token."""
 
-    exit_code: int
-    stdout: bytes
-    stderr: bytes
-
-
-class _Both:
-    """Collects both streams; `ready` resolves once the program has taken over the standard input."""
-
-    def __init__(self, token: bytes) -> None:
+    def __init__(self, limit: int | None = None) -> None:
         self.streams: dict[Stream, bytearray] = {"stdout": bytearray(), "stderr": bytearray()}
-        loop = asyncio.get_running_loop()
-        self.ready: asyncio.Future[None] = loop.create_future()
-        self.end: asyncio.Future[WireEnd] = loop.create_future()
-        self._token = token
+        self.end: asyncio.Future[WireEnd] = asyncio.get_running_loop().create_future()
+        self._limit = limit  # of the bytes kept of a stream
+        self._news = asyncio.Event()
 
     def received(self, stream: Stream, data: bytes) -> None:
-        """Keep the bytes."""
-        gathered = self.streams[stream]
-        gathered += data
-        if stream == "stdout" and not self.ready.done() and self._token in gathered:
-            del gathered[: gathered.index(self._token) + len(self._token)]
-            self.ready.set_result(None)
+        kept = self.streams[stream]
+        kept += data
+        if self._limit is not None:
+            del kept[: -self._limit]
+        self._news.set()
 
     def finished(self, end: WireEnd) -> None:
-        """Wake all waiters."""
-        if not self.ready.done():
-            self.ready.set_result(None)
-        if not self.end.done():
-            self.end.set_result(end)
+        self.end.set_result(end)
+        self._news.set()
+
+    async def until(self, token: bytes) -> bytes:
+        """Return and drop the bytes before the token; raises `ConnectionError` if the wire ends first."""
+        stdout = self.streams["stdout"]
+        while token not in stdout:
+            if self.end.done():
+                raise ConnectionError("the target ended the wire")
+            self._news.clear()
+            await self._news.wait()
+        before, _, rest = stdout.partition(token)
+        stdout[:] = rest
+        return bytes(before)
 
 
-async def carry(host: RemoteHost, argv: Sequence[str], stdin: bytes) -> Carried:
-    """Run an argument list on the target; raises `ConnectionError` if its end is unknown."""
+async def carry(host: RemoteHost, argv: Sequence[str], stdin: bytes) -> tuple[int, bytes, bytes]:
+    """Run an argument list on the target; return exit code, stdout and stderr.
+
+    Raises `ConnectionError` if the program's end is unknown.
+    """
     token = protocol.draw_token()
-    heard = _Both(token.encode())
+    heard = TokenReader()
     wire = await host.open_wire(heard)
     words = " ".join(map(protocol.quote, argv))
     # Only after the token has the program taken over the input that the shell read its line from.
     wire.write(f"{{ printf %s {token}; exec {words}; }}\n".encode("utf-8", "surrogateescape"))
-    await heard.ready
+    with contextlib.suppress(ConnectionError):
+        await heard.until(token.encode())
     if not heard.end.done():
         await wire.send(stdin)
         wire.write_eof()
     end = await heard.end
     if end.lost or end.exit_code is None:
         raise ConnectionError("the target ended the wire")
-    return Carried(
-        exit_code=end.exit_code, stdout=bytes(heard.streams["stdout"]), stderr=bytes(heard.streams["stderr"])
-    )
+    return end.exit_code, bytes(heard.streams["stdout"]), bytes(heard.streams["stderr"])
+
+
+async def upload(host: RemoteHost, path: str, data: bytes) -> None:
+    """Write a file on the target; raises `ConnectionError` if that fails."""
+    if (await carry(host, ["sh", "-c", 'cat >"$0"', path], data))[0] != 0:
+        raise ConnectionError("the command could not be sent to the target")

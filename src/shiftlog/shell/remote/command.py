@@ -8,17 +8,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import itertools
 import time
 from typing import TYPE_CHECKING
 
-from anyio import CancelScope
+from anyio import CancelScope, move_on_after
 
 from shiftlog.model.shell_errors import CommandNotRunning, StdinClosed
-from shiftlog.shell.engine.command import DROP_NUMBER, ESCALATION, SIGNAL_NUMBERS
+from shiftlog.shell.engine.command import DROP_NUMBER, ENDING, ESCALATION, SIGNAL_NUMBERS
 from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, Signal
+from shiftlog.shell.remote.channels import DirectChannel
 from shiftlog.shell.remote.control import ProcessTable
-from shiftlog.shell.remote.direct_channel import DirectChannel
 from shiftlog.shell.remote.pipe_channel import PipeChannel
+from shiftlog.shell.remote.programs import waiting
 
 if TYPE_CHECKING:
     from shiftlog.shell.engine.terminal import TerminalScreen
@@ -29,7 +31,9 @@ HELD_S = 0.02
 _PROBE_S = 3.0
 _ASK_S = 2.5
 _NUDGE_S = 0.25
-_ENDING: frozenset[Signal] = frozenset({"interrupt", "terminate", "kill", "hangup", "quit"})
+#: The pauses between the checks on a shell that reports nothing.
+_CHECKS_S = (1.5, 1.5, 3.0, 6.0, 15.0)
+_AGAIN_S = 0.6
 
 
 class RemoteCommand:
@@ -53,7 +57,7 @@ class RemoteCommand:
         self._end: tuple[int, str] = (0, "")
         self._signal: Signal | None = None
         self._feeding = CancelScope()
-        self._input_over = False
+        self._input = channel if isinstance(channel, PipeChannel) and channel.feeds else None
         channel.on_end = self._on_streams
         if not self.in_shell:
             shell.copies.add(self)
@@ -85,8 +89,8 @@ class RemoteCommand:
         if self.ended.done():
             return
         self._feeding.cancel()
-        if self.channel.feeds:
-            self.channel.finish_input()
+        if self._input is not None:
+            self._input.finish_input()
         if self.copied is not None and not self.copied.done():
             self.copied.set_result(None)
         self.ended.set_result(
@@ -103,36 +107,56 @@ class RemoteCommand:
 
     async def outputs_arrived(self, timeout_s: float) -> None:
         """Wait until the command's own output has arrived; output of its children may still follow."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(timeout_s):
-                await self._until_arrived()
+        with move_on_after(timeout_s):
+            if not self.channel.arrived:
+                await self._arrived.wait()
+
+    async def watch_silence(self) -> None:
+        """Check now and then whether the shell waits for its next line although it owes this command's report.
+
+        The first time, request the report again; the second time, end the shell. While anything else arrives, a slow
+        connection may only be holding the report up. How long a command may take is the caller's to limit.
+        """
+        shell, silences = self._shell, 0
+        for pause_s in itertools.chain(_CHECKS_S, itertools.repeat(_CHECKS_S[-1])):
+            heard = shell.heard
+            await asyncio.wait([self.ended], timeout=_AGAIN_S if silences else pause_s)
+            if not shell.owes(self):
+                return
+            try:
+                said = await shell.control.ask(waiting(shell.control.kept.keeper, shell.pid or 0), _ASK_S)
+            except (TimeoutError, ConnectionError):
+                continue
+            is_silent = said.strip() == b"waiting" and (silences > 0 or shell.heard == heard)
+            silences = silences + 1 if is_silent else 0
+            if silences == 1:
+                shell.ask_report(self)
+            elif silences > 1 and shell.owes(self):
+                await shell.close("killed")
 
     # Called by the service
 
-    def feed(self, data: bytes) -> None:
-        """Begin to write the command's initial input, followed by end-of-file."""
-        self._shell.tasks.start_soon(self._feed, data)
+    async def feed(self, data: bytes) -> None:
+        """Write the command's initial input, followed by end-of-file."""
+        with self._feeding, contextlib.suppress(ConnectionError, CommandNotRunning, StdinClosed):
+            await self.send(data)
+            await self.send_eof()
 
     async def send(self, data: bytes) -> None:
-        """Write to the command's standard input."""
-        self._check_input()
-        await self.channel.send(data)
+        await self._open_input().send(data)
 
     async def send_eof(self) -> None:
-        """Close the command's standard input."""
-        self._check_input()
-        self._input_over = True
-        self.channel.finish_input()
+        self._open_input().finish_input()
+        self._input = None
 
     async def signal(self, name: Signal) -> None:
-        """Signal the command's processes; work inside the shell is interrupted instead."""
         if self.ended.done():
             raise CommandNotRunning("the command is over")
         self._signal = name
         try:
             table = await self._shell.control.table(_ASK_S)
             pids = self._processes(table)
-            if self.in_shell and (name == "interrupt" or (name in _ENDING and not pids)):
+            if self.in_shell and (name == "interrupt" or (name in ENDING and not pids)):
                 await self._interrupt_shell(SIGNAL_NUMBERS["interrupt"])
             await self._shell.control.kill(SIGNAL_NUMBERS[name], pids, _ASK_S)
         except (TimeoutError, ConnectionError):
@@ -171,10 +195,6 @@ class RemoteCommand:
         if self.ended.done() and isinstance(self.channel, PipeChannel) and not self.channel.clean:
             self.channel.leave()
 
-    async def _until_arrived(self) -> None:
-        if not self.channel.arrived:
-            await self._arrived.wait()
-
     async def _finish_late(self) -> None:
         """Wait for the last bytes; if a child holds the streams, mark where the command's own output ends."""
         await self.outputs_arrived(HELD_S if isinstance(self.channel, PipeChannel) else _PROBE_S)
@@ -186,16 +206,12 @@ class RemoteCommand:
                 await self.outputs_arrived(_PROBE_S)
         self.finish(*self._end)
 
-    async def _feed(self, data: bytes) -> None:
-        with self._feeding, contextlib.suppress(ConnectionError):
-            await self.channel.send(data)
-            self.channel.finish_input()
-
-    def _check_input(self) -> None:
+    def _open_input(self) -> PipeChannel:
         if self.ended.done():
             raise CommandNotRunning("the command is over")
-        if not self.channel.feeds or self._input_over:
+        if self._input is None:
             raise StdinClosed("the command's standard input is closed")
+        return self._input
 
     async def _interrupt_shell(self, number: int) -> None:
         if self._shell.pid is not None:
@@ -206,6 +222,6 @@ class RemoteCommand:
         """Return the processes that this command started; for a copy, the copy too."""
         if not self.in_shell:
             return [] if self.root is None else [one.pid for one in table.family(self.root)]
-        others = self._shell.other_pids(table)
-        session = table.sessions({self._shell.kept.session}, [self._shell.kept.keeper])
+        others, kept = self._shell.other_pids(table), self._shell.control.kept
+        session = table.sessions({kept.session}, [kept.keeper])
         return [one.pid for one in session if one.pid not in others and table.started_since(one, self.since)]

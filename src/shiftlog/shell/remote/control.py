@@ -1,6 +1,6 @@
 """The control shell: a second `sh` on a target, for queries and signals while the main shell is busy.
 
-Nothing that a command defines reaches it. Here are also the target's process table and uploads of files.
+Nothing that a command defines reaches it. It also ends what the main shell started; the target's process table is here.
 """
 
 from __future__ import annotations
@@ -12,49 +12,22 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from shiftlog.shell.engine import protocol
+from shiftlog.shell.engine.command import SIGNAL_NUMBERS
 from shiftlog.shell.engine.reaper import Process, below
-from shiftlog.shell.ports import Stream
 from shiftlog.shell.remote import programs
-from shiftlog.shell.remote.carrier import carry
-from shiftlog.shell.remote.ports import RemoteHost, Wire, WireEnd
+from shiftlog.shell.remote.carrier import TokenReader
+from shiftlog.shell.remote.ports import RemoteHost, Wire
 
 _TICKS = 100
 #: How far the start of a process, in whole ticks, may lie before the moment it is compared with.
 _SLACK_S = 0.02
 _OPEN_S = 10.0
 _BYE_S = 2.0
-
-
-class TokenReader:
-    """Collects stdout and returns it up to a token."""
-
-    def __init__(self, limit: int = 8 << 20) -> None:
-        self.data = b""
-        self.end: asyncio.Future[WireEnd] = asyncio.get_running_loop().create_future()
-        self._limit = limit
-        self._news = asyncio.Event()
-
-    def received(self, stream: Stream, data: bytes) -> None:
-        """Keep the bytes of stdout."""
-        if stream == "stdout":
-            self.data = (self.data + data)[-self._limit :]
-            self._news.set()
-
-    def finished(self, end: WireEnd) -> None:
-        """Wake all waiters."""
-        if not self.end.done():
-            self.end.set_result(end)
-        self._news.set()
-
-    async def until(self, token: bytes) -> bytes:
-        """Return and drop the bytes before the token; raises `ConnectionError` if the wire ends first."""
-        while token not in self.data:
-            if self.end.done():
-                raise ConnectionError("the target ended the wire")
-            self._news.clear()
-            await self._news.wait()
-        before, _, self.data = self.data.partition(token)
-        return before
+_ASK_S = 2.0
+_KILL = int(SIGNAL_NUMBERS["kill"])
+_ROUNDS = 10
+_PAUSE_S = 0.05
+_ANSWER_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,15 +94,17 @@ class ControlShell:
 
     def __init__(self, host: RemoteHost) -> None:
         self._host = host
-        self._kept: programs.KeeperReply | None = None
+        self.reply: programs.KeeperReply | None = None  # set before the first query
         self._wire: Wire | None = None
         self._heard: TokenReader | None = None
         self._is_leaving = False
         self._turn = asyncio.Lock()  # one query at a time: all answers come on one stream
 
-    def begin(self, kept: programs.KeeperReply) -> None:
-        """Set the main shell's keeper reply, which names its directory and session."""
-        self._kept = kept
+    @property
+    def kept(self) -> programs.KeeperReply:
+        """The reply of the main shell's keeper, which names its directory and session."""
+        assert self.reply is not None
+        return self.reply
 
     async def open(self) -> None:
         """Start the program on the target; if that fails, the first query tries again."""
@@ -157,6 +132,35 @@ class ControlShell:
             # Without `--`, which the kill of some shells does not know.
             await self.ask(f"kill -{int(number)} {' '.join(map(str, pids))} 2>/dev/null", timeout_s)
 
+    async def kill_session(self, terminals: Collection[int]) -> int:
+        """Kill the processes of the main shell's sessions and their descendants; return how many there were.
+
+        Processes that left the session stay. The keeper stays to tidy up, unless processes are left after the first
+        round: they start new ones faster than they can be listed, and only a signal to the whole group reaches all of
+        them at once.
+        """
+        killed: set[int] = set()
+        keeper, session = self.kept.keeper, self.kept.session
+        for number in range(_ROUNDS):
+            found = (await self.table(_ASK_S)).sessions({session, *terminals}, [keeper])
+            victims = {one.pid for one in found} - {keeper, session}
+            if not victims:
+                break
+            if number:
+                await self.kill(_KILL, {-one.group for one in found if one.group > 1}, _ASK_S)
+                await self.ask(f"sleep {_PAUSE_S} 2>/dev/null", _ASK_S)
+            else:
+                await self.kill(_KILL, victims, _ASK_S)
+            killed |= victims
+        return len(killed)
+
+    async def tidy(self, stuck: Collection[int]) -> None:
+        """Kill channel programs that did not end by themselves, and remove the private directory."""
+        if stuck:
+            table = await self.table(_ASK_S)
+            await self.kill(_KILL, [one.pid for one in table.sessions(stuck, stuck)], _ASK_S)
+        await self.ask(f"rm -rf {protocol.quote(self.kept.directory)}", _ASK_S)
+
     def leave(self) -> None:
         """The shell is closing: if a query fails from now on, leave the guard running."""
         self._is_leaving = True
@@ -176,20 +180,13 @@ class ControlShell:
         self._wire = self._heard = None
 
     async def _ask(self, script: str) -> bytes:
-        assert self._kept is not None
         token = protocol.draw_token()
         if self._heard is None or self._wire is None or self._heard.end.done():
-            self._heard = TokenReader()
+            self._heard = TokenReader(_ANSWER_BYTES)
             self._wire = await self._host.open_wire(self._heard)
             hello = protocol.draw_token()
-            self._wire.write(programs.control(hello, self._kept).encode("utf-8", "surrogateescape"))
+            self._wire.write(programs.control(hello, self.kept).encode("utf-8", "surrogateescape"))
             await self._heard.until(hello.encode())
             await self._heard.until(hello.encode())
         self._wire.write(f"{{ {script}\n}} </dev/null; printf %s {token}\n".encode("utf-8", "surrogateescape"))
         return await self._heard.until(token.encode())
-
-
-async def upload(host: RemoteHost, path: str, data: bytes) -> None:
-    """Write a file on the target; raises `ConnectionError` if that fails."""
-    if (await carry(host, ["sh", "-c", 'cat >"$0"', path], data)).exit_code != 0:
-        raise ConnectionError("the command could not be sent to the target")

@@ -10,11 +10,9 @@ import asyncio
 from collections.abc import Callable
 
 from shiftlog.shell.engine import protocol
-from shiftlog.shell.ports import OutputSink, Stream
+from shiftlog.shell.ports import STREAMS, OutputSink, Stream
 from shiftlog.shell.remote import programs
 from shiftlog.shell.remote.ports import RemoteHost, Wire, WireEnd
-
-STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 
 class MarkScanner:
@@ -95,11 +93,14 @@ class PipeChannel:
     async def start(self, host: RemoteHost) -> None:
         """Open the wire and wait until the pipes exist."""
         self._wire = await host.open_wire(self)
-        make = {"directory": self._directory, "name": self._name}
-        if self.reusable:
-            program = programs.pipes(self._token, self._mark, **make)
-        else:
-            program = programs.pipes_once(self._token, self._mark, **make, feeds=self.feeds)
+        program = programs.pipes(
+            self._token,
+            self._mark,
+            directory=self._directory,
+            name=self._name,
+            reusable=self.reusable,
+            feeds=self.feeds,
+        )
         self._wire.write(program.encode("utf-8", "surrogateescape"))
         await self._ready
 
@@ -180,8 +181,10 @@ class PipeChannel:
         if stream != "stdout":
             return b""
         self._opening = (self._opening + data)[-65536:]
-        for report in _reported_pids(self._opening, self._token):
-            self.pid = report
+        _, _, reported = self._opening.partition(f"{self._token} line ".encode())
+        pid, end, _ = reported.partition(f"/{self._token}\n".encode())
+        if end:
+            self.pid = int(pid)
             self._ready.set_result(None)
         return b""
 
@@ -207,10 +210,4 @@ class PipeChannel:
             self._end(stream)
 
     def _place(self, letter: str) -> str:
-        return protocol.quote(f"{self._directory}/{letter}{self._name}")
-
-
-def _reported_pids(data: bytes, token: str) -> list[int]:
-    """Return the pids that the program reported with its token."""
-    pieces = data.split(f"{token} line ".encode())[1:]
-    return [int(piece.partition(b"/")[0]) for piece in pieces if f"/{token}\n".encode() in piece]
+        return protocol.quote(f"{self._directory}/{letter}-{self._name}")

@@ -13,15 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from shiftlog.shell.engine.protocol import TOKEN, quote
+from shiftlog.shell.engine.protocol import ENVIRONMENT, TOKEN, quote
 
-BASE_ENVIRONMENT: Final = {
-    "TERM": "dumb",
-    "PAGER": "cat",
-    "GIT_PAGER": "cat",
-    "GIT_TERMINAL_PROMPT": "0",
-    "HISTFILE": "/dev/null",
-}
 CONTROL_TABLE = (
     "if [ -r /proc/uptime ]; then cat /proc/uptime /proc/[0-9]*/stat 2>/dev/null; "
     "else ps -A -o pid= -o ppid= -o pgid= -o stat=; fi"
@@ -67,8 +60,8 @@ exit "$__status"
 _PIPES_START = r"""{
 trap '' INT QUIT HUP
 __dir=DIR
-mkfifo -m 600 "$__dir/oNAME" "$__dir/eNAME" FEED || exit 1
-__gone() { rm -f "$__dir/oNAME" "$__dir/eNAME" "$__dir/iNAME"; }
+mkfifo -m 600 "$__dir/o-NAME" "$__dir/e-NAME" FEED || exit 1
+__gone() { rm -f "$__dir/o-NAME" "$__dir/e-NAME" "$__dir/i-NAME"; }
 """
 #: Pipes for one command after another, until the program's input ends.
 _PIPES = (
@@ -78,8 +71,8 @@ __copy() {
   trap 'kill "$__cat"; exit' TERM
   while [ -p "$1" ]; do cat "$1" 2>/dev/null & __cat=$!; wait "$__cat"; printf MARK; done
 }
-__copy "$__dir/oNAME" </dev/null 2>/dev/null & __out=$!
-__copy "$__dir/eNAME" </dev/null >&2 & __err=$!
+__copy "$__dir/o-NAME" </dev/null 2>/dev/null & __out=$!
+__copy "$__dir/e-NAME" </dev/null >&2 & __err=$!
 printf '%s line %s/%s\n' TOKEN "$$" TOKEN
 read -r __word
 exec 2>/dev/null
@@ -92,8 +85,8 @@ __gone
 _ONCE = (
     _PIPES_START
     + r"""
-{ cat "$__dir/oNAME" 2>/dev/null; printf MARK; } </dev/null &
-{ cat "$__dir/eNAME" 2>/dev/null; printf MARK; } </dev/null >&2 &
+{ cat "$__dir/o-NAME" 2>/dev/null; printf MARK; } </dev/null &
+{ cat "$__dir/e-NAME" 2>/dev/null; printf MARK; } </dev/null >&2 &
 printf '%s line %s/%s\n' TOKEN "$$" TOKEN
 INPUT
 wait
@@ -159,16 +152,9 @@ class KeeperReply:
     directory: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class KeeperFailure:
-    """Why the keeper started nothing."""
-
-    why: str
-
-
 def keeper(token: str, *, name: str, wanted: str, cwd: str | None, env: Mapping[str, str]) -> str:
     """Return the program that starts the shell and tidies up after it."""
-    exports = "\n".join(f"export {key}={quote(value)}" for key, value in (BASE_ENVIRONMENT | dict(env)).items())
+    exports = "\n".join(f"export {key}={quote(value)}" for key, value in (ENVIRONMENT | dict(env)).items())
     return filled(
         _KEEPER,
         TOKEN=token,
@@ -179,12 +165,11 @@ def keeper(token: str, *, name: str, wanted: str, cwd: str | None, env: Mapping[
     )
 
 
-def read_kept(data: bytes, token: str, cwd: str | None) -> KeeperReply | KeeperFailure | None:
-    """Find the keeper's reply in the target's output so far."""
+def read_kept(data: bytes, token: str, cwd: str | None) -> KeeperReply | str | None:
+    """Find the keeper's reply in the target's output so far, or why it started nothing."""
     failed = _FAIL.search(data)
     if failed and failed[1].decode() == token:
-        word = failed[2].decode()
-        return KeeperFailure(why=_FAILURES.get(word, f"cwd {cwd} is not a directory there"))
+        return _FAILURES.get(failed[2].decode(), f"cwd {cwd} is not a directory there")
     kept = _KEPT.search(data)
     if not kept or kept[1].decode() != token:
         return None
@@ -204,21 +189,16 @@ def control(token: str, kept: KeeperReply) -> str:
     return filled(_CONTROL, TOKEN=token, **values)
 
 
-def pipes(token: str, mark: str, *, directory: str, name: str) -> str:
-    """Return the program of a pipe channel for one command after another."""
-    return filled(_PIPES, TOKEN=token, MARK=mark, DIR=quote(directory), NAME=name, FEED="")
-
-
-def pipes_once(token: str, mark: str, *, directory: str, name: str, feeds: bool) -> str:
-    """Return the program of a pipe channel for one command, which may read the program's input."""
+def pipes(token: str, mark: str, *, directory: str, name: str, reusable: bool, feeds: bool) -> str:
+    """Return the program of a pipe channel: for one command after another, or for one that may read its input."""
     return filled(
-        _ONCE,
+        _PIPES if reusable else _ONCE,
         TOKEN=token,
         MARK=mark,
         DIR=quote(directory),
         NAME=name,
-        FEED='"$__dir/iNAME"'.replace("NAME", name) if feeds else "",
-        INPUT='cat >"$__dir/iNAME" 2>/dev/null'.replace("NAME", name) if feeds else "",
+        FEED=f'"$__dir/i-{name}"' if feeds else "",
+        INPUT=f'cat >"$__dir/i-{name}" 2>/dev/null' if feeds else "",
     )
 
 
@@ -250,10 +230,4 @@ def terminal_script(text: str, mark: str, *, kind: str, cwd: str, exports: str, 
 
 def filled(template: str, **values: str) -> str:
     """Return a program with values in place of its capitalised words."""
-    return re.sub(r"\b([A-Z]{2,}|oNAME|eNAME|iNAME)\b", lambda found: _value(found[1], values), template)
-
-
-def _value(word: str, values: Mapping[str, str]) -> str:
-    if word.endswith("NAME") and word not in values and "NAME" in values:
-        return word[0] + values["NAME"]
-    return values.get(word, word)
+    return re.sub(r"\b[A-Z]{2,}\b", lambda found: values.get(found[0], found[0]), template)

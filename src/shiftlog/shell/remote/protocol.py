@@ -6,21 +6,10 @@ costs a fork per command. The other programs on a target are in `programs.py`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Protocol
-
 from shiftlog.shell.engine import protocol
 from shiftlog.shell.engine.protocol import quote, whole
-from shiftlog.shell.remote.programs import KeeperReply, ProtocolName, filled
+from shiftlog.shell.remote.programs import KeeperReply, filled
 
-PROFILES = (
-    "if [ -r /etc/profile ]; then . /etc/profile; fi\n"
-    "for __shiftlog_profile in {files}; do\n"
-    '  if [ -r "$__shiftlog_profile" ]; then . "$__shiftlog_profile"; break; fi\n'
-    "done; unset __shiftlog_profile"
-)
-BASH_PROFILES = PROFILES.format(files="~/.bash_profile ~/.bash_login ~/.profile")
-SH_PROFILES = PROFILES.format(files="~/.profile")
 #: The shell's own outputs go to /dev/null; the wire is on high descriptors that no command gets. A command holds the
 #: writing end of a named pipe, so that a read without waiting shows whether any of its processes is left.
 _OUT, _ERR, _HOLDS, _HELD = 198, 199, 197, 196
@@ -45,58 +34,64 @@ def holds_token(token: str) -> str:
     return token[::-1]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UnitSource:
-    """Where a shell reads a unit: a quoted path, and the here-document that provides it, if any."""
+class PortableProtocol:
+    """How any sh is spoken to; the returned texts are for its standard input.
 
-    path: str
-    document: str = ""
+    No function can replace `:` or `eval`, and an expansion writes the report.
+    """
 
-
-class ShellProtocol(Protocol):
-    """How a shell is spoken to; the returned texts are for the shell's standard input."""
-
-    profiles: str
+    profiles = "if [ -r /etc/profile ]; then . /etc/profile; fi\nif [ -r ~/.profile ]; then . ~/.profile; fi"
     #: True if every command reports its beginning.
-    begins: bool
+    begins = False
 
     def prepare(self, token: str, kept: KeeperReply) -> str:
-        """Prepare a fresh shell and let it report its pid."""
-        ...
+        """Prepare a fresh shell: silence its prompts, and let it report its pid."""
+        pid = f'( \\: "${{__shiftlog_never:?{token} pid $$/{token}}}" ) 2>&1\n'
+        return "PS1= PS2=\n" + pid + self.closing(token)
 
     def unit(self, text: str, token: str, last_status: int, streams: tuple[str, str, str]) -> str:
-        """Evaluate a text in the shell itself."""
-        ...
+        """Restore `$?` and evaluate a text in the shell itself."""
+        stdin, stdout, stderr = streams
+        before = f"( exit {last_status} ) || " if last_status else "\\: && "
+        return f"{before}\\eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}\n"
 
     def copy(self, text: str, token: str, streams: tuple[str, str, str]) -> str:
-        """Evaluate a text in a copy of the shell, which reports its pid and at the end its status."""
-        ...
+        """Evaluate a text in a copy, which reports its pid: a grandchild, below one that stays to report the status."""
+        stdin, stdout, stderr = streams
+        pid = "read -r __shiftlog_pid __shiftlog_rest </proc/self/stat || __shiftlog_pid=$(exec sh -c 'echo \"$PPID\"')"
+        tell = f'( \\: "${{__shiftlog_never:?{token} pid $__shiftlog_pid/{token}}}" ) 2>&1'
+        return (
+            f"( {{ ( {{ {pid}; }} 2>/dev/null; {tell}; \\eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr} ); "
+            f'( \\: "${{__shiftlog_never:?{token} end $? /{token}}}" ) 2>&1; }} & )\n'
+        )
 
-    def here(self, unit: str, token: str) -> UnitSource:
-        """Return a source for a unit: a here-document on the line itself."""
-        ...
+    def here(self, unit: str, token: str) -> tuple[str, str]:
+        """Return the path at which the shell reads a unit, and the here-document that provides it.
 
-    def source(self, place: UnitSource, *, in_shell: bool) -> str:
+        It is the standard input: not every sh knows descriptors of more than a digit.
+        """
+        return _heredoc(0, unit, token)
+
+    def source(self, path: str, document: str, *, in_shell: bool) -> str:
         """Run a unit, which evaluates a text in the shell itself or in a copy."""
-        ...
+        return f"\\. {path}{document}\n"
 
     def learn(self, text: str) -> None:
-        """Note an evaluated text, which may change how the shell must be spoken to."""
-        ...
+        """Note an evaluated text; none changes this protocol."""
 
     def closing(self, token: str) -> str:
-        """Let the shell report the command's end."""
-        ...
+        """Let the shell report the command's end: status and cwd."""
+        return f'( \\: "${{__shiftlog_never:?{token} end $? ${{PWD-}}/{token}}}" ) 2>&1\n'
 
     def save_exports(self, path: str) -> str:
-        """Write the exported variables to a file, as text that a shell reads."""
-        ...
+        """Write the exported variables to a file, as `export` lines."""
+        return f"{{ \\export -p; }} >{path}"
 
 
-class BashProtocol:
+class BashProtocol(PortableProtocol):
     """The engine's protocol, with the reports on the wire itself."""
 
-    profiles = BASH_PROFILES
+    profiles = protocol.PROFILES
     begins = True
 
     def __init__(self) -> None:
@@ -138,13 +133,12 @@ class BashProtocol:
             f'TIMEFORMAT="{token} end $? /{token}" \\__shiftlog_report; }} & )\n'
         )
 
-    def here(self, unit: str, token: str) -> UnitSource:
-        """Put the here-document on a descriptor of its own."""
+    def here(self, unit: str, token: str) -> tuple[str, str]:
         return _heredoc(_UNIT, unit, token)
 
-    def source(self, place: UnitSource, *, in_shell: bool) -> str:
+    def source(self, path: str, document: str, *, in_shell: bool) -> str:
         """Source the file, which keeps bash's own notices of jobs silent."""
-        return f"{protocol.source(place.path, traced=self._traced and in_shell)}{place.document}\n"
+        return f"{protocol.source(path, traced=self._traced and in_shell)}{document}\n"
 
     def learn(self, text: str) -> None:
         """Allow for a DEBUG trap from now on if the text may have set one."""
@@ -153,7 +147,7 @@ class BashProtocol:
     def closing(self, token: str) -> str:
         """Prove the shell sound and report; unlike `PWD`, `DIRSTACK` is where the shell really is.
 
-        Then mark the end on stderr too, and tell whether anything is left that holds a command's outputs.
+        Then mark the end on stderr too, and report if any process still holds a command's outputs.
         """
         return (
             f"FUNCNEST=1 \\__sl_end {token}\n"
@@ -173,64 +167,12 @@ class BashProtocol:
         return quote(f"{kept.directory}/x")
 
     def save_exports(self, path: str) -> str:
-        """Write them as `export` lines, which only bash's posix mode does."""
+        # Only in posix mode does bash write `export` lines.
         return f"( \\builtin set -o posix; \\builtin export -p ) >{path}"
 
 
-class PortableProtocol:
-    """A protocol for any sh. No function can replace `:` or `eval`, and an expansion writes the report."""
-
-    profiles = SH_PROFILES
-    begins = False
-
-    def prepare(self, token: str, kept: KeeperReply) -> str:
-        """Silence the prompts and report the pid."""
-        pid = f'( \\: "${{__shiftlog_never:?{token} pid $$/{token}}}" ) 2>&1\n'
-        return "PS1= PS2=\n" + pid + self.closing(token)
-
-    def unit(self, text: str, token: str, last_status: int, streams: tuple[str, str, str]) -> str:
-        """Restore `$?` and evaluate."""
-        stdin, stdout, stderr = streams
-        before = f"( exit {last_status} ) || " if last_status else "\\: && "
-        return f"{before}\\eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}\n"
-
-    def copy(self, text: str, token: str, streams: tuple[str, str, str]) -> str:
-        """Evaluate in a grandchild, below one that stays to report the status."""
-        stdin, stdout, stderr = streams
-        pid = "read -r __shiftlog_pid __shiftlog_rest </proc/self/stat || __shiftlog_pid=$(exec sh -c 'echo \"$PPID\"')"
-        tell = f'( \\: "${{__shiftlog_never:?{token} pid $__shiftlog_pid/{token}}}" ) 2>&1'
-        return (
-            f"( {{ ( {{ {pid}; }} 2>/dev/null; {tell}; \\eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr} ); "
-            f'( \\: "${{__shiftlog_never:?{token} end $? /{token}}}" ) 2>&1; }} & )\n'
-        )
-
-    def here(self, unit: str, token: str) -> UnitSource:
-        """Put the here-document on the standard input: not every sh knows descriptors of more than a digit."""
-        return _heredoc(0, unit, token)
-
-    def source(self, place: UnitSource, *, in_shell: bool) -> str:
-        """Source the file."""
-        return f"\\. {place.path}{place.document}\n"
-
-    def learn(self, text: str) -> None:
-        """Ignore it; no text changes this protocol."""
-
-    def closing(self, token: str) -> str:
-        """Report status and cwd."""
-        return f'( \\: "${{__shiftlog_never:?{token} end $? ${{PWD-}}/{token}}}" ) 2>&1\n'
-
-    def save_exports(self, path: str) -> str:
-        """Write them as `export` lines."""
-        return f"{{ \\export -p; }} >{path}"
-
-
-def protocol_named(name: ProtocolName) -> ShellProtocol:
-    """Return the protocol with this name."""
-    return BashProtocol() if name == "bash" else PortableProtocol()
-
-
-def _heredoc(fd: int, unit: str, token: str) -> UnitSource:
-    return UnitSource(path=f"/dev/fd/{fd}", document=f" {fd}<<'{token}'\n{unit}{token}")
+def _heredoc(fd: int, unit: str, token: str) -> tuple[str, str]:
+    return f"/dev/fd/{fd}", f" {fd}<<'{token}'\n{unit}{token}"
 
 
 def _tell(token: str) -> str:

@@ -27,18 +27,20 @@ from shiftlog.shell.ports import (
     ShellSpec,
     Stream,
 )
-from shiftlog.shell.remote import closing, programs
+from shiftlog.shell.remote import programs
 from shiftlog.shell.remote import protocol as remote_protocol
+from shiftlog.shell.remote.carrier import upload
 from shiftlog.shell.remote.channels import Channels
 from shiftlog.shell.remote.command import RemoteCommand
-from shiftlog.shell.remote.control import ControlShell, ProcessTable, upload
+from shiftlog.shell.remote.control import ControlShell, ProcessTable
 from shiftlog.shell.remote.ports import RemoteHost, Wire, WireEnd
-from shiftlog.shell.remote.protocol import BashProtocol
+from shiftlog.shell.remote.protocol import BashProtocol, PortableProtocol
 from shiftlog.shell.remote.terminal import RemoteTerminal
 
 _READY_S = 2.0
 _END_S = 1.5
 _ARRIVE_S = 0.3
+_WATCH_S = 1.5
 _KILLED = 128 + 9
 _LABEL_CHARS = 40
 #: Longer units are sent as a file, because a shell reads a pipe byte by byte.
@@ -62,10 +64,9 @@ class RemoteShell:
         self.copies: set[RemoteCommand] = set()
         self.terminals: set[RemoteTerminal] = set()
         self._wire: Wire | None = None
-        self._kept: programs.KeeperReply | None = None
-        self._protocol: remote_protocol.ShellProtocol = remote_protocol.PortableProtocol()
+        self._protocol = PortableProtocol()
         self._opening = b""
-        self._opened: asyncio.Future[programs.KeeperReply | programs.KeeperFailure] = self.loop.create_future()
+        self._opened: asyncio.Future[programs.KeeperReply | str] = self.loop.create_future()
         self._reports = protocol.ReportReader()
         self._keeper_token = protocol.draw_token()
         self._token = protocol.draw_token()
@@ -84,13 +85,7 @@ class RemoteShell:
 
     @property
     def kind(self) -> ShellKind:
-        return self.kept.kind
-
-    @property
-    def kept(self) -> programs.KeeperReply:
-        """The keeper's reply at the opening."""
-        assert self._kept is not None
-        return self._kept
+        return self.control.kept.kind
 
     async def open(self, spec: ShellSpec) -> None:
         """Start the shell on its target and wait until it is ready; raises `OpenFailed` with the reason."""
@@ -115,12 +110,11 @@ class RemoteShell:
         )
         self._wire.write(program.encode())
         kept = await self._opened
-        if isinstance(kept, programs.KeeperFailure):
-            raise OpenFailed.because(kept.why)
-        self._kept = kept
-        self.control.begin(kept)
-        self._channels.begin(kept)
-        self._protocol = remote_protocol.protocol_named(kept.words)
+        if isinstance(kept, str):
+            raise OpenFailed.because(kept)
+        self.control.reply = kept
+        self._channels.own_pids |= {kept.keeper, kept.session}
+        self._protocol = BashProtocol() if kept.words == "bash" else PortableProtocol()
         self._write(self._protocol.prepare(self._token, kept))
         await self._ready.wait()
         self._check_alive()
@@ -150,8 +144,7 @@ class RemoteShell:
 
     async def close(self, reason: EndedReason = "closed") -> int:
         """End the shell and everything in its session; return how many processes. Repeating it is harmless."""
-        self._reason = self._reason or reason
-        return await asyncio.shield(self._begin_closing())
+        return await asyncio.shield(self._begin_closing(reason))
 
     def lose(self) -> None:
         """Declare the shell lost, because the target does not answer."""
@@ -180,7 +173,7 @@ class RemoteShell:
 
     def other_pids(self, table: ProcessTable) -> set[int]:
         """Return the processes of the session besides the foreground command's: the shell's own and those of copies."""
-        found = {self.kept.keeper, self.kept.session, self.pid or 0}
+        found = {self.control.kept.keeper, self.control.kept.session, self.pid or 0}
         for root in (copy.root for copy in self.copies):
             if root is not None and root in table.processes:
                 found |= {one.pid for one in table.family(root)} | {table.processes[root].parent}
@@ -206,7 +199,7 @@ class RemoteShell:
             elif report.kind == "end":
                 self._on_end(report)
             elif report.token == self._token and not self._is_ready:
-                self._end_unsound()
+                self._begin_closing("killed")  # its reports can no longer be trusted
 
     def finished(self, end: WireEnd) -> None:
         """The shell or its connection has ended."""
@@ -245,7 +238,7 @@ class RemoteShell:
             if command is None:
                 return
             if self._protocol.begins and not command.began:
-                self._end_unsound()
+                self._begin_closing("killed")
                 return
             if command.cut_status is not None:
                 status = command.cut_status
@@ -268,7 +261,7 @@ class RemoteShell:
             self._end_copies(lost=True)
         if not self.ended.done():
             self.ended.set_result(ShellEnd(reason=self._reason, exit_code=end.exit_code, lost=lost))
-        self._begin_closing()
+        self._begin_closing(self._reason)
 
     def _end_copies(self, *, lost: bool) -> None:
         for copy in [*self.copies, *self.terminals]:
@@ -285,7 +278,7 @@ class RemoteShell:
             direct = self._channels.open_direct(token, self._keeper_token, sink)
             command = RemoteCommand(self, spec, token, direct)
             direct.on_begin = command.on_pid
-            unit = self._protocol.direct(spec.text, token, self._last_status, self.kept)
+            unit = self._protocol.direct(spec.text, token, self._last_status, self.control.kept)
         else:
             channel = await self._channels.open_pipes(sink, once=feeds or spec.background, feeds=feeds)
             command = RemoteCommand(self, spec, token, channel)
@@ -293,34 +286,35 @@ class RemoteShell:
                 unit = self._protocol.unit(spec.text, token, self._last_status, channel.places)
             else:
                 unit = self._protocol.copy(spec.text, token, channel.places)
-        source = await self._source(unit, token)
+        path, document = await self._source(unit, token)
         self._commands[token] = command
         self._token = token if command.in_shell else protocol.draw_token()
         self._is_ready = False
         self._ready.clear()
         if command.in_shell:
             self._foreground = command
-            self.loop.call_later(closing.LOOKS_S[0], self._watch, command)
-        self._write(self._protocol.source(source, in_shell=command.in_shell) + self._protocol.closing(self._token))
+            self.loop.call_later(_WATCH_S, self._watch, command)
+        self._write(self._protocol.source(path, document, in_shell=command.in_shell))
+        self._write(self._protocol.closing(self._token))
         if command.in_shell:
             self._protocol.learn(spec.text)
         if spec.input is not None:
-            command.feed(spec.input)
+            self.tasks.start_soon(command.feed, spec.input)
         return command
 
-    async def _source(self, unit: str, token: str) -> remote_protocol.UnitSource:
-        """Return the source of a unit; a long one is first sent as a file."""
+    async def _source(self, unit: str, token: str) -> tuple[str, str]:
+        """Return the quoted path of a unit, and its here-document; a long one is first sent as a file."""
         data = unit.encode("utf-8", "surrogateescape")
         if len(data) <= _SHORT_UNIT:
             return self._protocol.here(unit, protocol.draw_token())
-        path = f"{self.kept.directory}/u{token}"
+        path = f"{self.control.kept.directory}/u{token}"
         await upload(self.host, path, data)
-        return remote_protocol.UnitSource(path=protocol.quote(path))
+        return protocol.quote(path), ""
 
     async def _start_terminal(self, spec: CommandSpec, sink: OutputSink) -> RemoteTerminal:
         """Run a text on a terminal of its own, with the shell's directory and exported variables."""
         name = protocol.draw_token()
-        exports, script, pid = (f"{self.kept.directory}/{letter}{name}" for letter in "xtp")
+        exports, script, pid = (f"{self.control.kept.directory}/{letter}{name}" for letter in "xtp")
         kept_status = self._last_status
         save = self._protocol.save_exports(protocol.quote(exports))
         saving = await self._start(CommandSpec(text=save), CollectedOutput())
@@ -339,7 +333,7 @@ class RemoteShell:
 
     def _watch(self, command: RemoteCommand) -> None:
         if self.owes(command):
-            self.tasks.start_soon(closing.watch_silence, self, command)
+            self.tasks.start_soon(command.watch_silence)
 
     def let_go(self, command: RemoteCommand) -> None:
         """Forget a command that has ended."""
@@ -373,12 +367,8 @@ class RemoteShell:
 
     # Ending
 
-    def _end_unsound(self) -> None:
-        """End a shell whose reports can no longer be trusted."""
-        self._reason = self._reason or "killed"
-        self._begin_closing()
-
-    def _begin_closing(self) -> asyncio.Future[int]:
+    def _begin_closing(self, reason: EndedReason) -> asyncio.Future[int]:
+        self._reason = self._reason or reason
         if self._closing is None:
             self._closing = self.loop.create_future()
             self.tasks.start_soon(self._close, self._closing)
@@ -389,14 +379,18 @@ class RemoteShell:
         self.host.leave()
         self._channels.leave()
         self.control.leave()
-        killed = await self._kill_session()
+        killed: int | None = None  # unless the target answers; it may even if the shell's own wire is lost
+        if self.control.reply is not None:
+            terminals = [terminal.pid for terminal in self.terminals if terminal.pid is not None]
+            with contextlib.suppress(TimeoutError, ConnectionError):
+                killed = await self.control.kill_session(terminals)
         if self._wire is not None and not self._main_end.done():
             await asyncio.wait([self._main_end], timeout=_END_S)
             self._wire.close()
         await self._channels.hang_up(lost=lost)
-        if self._kept is not None and killed is not None:
+        if killed is not None:
             with contextlib.suppress(TimeoutError, ConnectionError):
-                await closing.tidy(self.control, self._kept, self._channels.stuck_pids)
+                await self.control.tidy(self._channels.stuck_pids)
         self._channels.close()
         self.control.close()
         self.finished(WireEnd(exit_code=None))
@@ -404,16 +398,6 @@ class RemoteShell:
         await self.host.close()
         await asyncio.wait([self.ended])
         closed.set_result(killed or 0)
-
-    async def _kill_session(self) -> int | None:
-        """Kill the shell's processes, even if its own wire is lost; return None if the target does not answer."""
-        if self._kept is None:
-            return None
-        terminals = [terminal.pid for terminal in self.terminals if terminal.pid is not None]
-        try:
-            return await closing.kill_session(self.control, self._kept, terminals)
-        except (TimeoutError, ConnectionError):
-            return None
 
 
 class RemoteTarget:

@@ -63,7 +63,6 @@ class RemoteTerminal:
         await self._typed().send(data)
 
     async def send_eof(self) -> None:
-        """Type the end-of-file character."""
         await self.send(end_of_file(self._typed_last))
 
     async def signal(self, name: Signal) -> None:
@@ -77,7 +76,6 @@ class RemoteTerminal:
             raise ShellLost("the connection of the shell was lost") from None
 
     async def stop(self) -> CommandEnd:
-        """End the command step by step."""
         for name, patience_s in ESCALATION:
             if self.ended.done():
                 break

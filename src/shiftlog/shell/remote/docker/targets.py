@@ -5,15 +5,17 @@ from __future__ import annotations
 import fnmatch
 import shutil
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyio.abc import TaskGroup
 
 from shiftlog.model.shell_errors import ContainerNotAllowed, ContainerNotRunning, DockerUnavailable
-from shiftlog.shell.engine.local import Launcher
 from shiftlog.shell.remote.docker.wire import Container, DockerClient, DockerHost
 from shiftlog.shell.remote.settings import DockerSettings
 from shiftlog.shell.remote.shell import RemoteTarget, label_part
+
+if TYPE_CHECKING:
+    from shiftlog.shell.sandbox.launch import Launch
 
 PROGRAMS = ("docker", "podman")
 
@@ -29,8 +31,7 @@ class DockerTargets:
         """Reject what is not permitted; the name is resolved first, so that no prefix or alias passes for another."""
         await self._resolve(values["container"])
 
-    def find(self, values: Mapping[str, Any], launcher: Launcher | None = None) -> RemoteTarget:
-        """Return the container that the arguments name."""
+    def find(self, values: Mapping[str, Any], launcher: Launch | None = None) -> RemoteTarget:
         given: str = values["container"]
 
         async def host(tasks: TaskGroup) -> DockerHost:

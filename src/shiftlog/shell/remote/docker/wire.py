@@ -7,10 +7,7 @@ inspected before an end is accepted.
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import os
-import struct
-import termios
 import tty
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,6 +16,7 @@ from typing import cast
 from anyio import move_on_after
 from anyio.abc import TaskGroup
 
+from shiftlog.shell.engine.terminal import open_terminal
 from shiftlog.shell.ports import Stream, Terminal
 from shiftlog.shell.remote.ports import WireEnd, WireListener
 
@@ -94,17 +92,16 @@ class DockerHost:
         self.tasks = tasks
         self._client = client
         self._container = container
-        self._wires: set[DockerWire] = set()
+        self.wires: set[DockerWire] = set()
         self._leaving = False
 
     async def open_wire(
         self, listener: WireListener, *, script: str | None = None, terminal: Terminal | None = None
     ) -> DockerWire:
-        """Start a client."""
         options = ["-i"] if terminal is None else ["-i", "-t"]
         argv = [self._client.program, "exec", *options, self._container.id, "sh", *([script] if script else [])]
         wire = DockerWire(self, listener)
-        self._wires.add(wire)
+        self.wires.add(wire)
         try:
             await wire.start(argv, self._client.env, terminal)
         except OSError as error:
@@ -127,13 +124,9 @@ class DockerHost:
         """Accept every end from now on without inspecting the container."""
         self._leaving = True
 
-    def forget(self, wire: DockerWire) -> None:
-        """Forget a wire that is over."""
-        self._wires.discard(wire)
-
     async def close(self) -> None:
         """Kill the remaining clients, and wait for their ends."""
-        left = list(self._wires)
+        left = list(self.wires)
         for wire in left:
             wire.close()
         with move_on_after(_GONE_S):
@@ -168,12 +161,9 @@ class DockerWire(asyncio.SubprocessProtocol):
             self._transport = transport
             self._stdin = cast("asyncio.WriteTransport | None", transport.get_pipe_transport(0))
             return
-        ours, theirs = os.openpty()
+        ours, theirs = open_terminal(terminal)
         try:
-            size = struct.pack("HHHH", terminal.rows, terminal.cols, 0, 0)
-            fcntl.ioctl(theirs, termios.TIOCSWINSZ, size)
             tty.setraw(theirs)  # input that arrives before the client takes the terminal over belongs to the program
-            os.set_blocking(ours, False)
             self._open = 1
             transport, _ = await loop.subprocess_exec(
                 lambda: self, *argv, env=dict(env), stdin=theirs, stdout=theirs, stderr=theirs, start_new_session=True
@@ -188,7 +178,6 @@ class DockerWire(asyncio.SubprocessProtocol):
         loop.add_reader(ours, self._read_screen)
 
     def write(self, data: bytes) -> None:
-        """Send bytes to the process inside."""
         if self._screen is not None:
             self._unsent += data
             self._type()
@@ -196,7 +185,6 @@ class DockerWire(asyncio.SubprocessProtocol):
             self._stdin.write(data)
 
     async def send(self, data: bytes) -> None:
-        """Send bytes, waiting while the client's buffer is full."""
         view = memoryview(data)
         while view and not self._exited:
             self.write(bytes(view[: 256 * 1024]))
@@ -204,7 +192,6 @@ class DockerWire(asyncio.SubprocessProtocol):
             await self._writable.wait()
 
     def write_eof(self) -> None:
-        """Close the standard input of the process inside."""
         if self._stdin is not None and not self._stdin.is_closing():
             self._stdin.close()
 
@@ -217,7 +204,6 @@ class DockerWire(asyncio.SubprocessProtocol):
     # What asyncio calls
 
     def pipe_data_received(self, fd: int, data: bytes) -> None:
-        """Pass on the bytes."""
         if not self._closed:
             self._listener.received(_STREAMS[fd], data)
 
@@ -234,11 +220,9 @@ class DockerWire(asyncio.SubprocessProtocol):
         self._maybe_over()
 
     def pause_writing(self) -> None:
-        """Make senders wait."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let senders go on."""
         self._writable.set()
 
     # Inside
@@ -259,7 +243,7 @@ class DockerWire(asyncio.SubprocessProtocol):
     def _end(self, end: WireEnd) -> None:
         assert self._transport is not None
         self._transport.close()
-        self._host.forget(self)
+        self._host.wires.discard(self)
         self.over.set()
         self._listener.finished(end)
 

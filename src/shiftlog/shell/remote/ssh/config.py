@@ -27,16 +27,6 @@ class Alias:
     runs: str | None = None
 
     @property
-    def host_name(self) -> str | None:
-        """The name to connect to."""
-        return self.values.get("hostname")
-
-    @property
-    def user(self) -> str | None:
-        """The user to log in as."""
-        return self.values.get("user")
-
-    @property
     def port(self) -> int | None:
         """The port to connect to, if it is valid."""
         port = self.values.get("port", "")

@@ -16,9 +16,9 @@ import asyncssh
 from asyncssh.public_key import get_default_certificate_algs, get_default_public_key_algs
 
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.model.shell_errors import HostKeyMismatch, HostKeyUnknown, SshAuthFailed, SshConnectFailed
+from shiftlog.model.shell_errors import HostKeyMismatch, HostKeyUnknown, SshAuthFailed
 from shiftlog.shell.remote.settings import SshSettings
-from shiftlog.shell.remote.ssh.hosts import Hop
+from shiftlog.shell.remote.ssh.hosts import Hop, connect_failed
 from shiftlog.shell.remote.ssh.keys import named_key, offered_keys
 from shiftlog.shell.remote.ssh.known_hosts import KnownHost, decide, find_known, fingerprint_of, record
 
@@ -50,7 +50,6 @@ class Gatekeeper(asyncssh.SSHClient):
         self.methods: list[str] = []
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Judge the host's key."""
         data = key.public_data
         self.refusal, new = decide(self._known, data, host=self._hop.given, pin=self._pin, settings=self._settings)
         if isinstance(self.refusal, HostKeyUnknown):
@@ -100,7 +99,7 @@ async def connect(hops: Sequence[Hop], login: Login, settings: SshSettings) -> l
                 made.append(await _connect_one(hop, login if final else Login(), settings, tunnel))
     except TimeoutError:
         close_all(made)
-        raise _failed(hop, f"no answer within {settings.connect_s:g} s") from None
+        raise connect_failed(hop.given, hop.port, f"no answer within {settings.connect_s:g} s") from None
     except BaseException:
         close_all(made)
         raise
@@ -152,14 +151,14 @@ async def _connect_one(
     except asyncssh.HostKeyNotVerifiable as error:
         raise _untrusted(hop, keeper, str(error)) from None
     except asyncssh.KeyExchangeFailed as error:
-        raise _failed(hop, error.reason) from None
+        raise connect_failed(hop.given, hop.port, error.reason) from None
     except asyncssh.Error as error:
-        raise _failed(hop, error.reason or "the host ended the connection") from None
+        raise connect_failed(hop.given, hop.port, error.reason or "the host ended the connection") from None
     except OSError as error:
-        raise _failed(hop, _system_reason(error)) from None
+        raise connect_failed(hop.given, hop.port, _system_reason(error)) from None
     except ValueError:
         # Invalid names of hosts or users: an empty label (`a..b`), a NUL, an unassigned character.
-        raise _failed(hop, "the name of the host or user is not valid") from None
+        raise connect_failed(hop.given, hop.port, "the name of the host or user is not valid") from None
     finally:
         if agent is not None:
             agent.close()
@@ -203,7 +202,3 @@ def _system_reason(error: OSError) -> str:
     if error.errno is not None and error.errno > 0:
         return os.strerror(error.errno)
     return error.strerror or str(error) or "the network failed"
-
-
-def _failed(hop: Hop, reason: str) -> SshConnectFailed:
-    return SshConnectFailed(f"cannot connect to {hop.given}:{hop.port}: {reason}", details={"reason": reason})

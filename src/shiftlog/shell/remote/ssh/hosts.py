@@ -41,7 +41,10 @@ def resolve(values: Mapping[str, Any], settings: SshSettings) -> tuple[Hop, ...]
     """Return the route to the host that the arguments name, itself last; raises if a hop is not permitted."""
     hops = _route(values["host"], values.get("user"), values.get("port"), settings, seen=())
     for hop in hops:
-        _check(hop, settings)
+        if not all(any(permits(pattern, hop) for pattern in patterns) for patterns in settings.hosts):
+            raise HostNotAllowed(
+                f"host '{hop.given}' is not permitted by the operator", details={"kind": "host", "value": hop.given}
+            )
     return hops
 
 
@@ -49,16 +52,16 @@ def _route(
     given: str, user: str | None, port: int | None, settings: SshSettings, seen: tuple[str, ...]
 ) -> tuple[Hop, ...]:
     alias = read_alias(settings.key_dir / "config", given)
-    host = (alias.host_name or given).replace("%h", given).rstrip(".").lower()
+    host = (alias.values.get("hostname") or given).replace("%h", given).rstrip(".").lower()
     port = port or alias.port or DEFAULT_PORT
     if alias.runs:
-        raise _failed(given, port, f"its configuration sets {alias.runs}, which is not supported")
+        raise connect_failed(given, port, f"its configuration sets {alias.runs}, which is not supported")
     if given in seen or len(seen) >= _LONGEST_ROUTE:
-        raise _failed(given, port, "its jump hosts lead in a circle")
-    user = user or alias.user
+        raise connect_failed(given, port, "its jump hosts lead in a circle")
+    user = user or alias.values.get("user")
     if user is None:
         if seen:
-            raise _failed(given, port, "no user is configured for this jump host")
+            raise connect_failed(given, port, "no user is configured for this jump host")
         raise missing("user")
     last = Hop(given=given, host=host, port=port, user=user, identity_files=tuple(alias.identity_files))
     return (*_jumps(alias, last, settings, (*seen, given)), last)
@@ -69,20 +72,12 @@ def _jumps(alias: Alias, last: Hop, settings: SshSettings, seen: tuple[str, ...]
     for number, text in enumerate(alias.jumps):
         jump = _JUMP.match(text)
         if jump is None:
-            raise _failed(last.given, last.port, "its ProxyJump cannot be read")
+            raise connect_failed(last.given, last.port, "its ProxyJump cannot be read")
         name = jump["six"] or jump["host"]
         way = _route(name, jump["user"] or None, int(jump["port"]) if jump["port"] else None, settings, seen)
         # A jump host's own jumps lead to the first one only; later ones are reached from the one before.
         hops += way if number == 0 else way[-1:]
     return hops
-
-
-def _check(hop: Hop, settings: SshSettings) -> None:
-    for patterns in settings.hosts:
-        if not any(permits(pattern, hop) for pattern in patterns):
-            raise HostNotAllowed(
-                f"host '{hop.given}' is not permitted by the operator", details={"kind": "host", "value": hop.given}
-            )
 
 
 def permits(pattern: str, hop: Hop) -> bool:
@@ -102,5 +97,6 @@ def permits(pattern: str, hop: Hop) -> bool:
     return any(fnmatch.fnmatchcase(name.lower(), host.lower()) for name in (hop.given, hop.host))
 
 
-def _failed(host: str, port: int, reason: str) -> SshConnectFailed:
+def connect_failed(host: str, port: int, reason: str) -> SshConnectFailed:
+    """Return the error for a host that cannot be reached."""
     return SshConnectFailed(f"cannot connect to {host}:{port}: {reason}", details={"reason": reason})

@@ -33,22 +33,10 @@ def named_key(key_path: str, key_dir: Path) -> SSHKey:
     raise SshKeyNotPermitted("key_path not permitted")
 
 
-def found_keys(identity_files: Sequence[str], key_dir: Path) -> list[SSHKey]:
-    """Return the keys that an alias names and the usual ones; unusable ones are skipped."""
-    places = [_identity(one, key_dir) for one in identity_files] + [key_dir / name for name in DEFAULT_KEYS]
-    keys: list[SSHKey] = []
-    for path in dict.fromkeys(places):
-        try:
-            keys.append(_read_key(path))
-        except (OSError, ValueError):
-            continue
-    return keys
-
-
 async def offered_keys(
     agent_path: str | None, identity_files: Sequence[str], key_dir: Path
 ) -> tuple[list[SSHKeyPair | SSHKey], SSHAgentClient | None]:
-    """Return the keys to try in turn: the agent's, then those of files; close the agent after use."""
+    """Return the keys to try in turn: the agent's, those an alias names, the usual ones; close the agent after use."""
     import asyncssh
 
     keys: list[SSHKeyPair | SSHKey] = []
@@ -59,12 +47,13 @@ async def offered_keys(
             keys += await agent.get_keys()
         except (OSError, ValueError, asyncssh.Error):
             agent = None
-    keys += found_keys(identity_files, key_dir)
+    places = [key_dir / Path(one.replace("%d", "~")).expanduser() for one in identity_files]
+    for path in dict.fromkeys([*places, *(key_dir / name for name in DEFAULT_KEYS)]):
+        try:
+            keys.append(_read_key(path))
+        except (OSError, ValueError):
+            continue
     return keys[:MOST_KEYS], agent
-
-
-def _identity(given: str, key_dir: Path) -> Path:
-    return key_dir / Path(given.replace("%d", "~")).expanduser()
 
 
 def _read_key(path: Path) -> SSHKey:

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from anyio.abc import TaskGroup
 
-from shiftlog.model.shell_errors import SshAuthFailed, SshConnectFailed
+from shiftlog.model.shell_errors import SshAuthFailed
 from shiftlog.params.wording import conflict, must_be
-from shiftlog.shell.engine.local import Launcher
 from shiftlog.shell.remote.settings import SshSettings
 from shiftlog.shell.remote.shell import RemoteTarget, label_part
-from shiftlog.shell.remote.ssh.hosts import DEFAULT_PORT, Hop, resolve
+from shiftlog.shell.remote.ssh.hosts import DEFAULT_PORT, connect_failed, resolve
 from shiftlog.shell.remote.ssh.known_hosts import FINGERPRINT
+
+if TYPE_CHECKING:
+    from shiftlog.shell.sandbox.launch import Launch
 
 
 class SshTargets:
@@ -32,7 +34,9 @@ class SshTargets:
             raise must_be("fingerprint", 'a fingerprint like "SHA256:…"', "format")
         if values.get("password") is not None and values.get("key_path") is not None:
             raise conflict("key_path", "password")
-        _require_asyncssh(hop)
+        if find_spec("asyncssh") is None:
+            reason = "asyncssh is not installed; the operator can install shiftlog[ssh]"
+            raise connect_failed(hop.given, hop.port, reason)
         if values.get("password") is not None and not self._settings.password_auth:
             raise SshAuthFailed(
                 f"authentication as {hop.user} failed",
@@ -44,8 +48,7 @@ class SshTargets:
 
             named_key(values["key_path"], self._settings.key_dir)
 
-    def find(self, values: Mapping[str, Any], launcher: Launcher | None = None) -> RemoteTarget:
-        """Return the host that the arguments name."""
+    def find(self, values: Mapping[str, Any], launcher: Launch | None = None) -> RemoteTarget:
         from shiftlog.shell.remote.ssh.connect import Login, connect
         from shiftlog.shell.remote.ssh.wire import Connections, SshHost
 
@@ -67,9 +70,3 @@ class SshTargets:
         port = f":{hop.port}" if hop.port != DEFAULT_PORT else ""
         label = f"ssh_{label_part(hop.user)}@{label_part(hop.given)}{port}"
         return RemoteTarget(host, label=label, shown=hop.shown)
-
-
-def _require_asyncssh(hop: Hop) -> None:
-    if find_spec("asyncssh") is None:
-        reason = "asyncssh is not installed; the operator can install shiftlog[ssh]"
-        raise SshConnectFailed(f"cannot connect to {hop.given}:{hop.port}: {reason}", details={"reason": reason})

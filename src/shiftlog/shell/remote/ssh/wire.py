@@ -50,7 +50,6 @@ class SshHost:
         """Do nothing; the end of an ssh channel is always accepted."""
 
     async def close(self) -> None:
-        """Close all connections."""
         for route in self._channels:
             close_all(route)
 
@@ -90,12 +89,10 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
         self._writable.set()
 
     def write(self, data: bytes) -> None:
-        """Send bytes."""
         if self._channel is not None and not self._over and not self._channel.is_closing():
             self._channel.write(data)  # pyright: ignore[reportUnknownMemberType]
 
     async def send(self, data: bytes) -> None:
-        """Send bytes, waiting while the channel's buffer is full."""
         view = memoryview(data)
         while view and not self._over:
             self.write(bytes(view[:_CHUNK]))
@@ -103,23 +100,19 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
             await self._writable.wait()
 
     def write_eof(self) -> None:
-        """Close the program's standard input."""
         if self._channel is not None and not self._over and not self._channel.is_closing():
             self._channel.write_eof()
 
     def close(self) -> None:
-        """Close the channel."""
         if self._channel is not None and not self._over:
             self._channel.close()
 
     # What asyncssh calls
 
     def connection_made(self, chan: asyncssh.SSHClientChannel[bytes]) -> None:
-        """Keep the channel."""
         self._channel = chan
 
     def data_received(self, data: bytes, datatype: asyncssh.DataType) -> None:
-        """Pass on the bytes."""
         stream: Stream = "stderr" if datatype == EXTENDED_DATA_STDERR else "stdout"
         self._listener.received(stream, data)
 
@@ -128,7 +121,6 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
         return True
 
     def exit_status_received(self, status: int) -> None:
-        """Note how the program ended."""
         self._exit_code = status
 
     def exit_signal_received(self, signal: str, core_dumped: bool, msg: str, lang: str) -> None:
@@ -137,11 +129,9 @@ class SshWire(asyncssh.SSHClientSession[bytes]):
         self._exit_code = 128 + int(number)
 
     def pause_writing(self) -> None:
-        """Make senders wait."""
         self._writable.clear()
 
     def resume_writing(self) -> None:
-        """Let senders go on."""
         self._writable.set()
 
     def connection_lost(self, exc: Exception | None) -> None:
