@@ -73,9 +73,9 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
             targets=_targets(app, policy),
             policy=shell_policy,
             data=app.home,
+            now=app.clock.now,
             ready_s=limits.get("ready_s", 8),
         ),
-        redactor=app.redactor,
         now=app.clock.now,
         limits=_shells(limits),
     )
@@ -91,8 +91,8 @@ def _runner_of(shell: Shell) -> Runner | None:
     host = shell.live.host
 
     async def carried(argv: Sequence[str], stdin: bytes) -> Ran:
-        ran = await carry(host, argv, stdin)
-        return Ran(exit_code=ran.exit_code, stdout=ran.stdout, stderr=ran.stderr)
+        exit_code, stdout, stderr = await carry(host, argv, stdin)
+        return Ran(exit_code=exit_code, stdout=stdout, stderr=stderr)
 
     return CommandRunner(f"{shell.transport}:{shell.target}", carried)
 

@@ -45,11 +45,6 @@ class Approval:
         """The time until which it holds."""
         return self.asked_at + APPROVAL_HOLDS
 
-    @property
-    def entries(self) -> list[str]:
-        """The `ask` entries of the policy that require it."""
-        return [str(ask["entry"]) for ask in self.asks]
-
     def as_listed(self) -> dict[str, Any]:
         """Return it as an item of a list."""
         first = self.asks[0]
@@ -93,7 +88,8 @@ class Approvals:
         deadline = asyncio.get_running_loop().time() + self.wait_s
         while True:
             self._expire()
-            approval = self._find(shell_id, text)
+            fitting = (one for one in self._approvals.values() if one.shell_id == shell_id and one.text == text)
+            approval = next(fitting, None)
             if approval is None:
                 approval = await self._record(
                     Approval(
@@ -142,11 +138,7 @@ class Approvals:
 
     def withdraw(self, shell_id: str) -> None:
         """Expire all requests of a shell that is over, and wake their waiters."""
-        for approval_id, approval in list(self._approvals.items()):
-            if approval.shell_id == shell_id:
-                approval.state = "expired"
-                approval.decided.set()
-                del self._approvals[approval_id]
+        self._drop([one for one in self._approvals.values() if one.shell_id == shell_id])
 
     async def decide(self, approval_id: str, *, granted: bool, by: str) -> dict[str, Any]:
         """Record a person's decision about a pending request."""
@@ -179,24 +171,17 @@ class Approvals:
         except Exception:
             LOG.exception("the client could not be asked for approval %s", approval.approval_id)
 
-    def _find(self, shell_id: str, text: str) -> Approval | None:
-        fitting = (one for one in self._approvals.values() if one.shell_id == shell_id and one.text == text)
-        return next(fitting, None)
-
     def _expire(self) -> None:
         now = self._now()
-        for approval_id, approval in list(self._approvals.items()):
-            if approval.expires_at <= now:
-                approval.state = "expired"
-                approval.decided.set()
-                del self._approvals[approval_id]
+        self._drop([one for one in self._approvals.values() if one.expires_at <= now])
+
+    def _drop(self, expired: list[Approval]) -> None:
+        for approval in expired:
+            approval.state = "expired"
+            approval.decided.set()
+            del self._approvals[approval.approval_id]
 
 
 def _details(approval: Approval) -> dict[str, Any]:
-    first = approval.asks[0]
-    return {
-        "approval_id": approval.approval_id,
-        "expires_at": precise(approval.expires_at),
-        "entry": first["entry"],
-        "program": first["program"],
-    }
+    listed = approval.as_listed()
+    return {name: listed[name] for name in ("approval_id", "expires_at", "entry", "program")}

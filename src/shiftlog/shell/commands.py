@@ -23,13 +23,12 @@ from shiftlog.model.shell_errors import (
     ApprovalRequired,
     CommandNotFound,
     CommandNotRunning,
-    CommandTooLarge,
     JournalUnavailable,
     ShellEnded,
     ShellLimit,
     StdinClosed,
 )
-from shiftlog.params.wording import conflict, missing, must_be
+from shiftlog.params.wording import missing, must_be
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approval, Approvals, Confirm
 from shiftlog.shell.guard import CommandJudgement
@@ -39,7 +38,6 @@ from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.requests import Conventions
 from shiftlog.shell.state import Command, Shell
 
-MAX_COMMAND_BYTES = 4 << 20
 FIRST_PROGRESS_S = 0.02
 
 Progress = Callable[[int, str], Awaitable[None]]
@@ -81,8 +79,7 @@ class Commands:
         confirm: Confirm | None = None,
     ) -> Result:
         """Run a command, or begin it in the background; a non-zero exit is a normal result."""
-        values = requests.RUN_COMMAND.read(arguments)
-        _check_run(values)
+        values = requests.read_run_command(arguments)
         budget = read_budget(values.get("budget"), "budget", clamp=conventions.dialect)
         self.limits.check_timeout(values.get("timeout_s", 1))
         shell = await self.registry.usable(values["shell_id"])
@@ -141,7 +138,7 @@ class Commands:
                 await self._judge_again(shell, command, text, caller, confirm)
                 self.registry.check_usable(shell)  # judging may have waited for a person
             except BaseException:
-                _leave(shell, command)
+                shell.abandon(command)
                 raise
             await self._begin_whole(shell, command, values, caller)
         except BaseException:
@@ -164,7 +161,7 @@ class Commands:
         except ApprovalRequired:
             self.registry.check_usable(shell)  # the shell may have ended meanwhile
             raise
-        command.permitted = approval.entries
+        command.permitted = [str(ask["entry"]) for ask in approval.asks]
         return approval
 
     async def _enter(self, shell: Shell, command: Command, wait_s: float) -> None:
@@ -172,9 +169,8 @@ class Commands:
         if not command.background:
             await shell.enter(wait_s)
             return
-        limit = self.limits.background
-        if len(shell.beginning) + sum(one.background for one in shell.running) >= limit:
-            raise ShellLimit(f"limit reached ({limit})", details={"limit": limit, "kind": "background"})
+        if len(shell.beginning) + sum(one.background for one in shell.running) >= self.limits.background:
+            raise limit_reached(self.limits.background, "background")
         shell.beginning.add(command.command_id)
         if shell.state == "busy":
             try:
@@ -244,10 +240,10 @@ class Commands:
                 shell.session_id, results.starting_facts(shell, command), caller, waited_for=not command.background
             )
         except StorageError as error:
-            _leave(shell, command)
+            shell.abandon(command)
             raise unavailable(error) from None
         except BaseException:
-            _leave(shell, command)
+            shell.abandon(command)
             raise
         command.output = self.outputs.begin(command.command_id, shell.learned)
         command.stdin_open = values.get("stdin") == "open" or command.terminal
@@ -424,8 +420,8 @@ class Commands:
 
     async def read_output(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Return a page of a command's output, waiting for more if requested."""
-        values = requests.READ_OUTPUT.read(arguments)
-        budget = _read_budget(values)
+        values = requests.read_read_output(arguments)
+        budget = read_budget(values.get("budget"), "budget")
         command_id = values["command_id"]
         command = self.registry.find_command(command_id)
         state, exit_code = (command.state, command.exit_code) if command else await self._recorded(command_id)
@@ -469,21 +465,6 @@ def _not_running(command_id: str, state: str) -> CommandNotRunning:
     return CommandNotRunning(f"command {command_id} is {state}", details={"state": state})
 
 
-def _check_run(values: Mapping[str, Any]) -> None:
-    if values.get("input") is not None and values.get("stdin") == "open":
-        raise conflict("input", 'stdin: "open"')
-    for name in ("cols", "rows"):
-        if values.get(name) is not None and not values.get("pty"):
-            raise conflict(name, "pty: false")
-    size = len(values["command"].encode())
-    if size > MAX_COMMAND_BYTES:
-        raise CommandTooLarge(
-            f"command is {size} bytes; at most {MAX_COMMAND_BYTES}", details={"bytes": size, "max": MAX_COMMAND_BYTES}
-        )
-    if "\0" in values["command"]:
-        raise must_be("command", "text without NUL", "format")
-
-
 def _spec(command: Command, values: Mapping[str, Any]) -> CommandSpec:
     given = values.get("input")
     return CommandSpec(
@@ -493,13 +474,6 @@ def _spec(command: Command, values: Mapping[str, Any]) -> CommandSpec:
         background=command.background,
         terminal=Terminal(cols=values.get("cols", 120), rows=values.get("rows", 40)) if command.terminal else None,
     )
-
-
-def _leave(shell: Shell, command: Command) -> None:
-    """Give up the turn of a command that does not begin."""
-    shell.beginning.discard(command.command_id)
-    if not command.background:
-        shell.leave()
 
 
 def _masked(shell: Shell, judgement: CommandJudgement) -> CommandJudgement:
@@ -513,13 +487,9 @@ def _masked(shell: Shell, judgement: CommandJudgement) -> CommandJudgement:
     return replace(judgement, asks=asks)
 
 
-def _read_budget(values: Mapping[str, Any]) -> Any:
-    given = [name for name in ("cursor", "from_line", "budget") if values.get(name) is not None]
-    if len(given) > 1:
-        raise conflict(given[1], given[0])
-    if "budget" in given and values.get("max_chars") is not None:
-        raise conflict("max_chars", "budget")
-    return read_budget(values.get("budget"), "budget")
+def limit_reached(limit: int, kind: str) -> ShellLimit:
+    """Return the error for one more shell or command than the operator allows."""
+    return ShellLimit(f"limit reached ({limit})", details={"limit": limit, "kind": kind})
 
 
 def unavailable(error: Exception) -> JournalUnavailable:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 from shiftlog.guard.bash.script import SyntaxFault
 from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
@@ -23,18 +23,16 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import (
     SandboxNotAllowed,
-    SandboxUnavailable,
     TransportNotAllowed,
     WorkspaceInvalid,
 )
 from shiftlog.shell.outputs.text import shown_name
 from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
-from shiftlog.shell.sandbox.sandbox import Launch, Mode, Sandbox, SandboxSpec
+from shiftlog.shell.sandbox.sandbox import Launch, Sandbox
+from shiftlog.shell.sandbox.spec import Enforcement, Mode, SandboxSpec, unavailable
 from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramStart
 
-Enforcement = Literal["none", "syntax", "kernel", "syntax+kernel"]
-
-FULL_ACCESS = "full-access"
+FULL_ACCESS: Mode = "full-access"
 REMOTE_NOTE = "only the command text is checked here: the target's kernel is out of reach"
 DEAD_NOTE = "The supervisor of program starts has ended, so no program can start here; open a new shell."
 
@@ -175,10 +173,7 @@ class ShellPolicy:
         """Reject what the operator does not permit, and fill in the sandbox mode."""
         transport = values["transport"]
         if transport not in self.policy.transports:
-            raise TransportNotAllowed(
-                f"transport '{transport}' is not permitted by the operator",
-                details={"kind": "transport", "value": transport},
-            )
+            raise transport_not_allowed(transport)
         if values.get("workspace") is not None and transport == "local":
             self.check_workspace(values["workspace"], caller)
         values["sandbox"] = await self._mode(values)
@@ -193,15 +188,14 @@ class ShellPolicy:
             lists = ((own,),) if own else ((),)
         for listed in lists:
             if not any(_covers(pattern, workspace) for pattern in listed):
-                why = "the operator does not permit it"
-                raise WorkspaceInvalid(f"workspace {workspace} cannot be used: {why}", details={"why": why})
+                raise unusable(workspace, "the operator does not permit it")
 
     async def _mode(self, values: Mapping[str, Any]) -> str:
         asked = values.get("sandbox")
         most = self.policy.sandbox_max
         if values["transport"] != "local":
             if asked not in (None, FULL_ACCESS):
-                raise _unavailable(asked, "the kernel of another host or container is out of reach")
+                raise unavailable(asked, "the kernel of another host or container is out of reach")
             return FULL_ACCESS
         if asked is not None:
             if is_looser(asked, most):
@@ -243,7 +237,7 @@ class ShellPolicy:
         if local:
             await self._confine(guard, values)
         elif self.policy.require_kernel:
-            raise _unavailable(FULL_ACCESS, "the operator requires the kernel layer")
+            raise unavailable(FULL_ACCESS, "the operator requires the kernel layer")
         judges_text = rules.has_lists and not guard.judge_of.kernel
         refusal = _env_refusal(guard.judge_of, values.get("env", {})) if judges_text else None
         if refusal is not None:
@@ -279,8 +273,15 @@ class ShellPolicy:
             self._sandbox.close()
 
 
-def _unavailable(mode: str, why: str) -> SandboxUnavailable:
-    return SandboxUnavailable(f"sandbox '{mode}' cannot be enforced here: {why}", details={"mode": mode, "why": why})
+def transport_not_allowed(transport: str) -> TransportNotAllowed:
+    """Return the error for a transport that the operator does not permit."""
+    details = {"kind": "transport", "value": transport}
+    return TransportNotAllowed(f"transport '{transport}' is not permitted by the operator", details=details)
+
+
+def unusable(workspace: str, why: str) -> WorkspaceInvalid:
+    """Return the error for a directory that cannot be a workspace."""
+    return WorkspaceInvalid(f"workspace {workspace} cannot be used: {why}", details={"why": why})
 
 
 def _masked_argv(argv: list[str], redactor: Redactor) -> list[str]:

@@ -6,37 +6,29 @@ Every check comes before a session is opened or a target contacted. Recording is
 import itertools
 import os
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from pathlib import Path
 from typing import Any, cast
 
 from anyio.abc import TaskGroup
 
+from shiftlog.guard.secrets.redactor import learnable_values
 from shiftlog.model.caller import Caller
-from shiftlog.model.shell_errors import OpenFailed, TransportNotAllowed, WorkspaceInvalid
+from shiftlog.model.shell_errors import OpenFailed
+from shiftlog.model.shells import ShellHome
 from shiftlog.params.wording import conflict, missing, must_be
-from shiftlog.shell.engine.local import Launcher, LocalTarget, base_environment
-from shiftlog.shell.guard import ShellGuard, ShellPolicy
-from shiftlog.shell.outputs.text import TextDecoder
-from shiftlog.shell.ports import LiveShell, ShellJournal, ShellSpec, Targets, Transport
+from shiftlog.shell.engine.local import LocalTarget, base_environment
+from shiftlog.shell.guard import ShellPolicy, transport_not_allowed, unusable
+from shiftlog.shell.ports import ShellJournal, ShellSpec, Targets, Transport
+from shiftlog.shell.sandbox.launch import Launch
+from shiftlog.shell.state import Shell
 
 TRANSPORT_ARGUMENTS = {
     "ssh": ("host", "port", "user", "password", "key_path", "fingerprint"),
     "docker": ("container",),
 }
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Ready:
-    """A live shell that is not recorded yet."""
-
-    shell_id: str
-    transport: Transport
-    target: str | None
-    live: LiveShell
-    guard: ShellGuard
-    startup_output: str
 
 
 class LocalTargets:
@@ -48,8 +40,7 @@ class LocalTargets:
     async def check(self, values: Mapping[str, Any]) -> None:
         """Permit it; the operator's policy has decided already."""
 
-    def find(self, values: Mapping[str, Any], launcher: Launcher | None = None) -> LocalTarget:
-        """Return this machine; with a launcher, inside its sandbox."""
+    def find(self, values: Mapping[str, Any], launcher: Launch | None = None) -> LocalTarget:
         return LocalTarget(environment=self._environment, launcher=launcher)
 
 
@@ -61,6 +52,7 @@ class Opener:
     targets: Mapping[str, Targets]
     policy: ShellPolicy
     data: Path
+    now: Callable[[], datetime]
     ready_s: float = 8.0
     _run: str = ""
     _numbers: "itertools.count[int]" = field(default_factory=lambda: itertools.count(1))
@@ -69,10 +61,7 @@ class Opener:
         """Reject arguments that conflict or are not permitted; fill in transport, cwd and sandbox."""
         transport = values.setdefault("transport", "local")
         if transport not in self.targets:
-            raise TransportNotAllowed(
-                f"transport '{transport}' is not permitted by the operator",
-                details={"kind": "transport", "value": transport},
-            )
+            raise transport_not_allowed(transport)
         for needed, names in TRANSPORT_ARGUMENTS.items():
             for name in names:
                 if values.get(name) is not None and transport != needed:
@@ -99,20 +88,24 @@ class Opener:
         if not path.startswith("/"):
             raise must_be("workspace", "an absolute path", "format")
         if "\0" in path:
-            raise _unusable(path, "no path has a NUL in it")
+            raise unusable(path, "no path has a NUL in it")
         if values["transport"] != "local":
             return
         real = Path(os.path.realpath(path))
         if real == Path("/"):
-            raise _unusable(path, "it is the root of the file system")
+            raise unusable(path, "it is the root of the file system")
         if not real.is_dir():
-            raise _unusable(path, "it is not a directory" if real.exists() else "it does not exist")
+            raise unusable(path, "it is not a directory" if real.exists() else "it does not exist")
         if real.is_relative_to(self.data.resolve()):
-            raise _unusable(path, "it lies inside Shiftlog's own data")
+            raise unusable(path, "it lies inside Shiftlog's own data")
         values["workspace"] = str(real)
 
-    async def open(self, values: Mapping[str, Any], tasks: TaskGroup) -> Ready:
-        """Start the shell with its background work in `tasks`; raises `OpenFailed` and its like if that fails."""
+    async def open(self, values: Mapping[str, Any], home: ShellHome, tasks: TaskGroup) -> Shell:
+        """Start a shell with its background work in `tasks`; raises `OpenFailed` and its like if that fails."""
+        learned = learnable_values(" ".join(f"{name}={value}" for name, value in values.get("env", {}).items()))
+        if values.get("password"):
+            learned |= {values["password"]}
+        redactor, name = self.policy.redactor, values.get("name")
         guard = await self.policy.guard(values)
         try:
             target = self.targets[values["transport"]].find(values, guard.launcher)
@@ -123,17 +116,28 @@ class Opener:
                 login=values.get("login", values["transport"] == "ssh"),
                 ready_s=self.ready_s,
             )
+            run = await self._run_name()
             live = await target.open(spec, tasks)
         except BaseException:
             guard.close()
             raise
-        return Ready(
-            shell_id=f"{await self._run_name()}-{next(self._numbers)}_{target.label}",
+        return Shell(
+            shell_id=f"{run}-{next(self._numbers)}_{target.label}",
+            session_id=home.session_id,
+            implicit=home.implicit,
             transport=cast("Transport", values["transport"]),
             target=target.shown,
+            name=redactor.text(name, by_rule=True).text if name else None,
             live=live,
             guard=guard,
-            startup_output=_viewed(live.startup_output),
+            tasks=tasks,
+            redactor=redactor.learning(learned) if learned else redactor,
+            workspace=values.get("workspace"),
+            timeout_s=values["timeout_s"],
+            budget=values["output_budget"],
+            created_at=self.now(),
+            cwd=live.cwd,
+            learned=learned,
         )
 
     async def _run_name(self) -> str:
@@ -142,16 +146,6 @@ class Opener:
             if not await self.journal.knows_run(drawn):
                 self._run = drawn
         return self._run
-
-
-def _viewed(output: bytes) -> str:
-    """Return the output of profile files as text, like the output of commands."""
-    view = TextDecoder()
-    return (view.feed(output) + view.finish()).decode()
-
-
-def _unusable(path: str, why: str) -> WorkspaceInvalid:
-    return WorkspaceInvalid(f"workspace {path} cannot be used: {why}", details={"why": why})
 
 
 def _local_cwd(values: Mapping[str, Any], caller: Caller) -> str:

@@ -50,7 +50,8 @@ class ShellRegistry:
             recorded = await self.journal.shell(shell_id)
             if recorded is None:
                 raise not_found(shell_id)
-            raise results.ended_error(shell_id, recorded)
+            ended = {"cwd": recorded.opened.get("cwd"), "reason": "server_stopped"} | dict(recorded.ended or {})
+            raise results.over_error(shell_id, ended, recorded.ended_at, recorded.last_command or {})
         self.check_usable(shell)
         return shell
 

@@ -3,16 +3,18 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import cast
+from typing import Any, cast
 
 from shiftlog.guard.budgets.spec import BUDGET_SCHEMA
+from shiftlog.model.shell_errors import CommandTooLarge
 from shiftlog.params.fields import Boolean, Choice, Field, Given, Integer, ListOf, RawText, Record, Schema
-from shiftlog.params.wording import SHELL
+from shiftlog.params.wording import SHELL, conflict, must_be
 
 TRANSPORTS = ("local", "ssh", "docker")
 SANDBOXES = ("read-only", "workspace-write", "full-access")
 SIGNALS = ("interrupt", "terminate", "kill", "hangup", "quit", "stop", "continue", "usr1", "usr2")
 MAX_INPUT = 1 << 20
+MAX_COMMAND_BYTES = 4 << 20
 CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 
 
@@ -149,3 +151,32 @@ LIST_SHELLS = Record(
 ).worded(SHELL)
 
 CLOSE_SHELL = Record(fields={"shell_id": SHELL_ID, "reason": RawText(max_chars=200, description="Why.")}).worded(SHELL)
+
+
+def read_run_command(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the arguments of run_command; reject those that conflict."""
+    values = RUN_COMMAND.read(arguments)
+    if values.get("input") is not None and values.get("stdin") == "open":
+        raise conflict("input", 'stdin: "open"')
+    for name in ("cols", "rows"):
+        if values.get(name) is not None and not values.get("pty"):
+            raise conflict(name, "pty: false")
+    size = len(values["command"].encode())
+    if size > MAX_COMMAND_BYTES:
+        raise CommandTooLarge(
+            f"command is {size} bytes; at most {MAX_COMMAND_BYTES}", details={"bytes": size, "max": MAX_COMMAND_BYTES}
+        )
+    if "\0" in values["command"]:
+        raise must_be("command", "text without NUL", "format")
+    return values
+
+
+def read_read_output(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Read the arguments of read_output; reject those that conflict."""
+    values = READ_OUTPUT.read(arguments)
+    given = [name for name in ("cursor", "from_line", "budget") if values.get(name) is not None]
+    if len(given) > 1:
+        raise conflict(given[1], given[0])
+    if "budget" in given and values.get("max_chars") is not None:
+        raise conflict("max_chars", "budget")
+    return values

@@ -16,6 +16,7 @@ from shiftlog.model.shells import Facts, KnownShell
 from shiftlog.model.times import precise
 from shiftlog.params.wording import must_be
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
+from shiftlog.shell.outputs.text import TextDecoder
 from shiftlog.shell.state import LOST_HINT, Command, Shell
 
 EXCERPT_CHARS = 4_000
@@ -23,8 +24,10 @@ INPUT_CHARS = 4_000
 STARTUP_CHARS = 10_000
 
 
-def opened(shell: Shell, startup_output: str) -> dict[str, Any]:
-    """Return the result of open_shell."""
+def opened(shell: Shell) -> dict[str, Any]:
+    """Return the result of open_shell, with the output of profile files as text like that of commands."""
+    decoder = TextDecoder()
+    startup_output = (decoder.feed(shell.live.startup_output) + decoder.finish()).decode()
     return {
         "shell_id": shell.shell_id,
         "session_id": shell.session_id,
@@ -174,12 +177,12 @@ def paged(rows: list[dict[str, Any]], limit: int, cursor: str | None) -> dict[st
     more = start + limit < len(rows)
     return {
         "shells": page,
-        "next_cursor": _cursor(page[-1]["created_at"], page[-1]["shell_id"]) if more and page else None,
+        "next_cursor": _cursor(page[-1]) if more and page else None,
     }
 
 
-def _cursor(created_at: str, shell_id: str) -> str:
-    return base64.urlsafe_b64encode(f"{created_at} {shell_id}".encode()).decode().rstrip("=")
+def _cursor(row: Mapping[str, Any]) -> str:
+    return base64.urlsafe_b64encode(f"{row['created_at']} {row['shell_id']}".encode()).decode().rstrip("=")
 
 
 def _read_cursor(cursor: str) -> tuple[str, str]:
@@ -191,12 +194,6 @@ def _read_cursor(cursor: str) -> tuple[str, str]:
     if not space:
         raise must_be("cursor", "the next_cursor of an earlier page", "format")
     return created_at, shell_id
-
-
-def ended_error(shell_id: str, recorded: KnownShell) -> ShellEnded | ShellLost:
-    """Return the error for a shell of an earlier server."""
-    ended = {"cwd": recorded.opened.get("cwd"), "reason": "server_stopped"} | dict(recorded.ended or {})
-    return over_error(shell_id, ended, recorded.ended_at, recorded.last_command or {})
 
 
 def over_error(shell_id: str, ended: Facts, ended_at: datetime | None, last: Facts) -> ShellEnded | ShellLost:

@@ -19,15 +19,14 @@ import anyio
 from anyio.abc import TaskGroup, TaskStatus
 
 from shiftlog.guard.budgets.spec import read_budget
-from shiftlog.guard.secrets.redactor import Redactor, learnable_values
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
-from shiftlog.model.shell_errors import ShellLimit
+from shiftlog.model.shells import ShellHome
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals
-from shiftlog.shell.commands import Commands, Result, unavailable
-from shiftlog.shell.opening import Opener, Ready
+from shiftlog.shell.commands import Commands, Result, limit_reached, unavailable
+from shiftlog.shell.opening import Opener
 from shiftlog.shell.outputs.keeper import OutputKeeper
 from shiftlog.shell.ports import EndedReason, ShellEnd, ShellJournal, Snapshots
 from shiftlog.shell.registry import ShellRegistry, not_found
@@ -63,7 +62,6 @@ class Shells:
     outputs: OutputKeeper
     snapshots: Snapshots
     opener: Opener
-    redactor: Redactor
     now: Callable[[], datetime]
     limits: ShellLimits = field(default_factory=ShellLimits)
     _implicit: set[str] = field(default_factory=set[str])
@@ -87,7 +85,7 @@ class Shells:
         most_s = self.commands.limits.timeout_s_max
         self.commands.limits.check_timeout(values.setdefault("timeout_s", min(120, most_s)))
         if len(self.registry.live()) + self._opening.total() >= self.limits.shells:
-            raise _limit_reached(self.limits.shells, "shells")
+            raise limit_reached(self.limits.shells, "shells")
         belongs_to = values.get("session_id") or ""
         self._opening[belongs_to] += 1
         try:
@@ -101,22 +99,21 @@ class Shells:
                 self._opening[belongs_to] += 1
             live = sum(shell.session_id == belongs_to for shell in self.registry.live())
             if live + self._opening[belongs_to] > self.limits.session_shells:
-                raise _limit_reached(self.limits.session_shells, "session_shells")
+                raise limit_reached(self.limits.session_shells, "session_shells")
             if home.implicit:
                 self._implicit.add(home.session_id)
-            shell, startup_output = await self._open(values, home.session_id, implicit=home.implicit)
+            shell = await self._open(values, home)
         finally:
             self._opening -= Counter((belongs_to,))
         self.registry.shells[shell.shell_id] = shell
         shell.tasks.start_soon(self._serve, shell)
-        return results.opened(shell, startup_output)
+        return results.opened(shell)
 
-    async def _open(self, values: Mapping[str, Any], session_id: str, *, implicit: bool) -> tuple[Shell, str]:
+    async def _open(self, values: Mapping[str, Any], home: ShellHome) -> Shell:
         tasks = await self._new_tasks()
-        ready = None
+        shell = None
         try:
-            ready = await self.opener.open(values, tasks)
-            shell = self._shell(ready, session_id, values, tasks, implicit=implicit)
+            shell = await self.opener.open(values, home, tasks)
             shell.checkpoints = await self.snapshots.attach(shell, values)
             try:
                 await self.journal.shell_opened(shell.session_id, results.opening_facts(shell))
@@ -124,10 +121,15 @@ class Shells:
                 raise unavailable(error) from None
         except BaseException:
             with anyio.CancelScope(shield=True):
-                await self._give_up(ready, session_id)
+                # Leave no process of a shell that failed to open, and no session that exists only for it.
+                if shell is not None:
+                    await shell.live.close()
+                    shell.guard.close()
+                if self._ends_with_this(home.session_id, opening=1):
+                    await self.journal.abandon(home.session_id)
             tasks.cancel_scope.cancel()
             raise
-        return shell, ready.startup_output
+        return shell
 
     async def _new_tasks(self) -> TaskGroup:
         """Open the task group of a shell, and with the first one that of the service.
@@ -163,40 +165,6 @@ class Shells:
                 self.registry.note_end(shell, ShellEnd(reason="killed", exit_code=None, lost=True))
                 with contextlib.suppress(RuntimeError):  # a remote shell cannot close without its task group
                     await self._retire(shell, "killed")
-
-    async def _give_up(self, ready: Ready | None, session_id: str) -> None:
-        """Leave no process of a shell that failed to open, and no session that exists only for it."""
-        if ready is not None:
-            await ready.live.close()
-            ready.guard.close()
-        if self._ends_with_this(session_id, opening=1):
-            await self.journal.abandon(session_id)
-
-    def _shell(
-        self, ready: Ready, session_id: str, values: Mapping[str, Any], tasks: TaskGroup, *, implicit: bool
-    ) -> Shell:
-        learned = learnable_values(" ".join(f"{name}={value}" for name, value in values.get("env", {}).items()))
-        if values.get("password"):
-            learned |= {values["password"]}
-        return Shell(
-            shell_id=ready.shell_id,
-            session_id=session_id,
-            implicit=implicit,
-            transport=ready.transport,
-            target=ready.target,
-            name=self.redactor.text(values["name"], by_rule=True).text if values.get("name") else None,
-            live=ready.live,
-            guard=ready.guard,
-            tasks=tasks,
-            redactor=self.redactor.learning(learned) if learned else self.redactor,
-            workspace=values.get("workspace"),
-            checkpoints={},
-            timeout_s=values["timeout_s"],
-            budget=values["output_budget"],
-            created_at=self.now(),
-            cwd=ready.live.cwd,
-            learned=learned,
-        )
 
     async def close_shell(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """End a shell and its whole tree; closing it again only says so."""
@@ -325,7 +293,3 @@ class Shells:
                 shell.tasks.start_soon(self._close, shell, "idle")
             elif shell.ended_at is not None and self.now() - shell.ended_at > ENDED_SHELLS_SHOWN:
                 del self.registry.shells[shell.shell_id]
-
-
-def _limit_reached(limit: int, kind: str) -> ShellLimit:
-    return ShellLimit(f"limit reached ({limit})", details={"limit": limit, "kind": kind})

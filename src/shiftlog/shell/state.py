@@ -94,7 +94,6 @@ class Shell:
     tasks: "TaskGroup"  # its commands and the engine's watchers; cancelled when the shell is over
     redactor: Redactor
     workspace: str | None
-    checkpoints: dict[str, Any]
     timeout_s: int
     budget: Budget | None
     created_at: datetime
@@ -109,6 +108,7 @@ class Shell:
     last: Command | None = None
     idle_since: float = field(default_factory=time.monotonic)
     learned: frozenset[str] = frozenset()
+    checkpoints: dict[str, Any] = field(default_factory=dict[str, Any])
     beginning: set[str] = field(default_factory=set[str])  # background commands not yet running
     over: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)  # recorded, and its task group has ended
@@ -175,6 +175,12 @@ class Shell:
                 self.state = "busy"
                 turn.set_result(None)
                 return
+
+    def abandon(self, command: Command) -> None:
+        """Give up the turn of a command that does not begin."""
+        self.beginning.discard(command.command_id)
+        if not command.background:
+            self.leave()
 
     def end(self, state: Literal["ended", "lost"], reason: EndedReason, exit_code: int | None, at: datetime) -> None:
         """Mark the shell as over and wake all waiting commands, which then check its state."""

@@ -239,7 +239,7 @@ def _checked(app: App, params: Record, body: Body) -> Run:
         except InvalidParameter as error:
             if text := _CREATE_FAULTS.get((error.details.get("parameter"), error.details.get("problem"))):
                 raise _TextError(text) from None
-            mask = app.shells.redactor
+            mask = app.redactor
             error.message = mask.text(error.message, by_rule=True).text
             error.details = dict(mask.value(error.details, by_rule=True)[0])
             raise MCPError(types.INVALID_PARAMS, error.message, error.as_dict()) from None
