@@ -71,14 +71,11 @@ def diff_of_deleted(path: str, content: str) -> str:
 
 
 def _whole(content: str, sign: str, place: str) -> str:
-    lines = content.split("\n")
-    ended = lines[-1] == ""
-    if ended:
-        lines.pop()
+    lines = _lines(content)
     if not lines:
         return ""
     body = "".join(f"{sign}{line}\n" for line in lines)
-    return place.format(len(lines)) + body + ("" if ended else "\\ No newline at end of file\n")
+    return place.format(len(lines)) + body + ("" if content.endswith("\n") else "\\ No newline at end of file\n")
 
 
 def diff_of_replacements(path: str, replacements: Iterable[tuple[str, str]]) -> str | None:

@@ -10,7 +10,7 @@ import msgspec
 
 from shiftlog.facts.transcript import AnyFact, Disposition, Hints, Key, LineCounts, Mac, TurnUpdated, VendorSession
 from shiftlog.ingest.readers.actions import requirement_ids
-from shiftlog.ingest.readers.records import Object, read_line, utc
+from shiftlog.ingest.readers.records import Object, raw_or_digest, read_line, utc
 
 VERSION = 1
 MAX_NOTED = 1000
@@ -108,12 +108,10 @@ class RecordReader(Generic[StateT]):
 
     @property
     def agent(self) -> str:
-        """Return the agent kind."""
         return self.AGENT
 
     @property
     def counts(self) -> LineCounts:
-        """Return the dispositions of all lines so far."""
         return self.state.counts
 
     @property
@@ -122,7 +120,6 @@ class RecordReader(Generic[StateT]):
         return self.state.at
 
     def feed(self, line: bytes) -> Sequence[AnyFact]:
-        """Read one line."""
         read = read_line(line)
         if read is None:
             return ()
@@ -140,9 +137,11 @@ class RecordReader(Generic[StateT]):
         raise NotImplementedError
 
     def skip_oversized(self) -> None:
-        """Count a line that was too long to be fed."""
         self.state.counts.bad += 1
         self.state.counts.oversized += 1
+
+    def save(self) -> bytes:
+        return msgspec.msgpack.encode(self.state)
 
     def given(self) -> Sequence[AnyFact]:
         """Return the facts given since the last call."""
@@ -175,8 +174,9 @@ class RecordReader(Generic[StateT]):
         names[name] = names.get(name, 0) + number
         return Disposition.COUNTED
 
-    def is_noted(self, name: str) -> bool:
-        """Count an unknown record by its name; return True while its raw text is kept too."""
+    def unknown_body(self, name: str, raw: bytes) -> Object | None:
+        """Count an unknown record by its name; return the body of its note while its raw text is kept too."""
+        name = name[:MAX_NAME_CHARS]
         names = self.state.counts.unknown_names
         names[name] = names.get(name, 0) + 1
-        return names[name] <= MAX_NOTED
+        return {"unknown": name, **raw_or_digest(raw)} if names[name] <= MAX_NOTED else None

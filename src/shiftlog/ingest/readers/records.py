@@ -68,16 +68,12 @@ def _read_odd(line: bytes) -> tuple[object, bool]:
     text = line.decode("utf-8", "replace")
     replaced = "\ufffd" in text and b"\xef\xbf\xbd" not in line
     try:
-        value = json.loads(text, parse_constant=_no_number, parse_float=_finite)
+        value = json.loads(text, parse_constant=lambda _: None, parse_float=_finite)
     except (ValueError, RecursionError):
         return None, False
     if not isinstance(value, dict) or _is_too_deep(cast("object", value)):
         return None, False
     return _without_surrogates(cast("object", value)), replaced
-
-
-def _no_number(_: str) -> None:
-    return None
 
 
 def _finite(text: str) -> float | None:
@@ -117,7 +113,9 @@ def is_drawn(name: str) -> bool:
 def bounded(value: Any) -> Any:
     """Return JSON with integers beyond 53 bits as text, because other programs cannot hold them exactly."""
     if type(value) is int:
-        return value if -_SAFE_INTEGER <= value <= _SAFE_INTEGER else _shown_integer(value)
+        if -_SAFE_INTEGER <= value <= _SAFE_INTEGER:
+            return value
+        return str(value) if value.bit_length() < 4096 else hex(value)  # a very long decimal would be slow
     if isinstance(value, dict):
         pairs = cast("Object", value)
         if _TEXTS.issuperset(map(type, pairs.values())):
@@ -134,11 +132,6 @@ def bounded(value: Any) -> Any:
         kept = [item if isinstance(item, str) else bounded(item) for item in items]
         return items if all(map(operator.is_, kept, items)) else kept
     return value
-
-
-def _shown_integer(value: int) -> str:
-    """Return a large integer as text; in hexadecimal if decimal would be slow."""
-    return str(value) if value.bit_length() < 4096 else hex(value)
 
 
 # -- values ------------------------------------------------------------------------------------------------------------
@@ -208,9 +201,13 @@ def utc(value: object) -> str | None:
         if value[:10] in _seen_days and _REST_OF_TIME.fullmatch(value, 10):
             return value
         return _parsed(value)
-    if isinstance(value, int | float) and not isinstance(value, bool):
-        return _from_epoch(value)
-    return None
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return None
+    try:
+        at = datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
+    except (ValueError, OverflowError, OSError):
+        return None
+    return at.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
 
 
 # Days parsed before: most records of a file share one, and a pattern checks the rest of the time.
@@ -234,24 +231,10 @@ def _parsed(text: str) -> str | None:
     return shown
 
 
-def _from_epoch(value: float) -> str | None:
-    try:
-        at = datetime.fromtimestamp(value / 1000 if value > 1e11 else value, UTC)
-    except (ValueError, OverflowError, OSError):
-        return None
-    return at.replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
-
-
-def compact_time(at: str | None) -> str:
-    """Return the time part of an id from a time in the form of `utc`."""
-    if at is None:
-        return NO_TIME
-    return f"{at[0:4]}{at[5:7]}{at[8:10]}T{at[11:13]}{at[14:16]}{at[17:19]}Z"
-
-
 def turn_id(at: str | None, vendor_turn_id: str | None, ordinal: int) -> str:
     """Return the request id of a turn, equal on every machine that reads the same records."""
-    return f"req-{compact_time(at)}-{slug(vendor_turn_id or '', f't{ordinal}')}"
+    time = f"{at[0:4]}{at[5:7]}{at[8:10]}T{at[11:13]}{at[14:16]}{at[17:19]}Z" if at is not None else NO_TIME
+    return f"req-{time}-{slug(vendor_turn_id or '', f't{ordinal}')}"
 
 
 # -- texts -------------------------------------------------------------------------------------------------------------
@@ -363,14 +346,12 @@ def image_from_url(url: str, *, keep: bool) -> Image | None:
 
 def shown_images(images: tuple[Image, ...]) -> list[dict[str, int | str]] | None:
     """Return images as bodies show them; None if there are none."""
-    return [_image(image) for image in images] if images else None
-
-
-def _image(image: Image) -> dict[str, int | str]:
-    shown: dict[str, int | str] = {"media_type": image.media_type, "bytes": image.size, "sha256": image.sha256}
-    if image.data is not None:
-        shown["data"] = base64.b64encode(image.data).decode()
-    return shown
+    shown: list[dict[str, int | str]] = []
+    for image in images:
+        shown.append({"media_type": image.media_type, "bytes": image.size, "sha256": image.sha256})
+        if image.data is not None:
+            shown[-1]["data"] = base64.b64encode(image.data).decode()
+    return shown or None
 
 
 # -- paths -------------------------------------------------------------------------------------------------------------
@@ -381,15 +362,10 @@ def relative_path(path: str, cwd: str | None) -> str:
     made = path.replace("\\", "/")
     if cwd:
         root = cwd.replace("\\", "/").rstrip("/")
-        if root and _starts(made, root + "/"):
+        # A drive letter comes in either case.
+        named = made[:1].swapcase() + made[1:] if made[1:2] == ":" else made
+        if root and (made.startswith(root + "/") or named.startswith(root + "/")):
             made = made[len(root) + 1 :]
     while made.startswith("./"):
         made = made[2:].lstrip("/")
     return made or path
-
-
-def _starts(path: str, root: str) -> bool:
-    if path.startswith(root):
-        return True
-    # A drive letter comes in either case.
-    return path[1:2] == ":" and path[:1].lower() == root[:1].lower() and path[1:].startswith(root[1:])

@@ -46,8 +46,7 @@ class CommandWord:
 
 def simple_commands(script: str) -> Iterator[list[CommandWord]]:
     """Yield the simple commands of a script in order, without redirections and quotes."""
-    splitter = _WordSplitter(script[:MAX_COMMAND_CHARS])
-    yield from splitter.commands()
+    return _WordSplitter(script[:MAX_COMMAND_CHARS]).commands()
 
 
 class _WordSplitter:

@@ -3,9 +3,8 @@
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from shiftlog.ingest.readers.codex.events import EVENTS
+from shiftlog.ingest.readers.codex.events import EVENTS, PAGE_ITEMS
 from shiftlog.ingest.readers.codex.items import ITEMS
-from shiftlog.ingest.readers.codex.pages import PAGE_ITEMS
 from shiftlog.ingest.readers.codex.reader import CodexReader
 from tests.ingest.readers.any_records import Strategy, as_line, check, lines_of, marked, objects, values
 

@@ -1,6 +1,6 @@
 """`assistant` records of Claude Code: texts, thinking, tool calls and tokens."""
 
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import msgspec
 
@@ -67,8 +67,10 @@ def read_assistant(
     blocks: list[Any] = cast("list[Any]", content) if isinstance(content, list) else []
     if isinstance(content, str):
         blocks = [{"type": "text", "text": content}]
-    turn = None if nested else _turn_for(context, strand)
-    if turn is not None:
+    turn = None
+    if not nested:
+        # An API error answers a held command too; it says nothing about the turn before.
+        turn = claude_turns.open_held(context, strand) or claude_turns.ensure_turn(context, strand)
         _mark(context, strand, turn, record, model)
     use = None if reply.searches else reply.key
     kept = 0
@@ -83,11 +85,6 @@ def read_assistant(
         return Disposition.MAPPED
     # Only unknown blocks; each was noted by its own name.
     return Disposition.UNKNOWN
-
-
-def _turn_for(context: Context, strand: Strand) -> ClaudeTurn:
-    # An API error answers a held command too; it says nothing about the turn before.
-    return claude_turns.open_held(context, strand) or claude_turns.ensure_turn(context, strand)
 
 
 def _mark(context: Context, strand: Strand, turn: ClaudeTurn, record: Object, model: str | None) -> None:
@@ -132,11 +129,11 @@ def _read_block(
         text = block.get("text")
         if isinstance(text, str):
             _read_text(context, strand, turn, text, at, is_error=is_error)
-    elif kind == "thinking":
-        _read_thinking(context, strand, block, at)
-        _last(turn, "other")
-    elif kind == "redacted_thinking":
-        _last(turn, "other")
+    elif kind in ("thinking", "redacted_thinking"):
+        if kind == "thinking":
+            _read_thinking(context, strand, block, at)
+        if turn is not None:
+            turn.last = "other"
     elif kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
         _read_call(context, strand, turn, block, at, use=use)
     elif isinstance(kind, str) and kind.endswith("tool_result"):
@@ -150,15 +147,11 @@ def _read_block(
     return True
 
 
-def _last(turn: ClaudeTurn | None, kind: Literal["text", "call", "other"]) -> None:
-    if turn is not None:
-        turn.last = kind
-
-
 def _read_text(
     context: Context, strand: Strand, turn: ClaudeTurn | None, text: str, at: int, *, is_error: bool
 ) -> None:
-    _last(turn, "text")
+    if turn is not None:
+        turn.last = "text"
     if not text:
         return
     if is_error:
@@ -169,10 +162,9 @@ def _read_text(
     is_decision = actions.is_decision(text)
     category = "decision" if is_decision else "observation"
     context.say(strand, "model", category, text, block=at, aliases=_aliases(context, strand, "text", text))
-    if turn is None:
-        return
-    turn.response.append(text)
-    turn.learn(text, is_decision=is_decision)
+    if turn is not None:
+        turn.response.append(text)
+        turn.learn(text, is_decision=is_decision)
 
 
 def _read_thinking(context: Context, strand: Strand, block: Object, at: int) -> None:
@@ -201,7 +193,8 @@ def _read_call(
     call_id = text_in(block, "id")
     value: object = bounded(block.get("input"))
     arguments = cast("Object", value) if isinstance(value, dict) else {}
-    _last(turn, "call")
+    if turn is not None:
+        turn.last = "call"
     if call_id is None:
         # No result can name it, so it is an observation, not a call.
         extra: Object = {"tool": tool, "input": value}
@@ -214,23 +207,21 @@ def _read_call(
         del strand.calls[next(iter(strand.calls))]
     if turn is not None:
         turn.calls.add(call_id)
-    context.emit(
-        strand,
-        ToolCall(
-            session=strand.ref,
-            turn=turn.request_id if turn is not None else None,
-            key=("call", name),
-            aliases=(("call", alias),) if alias else (),
-            at=context.at,
-            record=context.ids(at),
-            tool=tool,
-            call_id=call_id,
-            content=call_line(tool, cast("object", value)),
-            input=value,
-            nested=turn is None,
-            extra={"server": True} if block.get("type") == "server_tool_use" else {},
-        ),
+    fact = ToolCall(
+        session=strand.ref,
+        turn=turn and turn.request_id,
+        key=("call", name),
+        aliases=(("call", alias),) if alias else (),
+        at=context.at,
+        record=context.ids(at),
+        tool=tool,
+        call_id=call_id,
+        content=call_line(tool, cast("object", value)),
+        input=value,
+        nested=turn is None,
+        extra={"server": True} if block.get("type") == "server_tool_use" else {},
     )
+    context.emit(strand, fact)
     link_by_task(context, strand, tool, arguments, call_id)
 
 
@@ -257,27 +248,20 @@ def read_usage(context: Context, strand: Strand, reply: ModelReply, *, nested: b
     if strand.used == mark:
         return
     strand.used = mark
-    turn = strand.turn
-    context.emit(
-        strand,
-        UsageFact(
-            session=strand.ref,
-            turn=turn.request_id if turn is not None and not nested else None,
-            key=("use", key),
-            at=context.at,
-            model=model if model != SYNTHETIC else None,
-            input_tokens=given,
-            cached_input_tokens=cached,
-            cache_creation_tokens=created,
-            cache_creation_1h_tokens=min(tokens_in(split, "ephemeral_1h_input_tokens"), created),
-            output_tokens=output,
-            web_searches=searches,
-            message_id=key.rpartition("/")[0],
-            joins=key.endswith("/"),
-            vendor=_as_written(usage),
-        ),
+    used = UsageFact(
+        session=strand.ref,
+        turn=None if nested else strand.turn_id,
+        key=("use", key),
+        at=context.at,
+        model=model if model != SYNTHETIC else None,
+        input_tokens=given,
+        cached_input_tokens=cached,
+        cache_creation_tokens=created,
+        cache_creation_1h_tokens=min(tokens_in(split, "ephemeral_1h_input_tokens"), created),
+        output_tokens=output,
+        web_searches=searches,
+        message_id=key.rpartition("/")[0],
+        joins=key.endswith("/"),
+        vendor=bounded({name: value for name, value in usage.items() if value and not isinstance(value, list)}),
     )
-
-
-def _as_written(usage: Object) -> Object:
-    return bounded({name: value for name, value in usage.items() if value and not isinstance(value, list)})
+    context.emit(strand, used)

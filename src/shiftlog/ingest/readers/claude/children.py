@@ -26,22 +26,19 @@ def link(
     if target is None or (mark := f"{rank}/{target}") in strand.linked:
         return
     strand.linked.add(mark)
-    turn = strand.turn
-    context.emit(
-        strand,
-        ChildLink(
-            session=strand.ref,
-            turn=turn.request_id if turn is not None else None,
-            key=("link", strand.ref.vendor_id, target, rank),
-            at=context.at,
-            call_id=call_id,
-            child_agent_id=child,
-            run_id=run_id,
-            name=name,
-            description=description,
-            rank=rank,
-        ),
+    fact = ChildLink(
+        session=strand.ref,
+        turn=strand.turn_id,
+        key=("link", strand.ref.vendor_id, target, rank),
+        at=context.at,
+        call_id=call_id,
+        child_agent_id=child,
+        run_id=run_id,
+        name=name,
+        description=description,
+        rank=rank,
     )
+    context.emit(strand, fact)
 
 
 def link_by_task(context: Context, strand: Strand, tool: str, value: Object, call_id: str | None) -> None:

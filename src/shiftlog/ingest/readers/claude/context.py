@@ -10,13 +10,12 @@ import msgspec
 
 from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.claude.state import ClaudeState, Seen, Strand
-from shiftlog.ingest.readers.record_reader import MAX_NAME_CHARS, RecordReader, load_state
+from shiftlog.ingest.readers.record_reader import RecordReader, load_state
 from shiftlog.ingest.readers.records import (
     RAW_LIMIT_BYTES,
     Object,
     bounded,
     is_drawn,
-    raw_or_digest,
     text_in,
     whole_in,
 )
@@ -51,13 +50,12 @@ class Context(RecordReader[ClaudeState]):
         self.reported: tuple[object, ...] | None = None
 
     def save(self) -> bytes:
-        """Return the state to go on from."""
         state = self.state
         state.ids, state.places = self.seen.save()
         for strand in state.strands:
             facts = self._waiting.get(strand.index)
             strand.waiting = f.encode_facts(facts) if facts else b""
-        return msgspec.msgpack.encode(state)
+        return super().save()
 
     # -- the record in hand -------------------------------------------------------------------------------------------
 
@@ -112,19 +110,14 @@ class Context(RecordReader[ClaudeState]):
 
     # -- strands -------------------------------------------------------------------------------------------------------
 
-    @property
-    def file_session(self) -> str:
-        """Return the session of records without a session id."""
-        hints = self.hints
-        named = self.state.session or hints.parent_id
-        return named or (hints.session_id if hints.agent_id is None else None) or "unknown"
-
     def strand_of(self, record: Object) -> Strand:
         """Return the strand of a record: by its session id, then by its agent or side chain."""
         session = text_in(record, "sessionId", "session_id")
         agent = text_in(record, "agentId")
         if session is None:
-            session = self.file_session
+            hints = self.hints
+            named = hints.session_id if hints.agent_id is None else None
+            session = self.state.session or hints.parent_id or named or "unknown"
         elif "#agent-" in session:
             session, _, tail = session.partition("#agent-")
             agent = agent or tail or None
@@ -221,36 +214,36 @@ class Context(RecordReader[ClaudeState]):
         known, ref = strand.known, strand.ref
         started = strand.first_at or self.at
         sidecar = self.hints.sidecar or {}
-        child = ref.agent_id is not None
-        parent = None
-        if child:
+        parent = subagent = None
+        if ref.agent_id is not None:
+            subagent = f.Subagent(
+                kind="subagent",
+                name=text_in(sidecar, "agentType"),
+                depth=whole_in(sidecar, "spawnDepth"),
+                description=text_in(sidecar, "description"),
+            )
             call = known.get("parent_call")
             parent = f.Parent(session=f.VendorSession(ref.vendor_id), call_id=call, run_id=self.hints.run_id)
-        extra: Object = {}
-        if (tree := text_in(sidecar, "worktreePath")) is not None:
-            extra["worktree"] = tree
-        for name in ("entrypoint", "session_kind", "team"):
-            if name in known:
-                extra[name] = known[name]
-        self.out.append(
-            f.SessionOpened(
-                session=ref,
-                key=("session", *(part for part in ref if part)),
-                at=started,
-                record=self.ids(),
-                agent=self.AGENT,
-                cwd=known.get("cwd"),
-                branch=known.get("branch"),
-                version=known.get("version"),
-                parent=parent,
-                subagent=_subagent(sidecar) if child else None,
-                background="session_kind" in known,
-                extra=extra,
-            )
+        tree = text_in(sidecar, "worktreePath")
+        extra: Object = {"worktree": tree} if tree is not None else {}
+        extra |= {ours: known[ours] for _, ours in _AT_OPENING if ours in known}
+        fact = f.SessionOpened(
+            session=ref,
+            key=("session", *(part for part in ref if part)),
+            at=started,
+            record=self.ids(),
+            agent=self.AGENT,
+            cwd=known.get("cwd"),
+            branch=known.get("branch"),
+            version=known.get("version"),
+            parent=parent,
+            subagent=subagent,
+            background="session_kind" in known,
+            extra=extra,
         )
+        self.out.append(fact)
         run = {"backend": "claude", "version": known.get("version"), "cwd": known.get("cwd"), "started": started}
-        run["session_type"] = known.get("entrypoint")
-        run = {name: value for name, value in run.items() if value}
+        run = {name: value for name, value in {**run, "session_type": known.get("entrypoint")}.items() if value}
         # The opening record depends on when a file is read, so the run is identified by its session alone.
         aliases = (self._change_key(strand, "r", run),)
         key: f.Key = ("session", *(part for part in ref if part), "run")
@@ -261,12 +254,10 @@ class Context(RecordReader[ClaudeState]):
 
     def update(self, strand: Strand, changes: Object) -> None:
         """Give changed keys of a session."""
-        self.emit_quietly(
-            strand,
-            f.SessionUpdated(
-                session=strand.ref, key=self._change_key(strand, "s", changes), at=self.at, changes=changes
-            ),
+        fact = f.SessionUpdated(
+            session=strand.ref, key=self._change_key(strand, "s", changes), at=self.at, changes=changes
         )
+        self.emit_quietly(strand, fact)
 
     def change(self, strand: Strand, name: str, value: object) -> None:
         """Give one key of a session if it changed."""
@@ -317,55 +308,33 @@ class Context(RecordReader[ClaudeState]):
         extra: Object | None = None,
     ) -> None:
         """Give a dialog item of the current record, in the open turn if there is one."""
-        turn = strand.turn
-        self.emit(
-            strand,
-            f.DialogItem(
-                session=strand.ref,
-                turn=turn.request_id if turn is not None else None,
-                key=self.key(block),
-                at=self.at,
-                aliases=aliases,
-                record=self.ids(block),
-                role=role,
-                category=category,
-                content=text,
-                images=images,
-                extra=extra or {},
-            ),
+        item = f.DialogItem(
+            session=strand.ref,
+            turn=strand.turn_id,
+            key=self.key(block),
+            at=self.at,
+            aliases=aliases,
+            record=self.ids(block),
+            role=role,
+            category=category,
+            content=text,
+            images=images,
+            extra=extra or {},
         )
-
-    def note(self, strand: Strand, kind: Literal["abandoned", "child", "run"], body: Object) -> None:
-        """Give a note on the current record."""
-        turn = strand.turn
-        key = self.key(kind)
-        turn_id = turn.request_id if turn is not None else None
-        self.emit_quietly(strand, f.Note(session=strand.ref, turn=turn_id, key=key, at=self.at, kind=kind, body=body))
+        self.emit(strand, item)
 
     def unknown(self, strand: Strand, name: str, part: int | str = "n") -> f.Disposition:
         """Count an unknown record and keep its raw text."""
-        name = name[:MAX_NAME_CHARS]
-        if self.is_noted(name):
-            turn = strand.turn
-            self.emit_quietly(
-                strand,
-                f.Note(
-                    session=strand.ref,
-                    turn=turn.request_id if turn is not None else None,
-                    key=self.key(part),
-                    at=self.at,
-                    record=self.ids(),
-                    kind="unknown",
-                    body={"unknown": name, **raw_or_digest(self.line)},
-                ),
+        body = self.unknown_body(name, self.line)
+        if body is not None:
+            note = f.Note(
+                session=strand.ref,
+                turn=strand.turn_id,
+                key=self.key(part),
+                at=self.at,
+                record=self.ids(),
+                kind="unknown",
+                body=body,
             )
+            self.emit_quietly(strand, note)
         return f.Disposition.UNKNOWN
-
-
-def _subagent(sidecar: Object) -> f.Subagent:
-    return f.Subagent(
-        kind="subagent",
-        name=text_in(sidecar, "agentType"),
-        depth=whole_in(sidecar, "spawnDepth"),
-        description=text_in(sidecar, "description"),
-    )

@@ -41,32 +41,30 @@ def read_system(context: Context, strand: Strand, record: Object) -> Disposition
     subtype = text_in(record, "subtype")
     if subtype == "turn_duration":
         claude_turns.end_turn(context, strand, "completed", at=context.at, duration_ms=whole_in(record, "durationMs"))
-        return Disposition.MAPPED
-    if subtype == "compact_boundary":
+    elif subtype == "compact_boundary":
         compaction = bounded(object_in(record, "compactMetadata"))
         if (parent := text_in(record, "logicalParentUuid")) is not None:
             compaction = {**compaction, "logical_parent_uuid": parent}
         text = _text_of(record) or "Conversation compacted"
         context.say(strand, "system", "observation", text, extra={"compaction": compaction})
-        return Disposition.MAPPED
-    if subtype == "stop_hook_summary":
+    elif subtype == "stop_hook_summary":
         return _read_stop_hooks(context, strand, record)
-    if subtype in _SYSTEM_COUNTED:
+    elif subtype in _SYSTEM_COUNTED:
         return context.counted(f"system/{subtype}")
-    if subtype in _SYSTEM_TEXTS:
+    elif subtype in _SYSTEM_TEXTS:
         context.say(strand, "system", "observation", _text_of(record) or subtype or "")
-        return Disposition.MAPPED
-    if not record.get("subtype") and (text := _text_of(record)):
+    elif not record.get("subtype") and (text := _text_of(record)):
         context.say(strand, "system", "observation", text)
-        return Disposition.MAPPED
-    return context.unknown(strand, f"system/{subtype or 'None'}")
+    else:
+        return context.unknown(strand, f"system/{subtype or 'None'}")
+    return Disposition.MAPPED
 
 
 def _read_stop_hooks(context: Context, strand: Strand, record: Object) -> Disposition:
     errors = list_in(record, "hookErrors")
     if not errors and record.get("preventedContinuation") is not True:
         return context.counted("system/stop_hook_summary")
-    texts = [error if isinstance(error, str) else _as_json(error) for error in errors]
+    texts = [error if isinstance(error, str) else msgspec.json.encode(bounded(error)).decode() for error in errors]
     texts += [reason] if (reason := text_in(record, "stopReason")) else []
     context.say(strand, "system", "observation", "\n".join(texts) or "A stop hook prevented continuation")
     return Disposition.MAPPED
@@ -93,10 +91,6 @@ def _text_of(record: Object) -> str:
     return ""
 
 
-def _as_json(value: object) -> str:
-    return msgspec.json.encode(bounded(value)).decode("utf-8", "replace")
-
-
 # -- attachments -------------------------------------------------------------------------------------------------------
 
 
@@ -112,23 +106,24 @@ def read_attachment(context: Context, strand: Strand, record: Object) -> Disposi
         return _read_hook(context, strand, attachment, kind)
     if kind in _ATTACHED_FILES:
         _add_context(strand, text_in(attachment, *_PATHS))
-        return Disposition.MAPPED
-    if kind.startswith("plan_mode"):
+    elif kind.startswith("plan_mode"):
         if (path := text_in(attachment, "planFilePath")) is not None:
             path = relative_path(path, strand.first_cwd)
             if strand.turn is not None:
                 strand.turn.sets["plan_file"] = path
             else:
                 strand.plan_file = path
-        return Disposition.MAPPED
-    if kind == "goal_status":
+    elif kind == "goal_status":
         goal = {name: attachment[name] for name in ("condition", "met") if name in attachment}
         context.change(strand, "goal", bounded(goal))
-        return Disposition.MAPPED
-    if kind == "budget_usd":
-        context.note(strand, "run", {"budget_usd": {n: bounded(v) for n, v in attachment.items() if n != "type"}})
-        return Disposition.MAPPED
-    return context.unknown(strand, f"attachment/{kind}")
+    elif kind == "budget_usd":
+        body = {"budget_usd": {name: bounded(value) for name, value in attachment.items() if name != "type"}}
+        key, turn = context.key("run"), strand.turn_id
+        note = Note(session=strand.ref, turn=turn, key=key, at=context.at, kind="run", body=body)
+        context.emit_quietly(strand, note)
+    else:
+        return context.unknown(strand, f"attachment/{kind}")
+    return Disposition.MAPPED
 
 
 def _read_hook(context: Context, strand: Strand, attachment: Object, kind: str) -> Disposition:
@@ -196,19 +191,16 @@ def _read_pull_request(context: Context, strand: Strand, record: Object) -> Disp
     facts = {"number": number, "url": url, "repository": text_in(record, "prRepository")}
     pull = {name: value for name, value in facts.items() if value is not None}
     context.change(strand, "pr", pull)
-    turn = strand.turn
-    context.emit_quietly(
-        strand,
-        Action(
-            session=strand.ref,
-            turn=turn.request_id if turn is not None else None,
-            key=("pr", strand.ref.vendor_id, url or number or 0),
-            at=context.at,
-            type="pr_comment",
-            description=" ".join(part for part in (f"#{number}" if number is not None else "", url or "") if part),
-            extra=pull,
-        ),
+    action = Action(
+        session=strand.ref,
+        turn=strand.turn_id,
+        key=("pr", strand.ref.vendor_id, url or number or 0),
+        at=context.at,
+        type="pr_comment",
+        description=" ".join(part for part in (f"#{number}" if number is not None else "", url or "") if part),
+        extra=pull,
     )
+    context.emit_quietly(strand, action)
     return Disposition.MAPPED
 
 

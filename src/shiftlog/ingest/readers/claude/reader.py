@@ -48,7 +48,6 @@ class ClaudeReader(Context):
     # -- records -------------------------------------------------------------------------------------------------------
 
     def read_record(self, record: Object) -> Disposition:
-        """Read one record by its type."""
         kind = record.get("type")
         self.take(record)
         if not isinstance(kind, str):

@@ -1,6 +1,7 @@
 """Results of Claude Code's tool calls, and the actions they show."""
 
 import re
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, cast
 
@@ -81,46 +82,33 @@ def read_result(
         turn.calls.discard(call_id)
         if denied:
             turn.add("blockers", f"Denied: {tool or 'unknown'}")
-    context.emit(
-        strand,
-        ToolResult(
-            session=strand.ref,
-            turn=turn.request_id if turn is not None else None,
-            key=("result", name),
-            aliases=(("result", alias),) if alias else (),
-            at=context.at,
-            record=context.ids(at),
-            call_id=call_id,
-            tool=tool,
-            content=text,
-            is_error=is_error,
-            exit_code=_exit_code(text, details, tool, is_error=is_error),
-            duration_ms=_duration(details) if details else None,
-            interrupted=details.get("interrupted") is True,
-            orphan=call is None,
-            denied=denied,
-            nested=nested,
-            images=images,
-            spilled=_spilled(text, details),
-            extra=_kept_ids(details),
-        ),
+    result = ToolResult(
+        session=strand.ref,
+        turn=turn and turn.request_id,
+        key=("result", name),
+        aliases=(("result", alias),) if alias else (),
+        at=context.at,
+        record=context.ids(at),
+        call_id=call_id,
+        tool=tool,
+        content=text,
+        is_error=is_error,
+        exit_code=_exit_code(text, details, tool, is_error=is_error),
+        duration_ms=next((ms for name in _DURATIONS if (ms := whole_in(details, name)) is not None), None),
+        interrupted=details.get("interrupted") is True,
+        orphan=call is None,
+        denied=denied,
+        nested=nested,
+        images=images,
+        spilled=_spilled(text, details),
+        extra={ours: value for theirs, ours in _KEPT_IDS.items() if (value := text_in(details, theirs))},
     )
+    context.emit(strand, result)
     if call is not None:
         value = cast("Object", call.input) if isinstance(call.input, dict) else {}
         link_by_result(context, strand, tool, value, details, call_id)
         if turn is not None:
-            _CallActions(context, strand, turn, call_id, call).give(call, value, details, text, is_error=is_error)
-
-
-def _duration(details: Object) -> int | None:
-    named = [name for name in _DURATIONS if name in details]
-    return next((ms for name in named if (ms := whole_in(details, name)) is not None), None)
-
-
-def _kept_ids(details: Object) -> Object:
-    if details.keys().isdisjoint(_KEPT_IDS):
-        return {}
-    return {ours: value for theirs, ours in _KEPT_IDS.items() if (value := text_in(details, theirs))}
+            _CallActions(context, strand, turn, call_id, call).give(value, details, text, is_error=is_error)
 
 
 def _exit_code(text: str, details: Object, tool: str | None, *, is_error: bool) -> int | None:
@@ -140,19 +128,19 @@ def _spilled(text: str, details: Object) -> str | None:
     return next((word.rstrip(".") for word in words if _SPILL_FOLDER in word), None)
 
 
+@dataclass(slots=True)
 class _CallActions:
     """Gives the actions of one answered call."""
 
-    def __init__(self, context: Context, strand: Strand, turn: ClaudeTurn, call_id: str, call: ClaudeCall) -> None:
-        self._context = context
-        self._strand = strand
-        self._turn = turn
-        self._call_id = call_id
-        self._call = call
-        self._count = 0
+    context: Context
+    strand: Strand
+    turn: ClaudeTurn
+    call_id: str
+    call: ClaudeCall
+    count: int = 0
 
-    def give(self, call: ClaudeCall, value: Object, details: Object, text: str, *, is_error: bool) -> None:
-        tool = call.tool
+    def give(self, value: Object, details: Object, text: str, *, is_error: bool) -> None:
+        tool = self.call.tool
         if tool in EDITS:
             self._edit(tool, value, details, is_error=is_error)
         elif is_error:
@@ -160,39 +148,39 @@ class _CallActions:
         elif tool == SHELL:
             self._shell(text_in(value, "command") or "", text)
         elif tool == "Read":
-            self._read(value, details)
+            path = text_in(object_in(details, "file"), "filePath") or text_in(value, "file_path")
+            if path is not None:
+                self.turn.add("context_list", relative_path(path, self.strand.first_cwd))
         elif tool in ("WebFetch", "WebSearch", "web_search", "web_fetch"):
-            self._web(call, value, details)
+            self._web(value, details)
         elif tool == "ExitPlanMode":
             self._plan(value, details)
         elif tool == "AskUserQuestion":
             self._answers(details, text)
 
     def _act(self, kind: str, description: str, **more: Any) -> None:
-        key: Key = ("call", f"{self._call.name or self._call_id}/a{self._count}")
-        aliases: tuple[Key, ...] = (("call", f"{self._call.alias}/a{self._count}"),) if self._call.alias else ()
-        self._count += 1
-        self._context.emit(
-            self._strand,
-            Action(
-                session=self._strand.ref,
-                turn=self._turn.request_id,
-                key=key,
-                aliases=aliases,
-                at=self._context.at,
-                record=self._context.ids(),
-                type=kind,
-                description=description,
-                call_id=self._call_id,
-                **more,
-            ),
+        key: Key = ("call", f"{self.call.name or self.call_id}/a{self.count}")
+        aliases: tuple[Key, ...] = (("call", f"{self.call.alias}/a{self.count}"),) if self.call.alias else ()
+        self.count += 1
+        action = Action(
+            session=self.strand.ref,
+            turn=self.turn.request_id,
+            key=key,
+            aliases=aliases,
+            at=self.context.at,
+            record=self.context.ids(),
+            type=kind,
+            description=description,
+            call_id=self.call_id,
+            **more,
         )
+        self.context.emit(self.strand, action)
 
     def _edit(self, tool: str, value: Object, details: Object, *, is_error: bool) -> None:
         path = text_in(details, "filePath") or text_in(value, "file_path", "notebook_path")
         if path is None:
             return
-        path = relative_path(path, self._strand.first_cwd)
+        path = relative_path(path, self.strand.first_cwd)
         if is_error:
             self._act("edit", f"Failed to edit {path}", status="failed", file_path=path)
             return
@@ -206,42 +194,35 @@ class _CallActions:
             approximate=approximate,
             user_modified=details.get("userModified") is True,
         )
-        self._turn.add("files_modified", path)
+        self.turn.add("files_modified", path)
 
     def _shell(self, command: str, output: str) -> None:
         for commit in commits_made(command, output):
             made = {"sha": commit.sha, "branch": commit.branch, "message": commit.message}
             self._act("commit", f"git: {commit.message}", extra=made)
             if commit.sha is not None:
-                self._turn.add("commits", made)
+                self.turn.add("commits", made)
         for manager, package in packages_added(command):
             self._act("dependency_add", f"{manager}: {package}")
 
-    def _read(self, value: Object, details: Object) -> None:
-        path = text_in(object_in(details, "file"), "filePath") or text_in(value, "file_path")
-        if path is not None:
-            self._turn.add("context_list", relative_path(path, self._strand.first_cwd))
-
-    def _web(self, call: ClaudeCall, value: Object, details: Object) -> None:
-        url = text_in(value, "url") or text_in(details, "url")
+    def _web(self, value: Object, details: Object) -> None:
         query = text_in(value, "query") or text_in(details, "query")
-        if url is not None or query is not None:
-            self._act("web_reference", url if url is not None else f"search: {query}")
+        address = text_in(value, "url") or text_in(details, "url") or (query and f"search: {query}")
+        if address is not None:
+            self._act("web_reference", address)
         searches = tokens_in(details, "searchCount")
-        if searches and call.use is not None:
-            message_id, _, request_id = call.use.rpartition("/")
-            self._context.emit(
-                self._strand,
-                UsageFact(
-                    session=self._strand.ref,
-                    turn=self._turn.request_id,
-                    key=("use", call.use),
-                    at=self._context.at,
-                    web_searches=searches,
-                    message_id=message_id,
-                    joins=not request_id,
-                ),
+        if searches and self.call.use is not None:
+            message_id, _, request_id = self.call.use.rpartition("/")
+            used = UsageFact(
+                session=self.strand.ref,
+                turn=self.turn.request_id,
+                key=("use", self.call.use),
+                at=self.context.at,
+                web_searches=searches,
+                message_id=message_id,
+                joins=not request_id,
             )
+            self.context.emit(self.strand, used)
 
     def _plan(self, value: Object, details: Object) -> None:
         plan = text_in(details, "plan") or text_in(value, "plan") or ""
@@ -249,9 +230,9 @@ class _CallActions:
         title = heading[1].strip() if heading else first_line(plan, WHOLE_LINE)
         title = title.strip("#").strip() or "Plan accepted"
         self._act("design_decision", title)
-        self._turn.add("design_decisions", title)
+        self.turn.add("design_decisions", title)
         if (path := text_in(details, "filePath")) is not None:
-            self._turn.sets["plan_file"] = relative_path(path, self._strand.first_cwd)
+            self.turn.sets["plan_file"] = relative_path(path, self.strand.first_cwd)
 
     def _answers(self, details: Object, text: str) -> None:
         answers = object_in(details, "answers")
@@ -260,7 +241,7 @@ class _CallActions:
             if given:
                 decision = f"{question} → {given}"
                 self._act("design_decision", decision)
-                self._turn.add("design_decisions", decision)
+                self.turn.add("design_decisions", decision)
 
 
 def _answer(given: object) -> str:
@@ -272,8 +253,7 @@ def _answer(given: object) -> str:
 def _quoted_pairs(text: str) -> list[tuple[str, str]]:
     # `User has answered your questions: "Which?"="This one", "Where?"="There". …`
     pairs: list[tuple[str, str]] = []
-    parts = text[:65536].split('"="')
-    for before, after in pairwise(parts):
+    for before, after in pairwise(text[:65536].split('"="')):
         question = before.rpartition('"')[2]
         answer = after.partition('"')[0]
         if question and answer:

@@ -111,6 +111,11 @@ class Strand(msgspec.Struct, kw_only=True, omit_defaults=True):
     has_main: bool = False
     """True once a record outside of any side chain was seen."""
 
+    @property
+    def turn_id(self) -> str | None:
+        """Return the request id of the open turn."""
+        return self.turn and self.turn.request_id
+
 
 class ClaudeState(ReaderState, kw_only=True, omit_defaults=True):
     """All that is saved."""

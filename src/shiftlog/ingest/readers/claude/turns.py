@@ -8,7 +8,7 @@ from typing import Literal
 
 from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.claude.context import Context
-from shiftlog.ingest.readers.claude.state import ClaudeTurn, HeldCommand, Observation, Strand
+from shiftlog.ingest.readers.claude.state import ClaudeTurn, Observation, Strand
 from shiftlog.ingest.readers.records import WHOLE_LINE, first_line, turn_id
 
 Opener = Literal["prompt", "command", "notice", "queued", "continued"]
@@ -40,22 +40,25 @@ def open_turn(
         request_id=turn_id(at, uuid, strand.ordinal), vendor_id=uuid, ordinal=strand.ordinal, last_at=context.at
     )
     title = CONTINUED if opened_by == "continued" else first_line(text)
-    context.emit(
-        strand,
-        f.TurnBegun(
-            session=strand.ref,
-            turn=turn.request_id,
-            key=("turn", uuid) if uuid else _lineless(strand, opening, context),
-            at=at,
-            record=context.ids() if opening is None else f.RecordIds(uuid=uuid, parent_uuid=parent),
-            opened_by=opened_by,
-            query_text=text,
-            query_title=title,
-            vendor_turn_id=uuid,
-            ordinal=strand.ordinal,
-            images=images,
-        ),
+    if uuid is not None:
+        key: f.Key = ("turn", uuid)
+    else:
+        line = opening.line if opening else context.line_text()
+        key = ("l", strand.ref.vendor_id, f.Mac(line), "turn", strand.ordinal)
+    begun = f.TurnBegun(
+        session=strand.ref,
+        turn=turn.request_id,
+        key=key,
+        at=at,
+        record=context.ids() if opening is None else f.RecordIds(uuid=uuid, parent_uuid=parent),
+        opened_by=opened_by,
+        query_text=text,
+        query_title=title,
+        vendor_turn_id=uuid,
+        ordinal=strand.ordinal,
+        images=images,
     )
+    context.emit(strand, begun)
     strand.turn = turn
     strand.turn_ids.append(turn.request_id)
     strand.live.append(strand.ordinal)
@@ -64,9 +67,11 @@ def open_turn(
         context.seen.add(uuid, strand.index, strand.ordinal)
     _attach(strand, turn, editor_context)
     if abandoned:
-        _note_abandoned(context, strand, turn, [strand.turn_ids[ordinal - 1] for ordinal in abandoned], uuid, at)
-    if opened_by in ("prompt", "command", "queued"):
-        name_after(context, strand, first_line(text, WHOLE_LINE))
+        key, body = context.key("abandoned", uuid), {"abandoned": [strand.turn_ids[gone - 1] for gone in abandoned]}
+        note = f.Note(session=strand.ref, turn=turn.request_id, key=key, at=at, kind="abandoned", body=body)
+        context.emit(strand, note)
+    if opened_by in ("prompt", "command", "queued") and not strand.title_rank:
+        context.rename(strand, first_line(text, WHOLE_LINE), f.TitleSource.PROMPT)
     return turn
 
 
@@ -77,25 +82,6 @@ def _attach(strand: Strand, turn: ClaudeTurn, editor_context: Iterable[str]) -> 
     strand.context.clear()
     if strand.plan_file is not None:
         turn.sets["plan_file"], strand.plan_file = strand.plan_file, None
-
-
-def _note_abandoned(
-    context: Context, strand: Strand, turn: ClaudeTurn, ids: list[str], uuid: str | None, at: str | None
-) -> None:
-    key, body = context.key("abandoned", uuid), {"abandoned": ids}
-    note = f.Note(session=strand.ref, turn=turn.request_id, key=key, at=at, kind="abandoned", body=body)
-    context.emit(strand, note)
-
-
-def name_after(context: Context, strand: Strand, title: str) -> None:
-    """Let the first prompt name a session that has no title yet."""
-    if not strand.title_rank:
-        context.rename(strand, title, f.TitleSource.PROMPT)
-
-
-def _lineless(strand: Strand, opening: Observation | None, context: Context) -> f.Key:
-    line = opening.line if opening else context.line_text()
-    return ("l", strand.ref.vendor_id, f.Mac(line), "turn", strand.ordinal)
 
 
 def _abandoned(context: Context, strand: Strand, parent: str | None) -> list[int]:
@@ -134,22 +120,20 @@ def end_turn(
         note = turn.error_text or code
     give_fields(context, strand, ends=status == "failed" and bool(note) and turn.add("blockers", note))
     response = "\n\n".join(turn.response) or None
-    context.emit(
-        strand,
-        f.TurnEnded(
-            session=strand.ref,
-            turn=turn.request_id,
-            key=("turn", f"{turn.name}/end"),
-            at=at or turn.last_at,
-            status=status,
-            response=response,
-            duration_ms=duration_ms,
-            failure_note=note if status == "failed" else None,
-            error_code=code,
-            model=turn.model,
-            settled=settled,
-        ),
+    ended = f.TurnEnded(
+        session=strand.ref,
+        turn=turn.request_id,
+        key=("turn", f"{turn.name}/end"),
+        at=at or turn.last_at,
+        status=status,
+        response=response,
+        duration_ms=duration_ms,
+        failure_note=note if status == "failed" else None,
+        error_code=code,
+        model=turn.model,
+        settled=settled,
     )
+    context.emit(strand, ended)
     strand.turn = None
     strand.injected = ""
 
@@ -161,10 +145,8 @@ def end_by_next(context: Context, strand: Strand) -> None:
         return
     if turn.is_quiet:
         end_turn(context, strand, "completed")
-    elif not turn.has_model:
-        end_turn(context, strand, "failed", note=SUPERSEDED)
     else:
-        end_turn(context, strand, "failed", note=UNFINISHED)
+        end_turn(context, strand, "failed", note=UNFINISHED if turn.has_model else SUPERSEDED)
 
 
 def give_fields(context: Context, strand: Strand, *, ends: bool = False) -> None:
@@ -176,11 +158,6 @@ def give_fields(context: Context, strand: Strand, *, ends: bool = False) -> None
 
 
 # -- commands that wait for an answer ----------------------------------------------------------------------------------
-
-
-def hold(strand: Strand, command: Observation, query: str, editor_context: list[str]) -> None:
-    """Hold a slash command until a model answers it or something else follows."""
-    strand.held = HeldCommand(command=command, query=query, context=editor_context)
 
 
 def drop_held(context: Context, strand: Strand) -> None:
@@ -204,21 +181,18 @@ def open_held(context: Context, strand: Strand) -> ClaudeTurn | None:
 
 def observe(context: Context, strand: Strand, item: Observation) -> None:
     """Give a held text as an observation of the system."""
-    turn = strand.turn
     key: f.Key = ("u", f"{item.uuid}/0") if item.uuid else ("l", strand.ref.vendor_id, f.Mac(item.line))
-    context.emit(
-        strand,
-        f.DialogItem(
-            session=strand.ref,
-            turn=turn.request_id if turn is not None else None,
-            key=key,
-            at=item.at,
-            record=f.RecordIds(uuid=item.uuid, parent_uuid=item.parent_uuid),
-            role="system",
-            category="observation",
-            content=item.text,
-        ),
+    said = f.DialogItem(
+        session=strand.ref,
+        turn=strand.turn_id,
+        key=key,
+        at=item.at,
+        record=f.RecordIds(uuid=item.uuid, parent_uuid=item.parent_uuid),
+        role="system",
+        category="observation",
+        content=item.text,
     )
+    context.emit(strand, said)
 
 
 # -- turns that time alone ends ----------------------------------------------------------------------------------------
@@ -227,14 +201,13 @@ def observe(context: Context, strand: Strand, item: Observation) -> None:
 def standing_of(strand: Strand) -> f.Standing | None:
     """Return the state of a strand's open turn or held command; None if it has neither."""
     turn, held = strand.turn, strand.held
-    if turn is not None and (ends_as := _ends_as(turn)) is not None:
-        name, quiet, last_at = turn.request_id, turn.is_quiet, turn.last_at
-    elif held is not None:
+    ends_as = None if turn is None else _ends_as(turn)
+    if held is not None and ends_as is None:
         command = held.command
         name, quiet, last_at = turn_id(command.at, command.uuid, strand.ordinal + 1), False, command.at
         ends_as = "observed"
     elif turn is not None:
-        name, quiet, last_at, ends_as = turn.request_id, turn.is_quiet, turn.last_at, None
+        name, quiet, last_at = turn.request_id, turn.is_quiet, turn.last_at
     else:
         return None
     return f.Standing(session=strand.ref, turn=name, last_at=strand.last_at or last_at, quiet=quiet, ends_as=ends_as)

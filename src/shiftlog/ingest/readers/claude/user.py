@@ -8,7 +8,7 @@ from shiftlog.ingest.readers.claude import results as claude_results
 from shiftlog.ingest.readers.claude import turns as claude_turns
 from shiftlog.ingest.readers.claude.children import link
 from shiftlog.ingest.readers.claude.context import Context
-from shiftlog.ingest.readers.claude.state import Observation, Strand
+from shiftlog.ingest.readers.claude.state import HeldCommand, Observation, Strand
 from shiftlog.ingest.readers.claude.text import element, is_attachment, text_and_images, without_context
 from shiftlog.ingest.readers.records import Object, list_in, object_in, objects_in, text_in
 
@@ -73,7 +73,7 @@ def _read_said(context: Context, strand: Strand, record: Object, message: Object
 
 def _inject(context: Context, strand: Strand, text: str, images: tuple[Image, ...]) -> Disposition:
     if strand.held is not None and not images:
-        strand.held.injected.append(observation(context, text))
+        strand.held.injected.append(_observation(context, text))
         return Disposition.MAPPED
     context.say(strand, "system", "observation", text, images=images)
     if strand.turn is None:
@@ -86,15 +86,20 @@ def _by_text(
 ) -> Disposition:
     said, editor_context = without_context(text)
     if said.startswith(STOPS):
-        _stop(context, strand, text, "interrupted" if said.startswith(_INTERRUPTED) else "stopped by hook")
+        claude_turns.open_held(context, strand)
+        context.say(strand, "system", "observation", text)
+        reason = "interrupted" if said.startswith(_INTERRUPTED) else "stopped by hook"
+        claude_turns.end_turn(context, strand, "failed", note=f"Turn aborted: {reason}", at=context.at)
     elif said.startswith(_LOCAL):
         claude_turns.drop_held(context, strand)
         context.say(strand, "system", "observation", text, images=images)
     elif is_notice or said.startswith(_NOTICE):
-        notice(context, strand, said or text, editor_context)
+        _notice(context, strand, said or text, editor_context)
     elif said.startswith(_COMMAND):
         claude_turns.drop_held(context, strand)
-        claude_turns.hold(strand, observation(context, text), _query(said), editor_context)
+        name = element(said, "command-name") or element(said, "command-message") or ""
+        query = f"/{name.lstrip('/')} {element(said, 'command-args') or ''}".strip()
+        strand.held = HeldCommand(command=_observation(context, text), query=query, context=editor_context)
     elif said or attached:
         claude_turns.drop_held(context, strand)
         claude_turns.open_turn(context, strand, "prompt", said, images=images, editor_context=editor_context)
@@ -103,14 +108,7 @@ def _by_text(
     return Disposition.MAPPED
 
 
-def _stop(context: Context, strand: Strand, text: str, reason: str) -> None:
-    if strand.held is not None:
-        claude_turns.open_held(context, strand)
-    context.say(strand, "system", "observation", text)
-    claude_turns.end_turn(context, strand, "failed", note=f"Turn aborted: {reason}", at=context.at)
-
-
-def notice(context: Context, strand: Strand, text: str, editor_context: Sequence[str] = ()) -> None:
+def _notice(context: Context, strand: Strand, text: str, editor_context: Sequence[str] = ()) -> None:
     """Read a notice of a background task or a teammate; it opens a turn unless one is at work."""
     turn = strand.turn
     if turn is None or turn.is_quiet:
@@ -125,13 +123,7 @@ def notice(context: Context, strand: Strand, text: str, editor_context: Sequence
         link(context, strand, task, rank=3, call_id=element(head, "tool-use-id"))
 
 
-def _query(text: str) -> str:
-    name = element(text, "command-name") or element(text, "command-message") or ""
-    return f"/{name.lstrip('/')} {element(text, 'command-args') or ''}".strip()
-
-
-def observation(context: Context, text: str) -> Observation:
-    """Return the text of the current record, to be given later."""
+def _observation(context: Context, text: str) -> Observation:
     line = "" if context.uuid else context.line_text()
     return Observation(text=text, at=context.at, uuid=context.uuid, parent_uuid=context.parent_uuid, line=line)
 
@@ -143,7 +135,7 @@ def read_queued(context: Context, strand: Strand, attachment: Object) -> Disposi
         return context.counted("attachment/queued_command")
     origin = text_in(object_in(attachment, "origin"), "kind")
     if "task-notification" in (attachment.get("commandMode"), origin):
-        notice(context, strand, text)
+        _notice(context, strand, text)
     elif strand.turn is not None:
         context.say(strand, "user", "observation", text, images=images)
     else:

@@ -38,6 +38,7 @@ _FLAGS_WITH_VALUE = {
     "sed": frozenset({"-e", "-f", "--expression", "--file", "-l"}),
 }
 _ESCAPE = re.compile(r"\\(.)", re.DOTALL)
+_ESCAPED_LETTERS = {"n": "\n", "t": "\t", "r": "\r"}
 
 
 def open_call(
@@ -111,11 +112,10 @@ def _script_commands(text: str) -> list[str]:
     if "cmd" not in text and "command" not in text:
         return []
     found = cast("list[tuple[str, str, str]]", _SCRIPT_COMMAND.findall(text[:_MAX_SCRIPT_CHARS]))
-    return [_ESCAPE.sub(_unescaped, "".join(quoted)) for quoted in found[:_MAX_SCRIPT_COMMANDS]]
-
-
-def _unescaped(match: re.Match[str]) -> str:
-    return {"n": "\n", "t": "\t", "r": "\r"}.get(match[1], match[1])
+    return [
+        _ESCAPE.sub(lambda match: _ESCAPED_LETTERS.get(match[1], match[1]), "".join(quoted))
+        for quoted in found[:_MAX_SCRIPT_COMMANDS]
+    ]
 
 
 def _argv(command: object) -> list[str]:
@@ -133,9 +133,8 @@ def _script(argv: list[str]) -> str:
 
 
 def answer(
-    rollout: Rollout, call_id: str | None, output: Output, turn: CodexTurn | None, *, tool: str | None = None,
-    record: RecordIds | None = None, **extra: Any,
-) -> bool:  # fmt: skip
+    rollout: Rollout, call_id: str | None, output: Output, turn: CodexTurn | None, *, tool: str | None = None
+) -> bool:
     """Write the result of a call and its actions; return False if it was answered before."""
     state = rollout.state
     if call_id is None:
@@ -147,24 +146,18 @@ def answer(
     _mark_answered(rollout, call_id, known=call is not None)
     name = call.name if call and call.name else rollout.call_name(call_id, turn)
     fact = ToolResult(
-        session=rollout.ref, key=("result", name), at=rollout.at, turn=_turn_of(call, turn), record=record,
+        session=rollout.ref, key=("result", name), at=rollout.at,
+        turn=(call and call.turn) or (turn and turn.request_id),
         call_id=call_id, tool=call.tool if call else tool, content=output.text, images=output.images,
         is_error=output.is_error or bool(call and call.failed),
         exit_code=output.exit_code if output.exit_code is not None or call is None else call.exit_code,
         duration_ms=output.duration_ms if output.duration_ms is not None or call is None else call.duration_ms,
         interrupted=output.interrupted, denied=output.denied, orphan=call is None, nested=bool(call and call.nested),
-        extra=extra,
     )  # fmt: skip
     rollout.emit(fact, turn)
     if call is not None:
         _conclude(rollout, call_id, call, output, turn)
     return True
-
-
-def _turn_of(call: CodexCall | None, turn: CodexTurn | None) -> str | None:
-    if call is not None and call.turn is not None:
-        return call.turn
-    return turn.request_id if turn is not None else None
 
 
 def _mark_answered(rollout: Rollout, call_id: str, *, known: bool) -> None:
@@ -221,7 +214,9 @@ def act(rollout: Rollout, call_id: str, call: CodexCall, output: Output, turn: C
     if call.read_path is not None and turn is not None:
         rollout.update_turn(turn, {}, {"context_list": [shown_path(rollout, call.read_path, call.workdir)]})
     for number, script in enumerate(call.commands):
-        _read_script(rollout, f"{call_id}/{number}" if number else call_id, call, script, output, code, turn)
+        _read_script(
+            rollout, f"{call_id}/{number}" if number else call_id, call.workdir, script, output.text, code, turn
+        )
 
 
 def write_changes(
@@ -233,7 +228,7 @@ def write_changes(
         path = shown_path(rollout, change.path, workdir)
         moved = shown_path(rollout, change.moved_from, workdir) if change.moved_from else None
         paths.append(path)
-        _emit_action(
+        emit_action(
             rollout, call_id, turn, path, type=change.kind, file_path=path, moved_from=moved,
             description=f"Applied patch to {path.rpartition('/')[2] or path}", diff=change.diff(path, moved),
             approximate=change.approximate,
@@ -255,7 +250,7 @@ def shown_path(rollout: Rollout, path: str, workdir: str | None) -> str:
 def _write_file(rollout: Rollout, call_id: str, call: CodexCall, turn: CodexTurn | None, *, failed: bool) -> None:
     path = shown_path(rollout, call.write_path or "", call.workdir)
     name = path.rpartition("/")[2] or path
-    _emit_action(
+    emit_action(
         rollout, call_id, turn, path, type="create" if call.tool == "create_file" else "edit", file_path=path,
         description=f"{'Created' if call.tool == 'create_file' else 'Wrote'} {name}",
         status="failed" if failed else "completed",
@@ -265,43 +260,30 @@ def _write_file(rollout: Rollout, call_id: str, call: CodexCall, turn: CodexTurn
 
 
 def _read_script(
-    rollout: Rollout,
-    call_id: str,
-    call: CodexCall,
-    script: str,
-    output: Output,
-    code: int | None,
+    rollout: Rollout, call_id: str, workdir: str | None, script: str, text: str, code: int | None,
     turn: CodexTurn | None,
-) -> None:
-    made = [one for one in commits_made(script, output.text) if one.sha is not None or code == 0]
+) -> None:  # fmt: skip
+    made = [one for one in commits_made(script, text) if one.sha is not None or code == 0]
     for number, commit in enumerate(made):
-        _emit_action(rollout, call_id, turn, f"commit/{number}", type="commit", description=f"git: {commit.message}",
+        emit_action(rollout, call_id, turn, f"commit/{number}", type="commit", description=f"git: {commit.message}",
                      extra={"sha": commit.sha, "branch": commit.branch} if commit.sha else {})  # fmt: skip
     named = [{"sha": one.sha, "branch": one.branch, "message": one.message} for one in made if one.sha]
     for manager, name in packages_added(script):
-        _emit_action(rollout, call_id, turn, f"package/{manager}/{name}", type="dependency_add",
+        emit_action(rollout, call_id, turn, f"package/{manager}/{name}", type="dependency_add",
                      description=f"{manager}: {name}")  # fmt: skip
-    read = [shown_path(rollout, path, call.workdir) for path in files_read(script)]
-    adds: dict[str, list[Any]] = {}
-    if named:
-        adds["commits"] = named
-    if read:
-        adds["context_list"] = read
-    if adds and turn is not None:
-        rollout.update_turn(turn, {}, adds)
+    read = [shown_path(rollout, path, workdir) for path in files_read(script)]
+    adds: dict[str, list[Any]] = {"commits": named, "context_list": read}
+    if turn is not None and (named or read):
+        rollout.update_turn(turn, {}, {name: items for name, items in adds.items() if items})
 
 
-def _emit_action(rollout: Rollout, call_id: str, turn: CodexTurn | None, what: str, **fields: Any) -> None:
+def emit_action(rollout: Rollout, call_id: str, turn: CodexTurn | None, what: str, **fields: Any) -> None:
+    """Write an action of a call."""
     key = ("action", rollout.call_name(call_id, turn), what)
     fact = Action(
         session=rollout.ref, key=key, at=rollout.at, turn=turn and turn.request_id, call_id=call_id, **fields,
     )  # fmt: skip
     rollout.emit(fact, turn)
-
-
-def write_reference(rollout: Rollout, call_id: str, address: str, turn: CodexTurn | None) -> None:
-    """Write a visited web page or a search."""
-    _emit_action(rollout, call_id, turn, "web", type="web_reference", description=address)
 
 
 # -- files that a command shows ----------------------------------------------------------------------------------------
@@ -314,16 +296,13 @@ def files_read(script: str) -> list[str]:
     found: dict[str, None] = {}
     for words in simple_commands(script):
         name = words[0].text.rpartition("/")[2]
-        if name in _SHOWING and (name != "sed" or not any(_writes(word.text) for word in words[1:])):
+        writes = name == "sed" and any(word.text.startswith(("-i", "--in-place")) for word in words[1:])
+        if name in _SHOWING and not writes:
             for path in _file_arguments(name, [word.text if word.literal else "$" for word in words[1:]]):
                 found[path] = None
                 if len(found) >= _MAX_FILES_READ:
                     return list(found)
     return list(found)
-
-
-def _writes(flag: str) -> bool:
-    return flag.startswith(("-i", "--in-place"))
 
 
 def _file_arguments(name: str, words: list[str]) -> Iterator[str]:

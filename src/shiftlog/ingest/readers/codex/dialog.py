@@ -27,11 +27,11 @@ class Rollout(ThreadTurns):
         """Write a text that is logged once."""
         if not text.strip():
             return
-        key = self.line_key(turn, role, text)
-        item = DialogItem(
-            session=self.ref, key=key, at=self.at, turn=turn and turn.request_id, role=role, category="observation",
-            content=text, extra=extra,
-        )  # fmt: skip
+        self._say(self.line_key(turn, role, text), turn, role, "observation", text, extra=extra)
+
+    def _say(self, key: Key, turn: CodexTurn | None, role: Role, category: Any, text: str, **more: Any) -> None:
+        name, more = turn and turn.request_id, {"at": self.at, **more}
+        item = DialogItem(session=self.ref, key=key, turn=name, role=role, category=category, content=text, **more)
         self.emit(item, turn)
 
     def hear_model(
@@ -41,62 +41,42 @@ class Rollout(ThreadTurns):
         """Write a model text unless its other half was written."""
         if not text.strip() and not images:
             return
-        self.begin(turn)
-        self._touch(turn, quiet=True)
+        self.work(turn, quiet=True)
         number = self.pair(turn, "m", text, event=event)
         if number is None:
             return
         category: Any = commentary(text, reasoning=phase in ("commentary", "context"))
-        item = DialogItem(
-            session=self.ref, key=self._text_key(turn, "model", text, number), at=self.at,
-            turn=turn and turn.request_id, record=record, role="model", category=category, content=text, images=images,
-            extra={"phase": phase} if phase else {},
-        )  # fmt: skip
-        self.emit(item, turn)
+        key, extra = self._text_key(turn, "model", text, number), {"phase": phase} if phase else {}
+        self._say(key, turn, "model", category, text, record=record, images=images, extra=extra)
         if turn is not None:
-            self._learn(turn, text, category)
-
-    def _learn(self, turn: CodexTurn, text: str, category: str) -> None:
-        turn.answered, turn.last_text = True, text
-        turn.learn(text, is_decision=category == "decision")
-        if turn is not self.state.turn:
-            self.give_fields(turn)
+            turn.answered, turn.last_text = True, text
+            turn.learn(text, is_decision=category == "decision")
+            if turn is not self.state.turn:
+                self.give_fields(turn)
 
     def hear_reasoning(self, texts: Sequence[str], turn: CodexTurn | None, *, event: bool) -> None:
         """Write each part of a reasoning unless its other half was written."""
-        self.begin(turn)
-        self._touch(turn, quiet=False)
+        self.work(turn)
         for text in texts:
             number = self.pair(turn, "r", text, event=event) if text.strip() else None
             if number is not None:
-                item = DialogItem(
-                    session=self.ref, key=self._text_key(turn, "reasoning", text, number), at=self.at,
-                    turn=turn and turn.request_id, role="model", category="reasoning", content=text,
-                )  # fmt: skip
-                self.emit(item, turn)
+                self._say(self._text_key(turn, "reasoning", text, number), turn, "model", "reasoning", text)
 
     def _text_key(self, turn: CodexTurn | None, role: str, text: str, number: int) -> Key:
         return ("m", self.thread_of(turn), turn.name if turn else "", role, Mac(text), number)
 
-    def _touch(self, turn: CodexTurn | None, *, quiet: bool) -> None:
+    def work(self, turn: CodexTurn | None, *, quiet: bool = False) -> None:
+        """Note that a turn is working, or may just have finished."""
+        self.begin(turn)
         if turn is not None:
             turn.quiet, turn.last_at = quiet, self.at
-
-    def work(self, turn: CodexTurn | None) -> None:
-        """Note that a turn is working."""
-        self.begin(turn)
-        self._touch(turn, quiet=False)
 
     def decide(self, text: str, turn: CodexTurn | None) -> None:
         """Write a plan, which is always a decision."""
         if not text.strip():
             return
         self.begin(turn)
-        item = DialogItem(
-            session=self.ref, key=self.line_key(turn, "plan", text), at=self.at, turn=turn and turn.request_id,
-            role="model", category="decision", content=text, extra={"plan": True},
-        )  # fmt: skip
-        self.emit(item, turn)
+        self._say(self.line_key(turn, "plan", text), turn, "model", "decision", text, extra={"plan": True})
         if turn is not None:
             self.update_turn(turn, {}, {"design_decisions": [text]})
 
@@ -108,7 +88,7 @@ class Rollout(ThreadTurns):
             self.release()
         turn = self._hinted(held)
         if is_injected(held.text):
-            self.inject(held.text, turn)
+            self.observe(held.text, turn, injected=True)
         elif turn is not None and not self.state.held and self._is_of(turn, held):
             self._take_user(held, turn)
         else:
@@ -126,10 +106,6 @@ class Rollout(ThreadTurns):
             return turn
         return next((known for known in (turn, last) if known is not None and known.vendor_id == held.turn_hint), None)
 
-    def inject(self, text: str, turn: CodexTurn | None) -> None:
-        """Write a text that the client injected."""
-        self.observe(text, turn, injected=True)
-
     @property
     def awaits_more(self) -> bool:
         """Return True if later records may tell the turn of held messages."""
@@ -146,11 +122,15 @@ class Rollout(ThreadTurns):
         if not state.modern:
             for message in [one for one in held if one.event]:
                 rest.remove(message)
-                self._open_legacy(message)
+                if state.turn is not None:
+                    self.supersede(state.turn)
+                turn = self.start_turn(None, message.at)
+                turn.legacy = True
+                self._take_user(message, turn)
                 twin = next((one for one in rest if not one.event and one.text == message.text), None)
-                if twin is not None and state.turn is not None:
+                if twin is not None:
                     rest.remove(twin)
-                    self._take_user(twin, state.turn)
+                    self._take_user(twin, turn)
         for message in rest:
             self._take_user(message, state.turn)
 
@@ -159,13 +139,6 @@ class Rollout(ThreadTurns):
         held, self.state.held = self.state.held, []
         for message in held:
             self._take_user(message, turn)
-
-    def _open_legacy(self, message: HeldMessage) -> None:
-        if self.state.turn is not None:
-            self.supersede(self.state.turn)
-        turn = self.start_turn(None, message.at)
-        turn.legacy = True
-        self._take_user(message, turn)
 
     def _take_user(self, held: HeldMessage, turn: CodexTurn | None) -> None:
         number = self.pair(turn, "u", held.text, event=held.event)
@@ -177,12 +150,9 @@ class Rollout(ThreadTurns):
         if turn is not None and turn.prompt != "user":
             self._set_prompt(turn, prompt, held.images, "user")
         else:
-            item = DialogItem(
-                session=self.ref, key=self._text_key(turn, "user", held.text, number), at=held.at or self.at,
-                turn=turn and turn.request_id, role="user", category="observation", content=prompt, images=held.images,
-                record=RecordIds(message_id=held.message_id) if held.message_id else None,
-            )  # fmt: skip
-            self.emit(item, turn)
+            key, at = self._text_key(turn, "user", held.text, number), held.at or self.at
+            record = RecordIds(message_id=held.message_id) if held.message_id else None
+            self._say(key, turn, "user", "observation", prompt, at=at, images=held.images, record=record)
         if turn is not None and context:
             self.update_turn(turn, {}, {"context_list": [context]})
 

@@ -65,7 +65,11 @@ def changes_of_event(changes: object, stdout: object) -> tuple[FileChange, ...]:
         listed = [cast(dict[str, Any], item) for item in cast(list[Any], changes) if isinstance(item, dict)]
         paths = [(item.get("path"), item) for item in listed]
         return tuple(_of_event(path, item) for path, item in paths if isinstance(path, str) and path)
-    return tuple(_of_output(stdout)) if isinstance(stdout, str) else ()
+    return tuple(
+        FileChange(kind=_LETTERS[line[0]], path=line[2:].strip())
+        for line in (stdout.splitlines() if isinstance(stdout, str) else ())
+        if line[:1] in _LETTERS and line[1:2] == " " and line[2:].strip()
+    )
 
 
 def changes_in_patch(text: str) -> tuple[FileChange, ...]:
@@ -96,7 +100,7 @@ def changes_in_patch(text: str) -> tuple[FileChange, ...]:
 
 def patches_in_argv(argv: list[str]) -> tuple[str, ...]:
     """Return the patch texts that a command line hands to `apply_patch`, as an argument or a here-document."""
-    if any(_is_program(word) for word in argv[:1]):
+    if argv and argv[0].rpartition("/")[2] in ("apply_patch", "applypatch"):
         return tuple(word for word in argv[1:] if BEGIN in word)
     found: list[str] = []
     for word in argv:
@@ -126,10 +130,6 @@ def _lines(text: str) -> list[str]:
     """Return the lines of a text; only a line feed separates lines, not form feeds or U+2028."""
     lines = [line.removesuffix("\r") for line in text.split("\n")]
     return lines if lines[-1] else lines[:-1]
-
-
-def _is_program(word: str) -> bool:
-    return word.rpartition("/")[2] in ("apply_patch", "applypatch")
 
 
 def _heredocs(script: str) -> Iterator[str]:
@@ -183,21 +183,14 @@ def _of_event(path: str, change: object) -> FileChange:
     )
 
 
-def _of_output(stdout: str) -> Iterator[FileChange]:
-    for line in stdout.splitlines():
-        kind = _LETTERS.get(line[:1])
-        if kind is not None and line[1:2] == " " and line[2:].strip():
-            yield FileChange(kind=kind, path=line[2:].strip())
-
-
 def _of_section(kind: ChangeKind, path: str, moved: str | None, lines: list[str]) -> FileChange:
-    source = path if moved else None
     target = moved or path
     if kind == "create":
         added = "".join(f"{line[1:]}\n" for line in lines if line.startswith("+"))
         return FileChange(kind=kind, path=target, content=added)
     if kind == "delete":
         return FileChange(kind=kind, path=target)
+    source = path if moved else None
     return FileChange(kind=kind, path=target, moved_from=source, hunks=_hunks(lines), approximate=True)
 
 

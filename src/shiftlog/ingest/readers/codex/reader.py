@@ -12,7 +12,6 @@ from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.events import EVENTS, STARTS
 from shiftlog.ingest.readers.codex.items import ITEMS, on_message, on_output
-from shiftlog.ingest.readers.codex.pages import on_item_completed
 from shiftlog.ingest.readers.codex.thread import (
     learn_ancestor,
     on_compacted_history,
@@ -21,48 +20,21 @@ from shiftlog.ingest.readers.codex.thread import (
     on_turn_context,
 )
 from shiftlog.ingest.readers.codex.turns import named_turn
-from shiftlog.ingest.readers.record_reader import MAX_NAME_CHARS
-from shiftlog.ingest.readers.records import Object, object_in, raw_or_digest, read_line, text_in, turn_id, utc, whole_in
+from shiftlog.ingest.readers.records import Object, object_in, read_line, text_in, turn_id, utc, whole_in
 
 HELD = "held"
 MAX_HELD_BYTES = 32 * 1024 * 1024
 
+# Items that also stand as envelopes of their own.
 _ENVELOPES = frozenset(
-    {
-        "session_meta",
-        "turn_context",
-        "event_msg",
-        "response_item",
-        "compacted",
-        "world_state",
-        "ghost_snapshot",
-        "inter_agent_communication",
-        "inter_agent_communication_metadata",
-        "security_risk_score",
-        "compaction",
-        "context_compaction",
-    }
+    "world_state ghost_snapshot inter_agent_communication inter_agent_communication_metadata security_risk_score "
+    "compaction context_compaction".split()
 )
 _WAITING_FOR_A_START = frozenset(
-    {
-        "task_started",
-        "turn_started",
-        "turn_context",
-        "session_meta",
-        "world_state",
-        "token_count",
-        "thread_settings_applied",
-        "thread_name_updated",
-        "ghost_snapshot",
-        "user_message",
-        "inter_agent_communication_metadata",
-    }
+    "task_started turn_started turn_context session_meta world_state token_count thread_settings_applied "
+    "thread_name_updated ghost_snapshot user_message inter_agent_communication_metadata".split()
 )
 """Records that may come between a user message and the start of its turn."""
-
-
-def _is_bare_header(record: Object) -> bool:
-    return "id" in record and "timestamp" in record and ("instructions" in record or "git" in record)
 
 
 class CodexReader(Rollout):
@@ -93,45 +65,34 @@ class CodexReader(Rollout):
 
     def standings(self) -> Sequence[f.Standing]:
         """Return the open turn, or what waits: a fork without a turn of its own, or a prompt without a start."""
-        turn = self.state.turn
-        if self.state.held or (turn is None and self.state.undecided):
-            return (
-                f.Standing(
-                    session=self.ref, turn=HELD if self.state.held else f.COPIED,
-                    last_at=self.state.newest_at, quiet=True, ends_as="observed",
-                ),
-            )  # fmt: skip
-        if turn is None:
+        state, turn = self.state, self.state.turn
+        if state.held or (turn is None and state.undecided):
+            name, last_at, quiet, ends_as = HELD if state.held else f.COPIED, state.newest_at, True, "observed"
+        elif turn is not None:
+            name, last_at, quiet = turn.request_id, turn.last_at, turn.quiet
+            ends_as = "completed" if turn.legacy and turn.quiet else None
+        else:
             return ()
-        is_due = turn.legacy and turn.quiet
-        return (
-            f.Standing(
-                session=self.ref, turn=turn.request_id, last_at=turn.last_at, quiet=turn.quiet,
-                ends_as="completed" if is_due else None,
-            ),
-        )  # fmt: skip
+        return (f.Standing(session=self.ref, turn=name, last_at=last_at, quiet=quiet, ends_as=ends_as),)
 
     def end_idle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
         """End the quiet turn of an old file; waiting lines become the file's own."""
         if sessions is not None and self.ref not in set(sessions):
             return ()
-        self._take_waiting()
+        taken = self.take_waiting()
         turn = self.state.turn
         if turn is not None and turn.legacy and turn.quiet:
             self.end_quiet(turn)
-        return self.given()
+        return [*taken, *self.given()]
 
     def take_waiting(self) -> Sequence[f.AnyFact]:
         """Take a fork's lines as its own, and release held prompts."""
-        self._take_waiting()
-        return self.given()
-
-    def _take_waiting(self) -> None:
         if self.state.undecided:
             self._replay()
         if self.state.held:
             self.release()
         self._write_waiting()
+        return self.given()
 
     def save(self) -> bytes:
         """Return the state to go on from, with the lines of an undecided fork."""
@@ -160,8 +121,7 @@ class CodexReader(Rollout):
         kind = record.get("type")
         payload = record.get("payload")
         if isinstance(payload, dict) and isinstance(kind, str):
-            inner = cast(Object, payload)
-            name, disposition = self._enveloped(kind, inner)
+            name, disposition = self._enveloped(kind, cast(Object, payload))
         else:
             name, disposition = self._bare(kind if isinstance(kind, str) else "", record)
         if disposition is f.Disposition.COUNTED:
@@ -170,9 +130,9 @@ class CodexReader(Rollout):
             if name == "event_msg/item_completed":
                 name += "/" + (text_in(object_in(object_in(record, "payload"), "item"), "type") or "")
             self._unknown(name)
-        return disposition
+        return disposition or f.Disposition.MAPPED
 
-    def _enveloped(self, kind: str, payload: Object) -> tuple[str, f.Disposition]:
+    def _enveloped(self, kind: str, payload: Object) -> tuple[str, f.Disposition | None]:
         if kind == "session_meta":
             return kind, on_session_meta(self, payload)
         self.ensure_session()
@@ -181,7 +141,9 @@ class CodexReader(Rollout):
         if self.state.held:
             self._release(kind, name, payload)
         if kind == "event_msg":
-            return f"{kind}/{name}", self._event(name, payload)
+            is_collab = name.startswith("collab_") and name.endswith("_end")
+            handler = EVENTS.get("collab_end" if is_collab else name)
+            return f"{kind}/{name}", handler(self, payload) if handler is not None else f.Disposition.UNKNOWN
         if kind == "response_item":
             return f"{kind}/{name}", self._item(name, payload)
         if kind == "turn_context":
@@ -191,26 +153,17 @@ class CodexReader(Rollout):
         handler = ITEMS.get(kind) if kind in _ENVELOPES else None
         return kind, handler(self, payload) if handler is not None else f.Disposition.UNKNOWN
 
-    def _event(self, name: str, payload: Object) -> f.Disposition:
-        if name.startswith("collab_") and name.endswith("_end"):
-            return EVENTS["collab_end"](self, payload)
-        if name == "item_completed":
-            return on_item_completed(self, payload)
-        handler = EVENTS.get(name)
+    def _item(self, name: str, payload: Object) -> f.Disposition | None:
+        handler = ITEMS.get(name, on_output if name.endswith("_output") else None)
         return handler(self, payload) if handler is not None else f.Disposition.UNKNOWN
 
-    def _item(self, name: str, payload: Object) -> f.Disposition:
-        handler = ITEMS.get(name)
-        if handler is not None:
-            return handler(self, payload)
-        return on_output(self, payload) if name.endswith("_output") else f.Disposition.UNKNOWN
-
-    def _bare(self, kind: str, record: Object) -> tuple[str, f.Disposition]:
-        if not kind and _is_bare_header(record) and "role" not in record:
+    def _bare(self, kind: str, record: Object) -> tuple[str, f.Disposition | None]:
+        is_untyped = not kind and "role" not in record
+        if is_untyped and "id" in record and "timestamp" in record and ("instructions" in record or "git" in record):
             return "header", on_session_meta(self, record)
         if record.get("record_type") == "state":
             return "state", f.Disposition.COUNTED
-        if not kind and "thread_name" in record and "role" not in record:
+        if is_untyped and "thread_name" in record:
             return "index", self._index(record)
         self.ensure_session()
         if model := text_in(record, "model"):
@@ -226,7 +179,7 @@ class CodexReader(Rollout):
             return kind, EVENTS["error"](self, record)
         return kind or "(none)", self._item(kind, record)
 
-    def _index(self, record: Object) -> f.Disposition:
+    def _index(self, record: Object) -> None:
         """Read a line of the index of threads beside the rollouts; the last line of a thread wins."""
         thread, title = text_in(record, "id", "thread_id"), text_in(record, "thread_name")
         if thread and title and title.strip():
@@ -236,7 +189,6 @@ class CodexReader(Rollout):
                 session=f.VendorSession(thread), key=key, at=at, changes={}, title=title.strip(),
                 title_source=f.TitleSource.INDEX,
             )  # fmt: skip
-        return f.Disposition.MAPPED
 
     def _release(self, kind: str, name: str, payload: Object) -> None:
         if name in _WAITING_FOR_A_START or kind in _WAITING_FOR_A_START:
@@ -248,12 +200,11 @@ class CodexReader(Rollout):
         self.release()
 
     def _unknown(self, name: str) -> None:
-        name = name[:MAX_NAME_CHARS]
-        if not self.is_noted(name):
+        body = self.unknown_body(name, self.line)
+        if body is None:
             return
         turn = self.state.turn
-        body = {"unknown": name, **raw_or_digest(self.line)}
-        key = self.line_key(turn, "unknown", name, self.line.decode("utf-8", "replace").strip())
+        key = self.line_key(turn, "unknown", body["unknown"], self.line.decode("utf-8", "replace").strip())
         note = f.Note(session=self.ref, key=key, at=self.at, turn=turn and turn.request_id, kind="unknown", body=body)
         self.emit(note, turn)
 

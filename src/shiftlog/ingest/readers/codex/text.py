@@ -44,13 +44,6 @@ _ABORTED = re.compile(r"aborted(?: by user[^\n]*)?(?:\n|$)")
 _DATA = ("image_url", "audio_url", "file_data")
 
 
-class TextAndImages(NamedTuple):
-    """A text and the images beside it."""
-
-    text: str
-    images: tuple[Image, ...] = ()
-
-
 class Output(NamedTuple):
     """The output of a tool; `session` names a process that is still running."""
 
@@ -77,14 +70,14 @@ def split_prompt(text: str) -> tuple[str, str | None]:
     return (after.strip(), before.strip()) if mark else (text, None)
 
 
-def content_of(value: object, *, keep: bool, glue: str = "") -> TextAndImages:
+def content_of(value: object, *, keep: bool, glue: str = "") -> tuple[str, tuple[Image, ...]]:
     """Return text and images of a message: a string, a part, or a list of parts."""
     if isinstance(value, str):
-        return TextAndImages(value)
+        return value, ()
     if isinstance(value, dict):
         return content_of([cast(Object, value)], keep=keep, glue=glue)
     if not isinstance(value, list):
-        return TextAndImages("")
+        return "", ()
     texts: list[str] = []
     images: list[Image] = []
     for part in cast(list[object], value):
@@ -92,7 +85,7 @@ def content_of(value: object, *, keep: bool, glue: str = "") -> TextAndImages:
             texts.append(part)
         elif isinstance(part, dict):
             _read_part(cast(Object, part), texts, images, keep=keep)
-    return TextAndImages(glue.join(texts), tuple(images))
+    return glue.join(texts), tuple(images)
 
 
 def images_of(values: object, *, keep: bool) -> tuple[Image, ...]:
@@ -128,8 +121,8 @@ def output_of(value: object, *, keep: bool) -> Output:
     if isinstance(value, str):
         return _from_text(value)
     if isinstance(value, list):
-        found = content_of(cast(object, value), keep=keep, glue="\n")
-        return _from_text(found.text)._replace(images=found.images)
+        text, images = content_of(cast(object, value), keep=keep, glue="\n")
+        return _from_text(text)._replace(images=images)
     if isinstance(value, dict):
         return _from_object(cast(Object, value), keep=keep)
     return Output("") if value is None else Output(text_of(value))
@@ -170,8 +163,7 @@ def _unwrapped(text: str) -> Output | None:
     metadata = object_in(given, "metadata")
     seconds = metadata.get("duration_seconds")
     duration = round(seconds * 1000) if isinstance(seconds, int | float) and 0 <= seconds < 1e9 else None
-    output = Output(inner, exit_code=whole_in(metadata, "exit_code"), duration_ms=duration)
-    return _judged(output)
+    return _judged(Output(inner, exit_code=whole_in(metadata, "exit_code"), duration_ms=duration))
 
 
 def _from_object(value: Object, *, keep: bool) -> Output:
@@ -180,8 +172,8 @@ def _from_object(value: Object, *, keep: bool) -> Output:
         texts = [text for name in ("stdout", "stderr") if (text := text_in(value, name))]
         code = next((n for name in ("exitCode", "exit_code") if (n := whole_in(value, name)) is not None), None)
         return _judged(Output("\n".join(texts), exit_code=code))
-    found = content_of(inner, keep=keep, glue="\n") if inner is not None else content_of(value, keep=keep)
-    output = _from_text(found.text or ("" if found.images else text_of(value)))._replace(images=found.images)
+    text, images = content_of(inner, keep=keep, glue="\n") if inner is not None else content_of(value, keep=keep)
+    output = _from_text(text or ("" if images else text_of(value)))._replace(images=images)
     if value.get("success") is False or value.get("isError") is True or value.get("is_error") is True:
         return output._replace(is_error=True)
     return output

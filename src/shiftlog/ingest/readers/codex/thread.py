@@ -2,16 +2,7 @@
 
 from typing import Any
 
-from shiftlog.facts.transcript import (
-    Disposition,
-    Note,
-    Parent,
-    SessionOpened,
-    Subagent,
-    TitleSource,
-    UsageFact,
-    VendorSession,
-)
+from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.state import CodexTurn
 from shiftlog.ingest.readers.codex.text import text_of
@@ -35,14 +26,13 @@ _KINDS = ("thread_spawn", "review", "compact", "memory_consolidation", "other")
 # -- the header --------------------------------------------------------------------------------------------------------
 
 
-def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
+def on_session_meta(rollout: Rollout, payload: Object) -> f.Disposition:
     """Take the header; later headers of a file repeat it or come from an ancestor."""
     state = rollout.state
-    thread = text_in(payload, "id")
     if state.thread is not None:
         learn_ancestor(rollout, payload)
-        return Disposition.COUNTED
-    rollout.name_session(thread or rollout.hints.session_id or "unknown")
+        return f.Disposition.COUNTED
+    rollout.name_session(text_in(payload, "id") or rollout.hints.session_id or "unknown")
     git = object_in(payload, "git")
     state.meta_at = utc(payload.get("timestamp")) or rollout.at
     state.cwd = text_in(payload, "cwd")
@@ -56,14 +46,16 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
     state.agent_path = text_in(payload, "agent_path") or text_in(spawn, "agent_path")
     parent = text_in(payload, "parent_thread_id") or text_in(spawn, "parent_thread_id")
     if parent is not None and subagent is None:
-        subagent = Subagent(kind="thread_spawn", name=text_in(payload, "agent_nickname"))
+        subagent = f.Subagent(kind="thread_spawn", name=text_in(payload, "agent_nickname"))
     version = text_in(payload, "cli_version")
+    # A reverted thread continues an earlier rollout of its own; that is not a fork.
+    continued = thread if (thread := text_in(base, "thread_id")) != rollout.ref.vendor_id else None
     state.written |= {name: value for name, value in (("cwd", state.cwd), ("version", version)) if value}
-    opened = SessionOpened(
+    opened = f.SessionOpened(
         session=rollout.ref, key=("session", rollout.ref.vendor_id), at=state.meta_at, agent=rollout.AGENT,
         cwd=state.cwd, branch=text_in(git, "branch"), version=version, repository=text_in(git, "repository_url"),
-        parent=Parent(session=VendorSession(parent)) if parent is not None else None,
-        forked_from=state.forked_from or _base_thread(base, rollout.ref.vendor_id), subagent=subagent,
+        parent=f.Parent(session=f.VendorSession(parent)) if parent is not None else None,
+        forked_from=state.forked_from or continued, subagent=subagent,
         extra=_extra(payload, git, base),
     )  # fmt: skip
     rollout.out.append(opened)
@@ -74,21 +66,15 @@ def on_session_meta(rollout: Rollout, payload: Object) -> Disposition:
     )  # fmt: skip
     if base:
         shared = {"session": text_in(base, "thread_id"), "until_ordinal": whole_in(base, "end_ordinal_exclusive")}
-        note = Note(
+        note = f.Note(
             session=rollout.ref, key=("base", rollout.ref.vendor_id), at=rollout.at, kind="shared",
             body={"shared": shared},
         )  # fmt: skip
         rollout.out.append(note)
-    return Disposition.MAPPED
+    return f.Disposition.MAPPED
 
 
-def _base_thread(base: Object, own: str) -> str | None:
-    # A reverted thread continues an earlier rollout of its own; that is not a fork.
-    thread = text_in(base, "thread_id")
-    return thread if thread != own else None
-
-
-def _subagent(payload: Object) -> tuple[Object, Subagent | None]:
+def _subagent(payload: Object) -> tuple[Object, f.Subagent | None]:
     source = object_in(payload, "source")
     given = source.get("subagent", source.get("subAgent"))
     spawn: Object = {}
@@ -102,7 +88,7 @@ def _subagent(payload: Object) -> tuple[Object, Subagent | None]:
             kind = text_in(named, "other") or "other"
     else:
         return {}, None
-    return spawn, Subagent(
+    return spawn, f.Subagent(
         kind=kind,
         name=text_in(payload, "agent_nickname") or text_in(spawn, "agent_nickname"),
         role=text_in(payload, "agent_role") or text_in(spawn, "agent_role"),
@@ -139,7 +125,7 @@ def learn_ancestor(rollout: Rollout, payload: Object) -> None:
 # -- settings ----------------------------------------------------------------------------------------------------------
 
 
-def on_turn_context(rollout: Rollout, payload: Object) -> Disposition:
+def on_turn_context(rollout: Rollout, payload: Object) -> None:
     """Take the settings of a turn: model and effort for turn and run, changed ones for the session."""
     turn, name = rollout.state.turn, named_turn(payload)
     rollout.state.names_turns |= name is not None
@@ -158,15 +144,13 @@ def on_turn_context(rollout: Rollout, payload: Object) -> Disposition:
     )
     if rollout.state.cwd is None:
         rollout.state.cwd = text_in(payload, "cwd")
-    return Disposition.MAPPED
 
 
-def on_settings(rollout: Rollout, payload: Object) -> Disposition:
+def on_settings(rollout: Rollout, payload: Object) -> None:
     """Take settings that the user changed."""
     settings = object_in(payload, "thread_settings")
     model, effort = text_in(settings, "model"), text_in(settings, "reasoning_effort", "effort")
     _set_model(rollout, rollout.state.turn, model, effort)
-    return Disposition.MAPPED
 
 
 def _set_model(rollout: Rollout, turn: CodexTurn | None, model: str | None, effort: str | None) -> None:
@@ -186,21 +170,19 @@ def _set_model(rollout: Rollout, turn: CodexTurn | None, model: str | None, effo
         rollout.update_turn(turn, sets, {})
 
 
-def on_name(rollout: Rollout, payload: Object) -> Disposition:
+def on_name(rollout: Rollout, payload: Object) -> None:
     """Take the thread's name."""
     if (name := text_in(payload, "thread_name", "name")) is not None:
-        rollout.rename(name, TitleSource.THREAD_NAME)
-    return Disposition.MAPPED
+        rollout.rename(name, f.TitleSource.THREAD_NAME)
 
 
-def on_goal(rollout: Rollout, payload: Object) -> Disposition:
+def on_goal(rollout: Rollout, payload: Object) -> None:
     """Take the thread's goal."""
     goal = payload.get("goal")
     rollout.change(goal=goal if isinstance(goal, str) else text_in(object_in(payload, "goal"), "objective"))
-    return Disposition.MAPPED
 
 
-def on_compacted_history(rollout: Rollout, payload: Object) -> Disposition:
+def on_compacted_history(rollout: Rollout, payload: Object) -> None:
     """Take a compaction: its summary is kept, the rewritten history is counted as copies."""
     turn = rollout.state.turn
     text = text_in(payload, "message")
@@ -209,17 +191,16 @@ def on_compacted_history(rollout: Rollout, payload: Object) -> Disposition:
     copies = len(list_in(payload, "replacement_history"))
     key = rollout.line_key(turn, "compacted", text or "", str(copies))
     body: Object = {"compaction": {"copies": copies}}
-    note = Note(
+    note = f.Note(
         session=rollout.ref, key=key, at=rollout.at, turn=turn and turn.request_id, kind="compaction", body=body
     )  # fmt: skip
     rollout.emit(note, turn)
-    return Disposition.MAPPED
 
 
 # -- tokens ------------------------------------------------------------------------------------------------------------
 
 
-def on_token_count(rollout: Rollout, payload: Object, *, copied: bool = False) -> Disposition:
+def on_token_count(rollout: Rollout, payload: Object, *, copied: bool = False) -> f.Disposition:
     """Take the tokens of a response; repeated totals and missing ones are only counted."""
     state = rollout.state
     info = object_in(payload, "info")
@@ -227,12 +208,11 @@ def on_token_count(rollout: Rollout, payload: Object, *, copied: bool = False) -
     counters = [tokens_in(total, name) for name in _COUNTERS]
     writes = tokens_in(total, _CACHE_WRITES)
     if not any(counters):
-        return Disposition.COUNTED
+        return f.Disposition.COUNTED
     name = "/".join(map(str, counters)) + (f"/{writes}" if writes else "")
     if name == state.previous_total:
-        return Disposition.COUNTED
-    last = info.get("last_token_usage")
-    if isinstance(last, dict):
+        return f.Disposition.COUNTED
+    if isinstance(info.get("last_token_usage"), dict):
         given = object_in(info, "last_token_usage")
         used = [tokens_in(given, counter) for counter in (*_COUNTERS, _CACHE_WRITES)]
     else:
@@ -240,7 +220,7 @@ def on_token_count(rollout: Rollout, payload: Object, *, copied: bool = False) -
         used = [max(now - then, 0) for now, then in zip([*counters, writes], before, strict=True)]
     state.previous_total, state.previous_counters = name, [*counters, writes]
     _emit_usage(rollout, name, used, copied=copied)
-    return Disposition.MAPPED
+    return f.Disposition.MAPPED
 
 
 def _emit_usage(rollout: Rollout, total: str, used: list[int], *, copied: bool) -> None:
@@ -250,7 +230,7 @@ def _emit_usage(rollout: Rollout, total: str, used: list[int], *, copied: bool) 
     vendor: Object = dict(zip(_COUNTERS, used, strict=False))
     if writes:
         vendor[_CACHE_WRITES] = writes
-    usage = UsageFact(
+    usage = f.UsageFact(
         session=rollout.ref, key=("use", state.family or rollout.ref.vendor_id, total), at=rollout.at,
         turn=turn and turn.request_id, model=state.context_model or state.model,
         input_tokens=max(given - cached - writes, 0), cached_input_tokens=cached, cache_creation_tokens=writes,

@@ -5,8 +5,6 @@ Dialog is in `dialog`; single records are read elsewhere.
 
 from typing import Any
 
-import msgspec
-
 from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.codex.state import MAX_KNOWN_TURNS, CodexState, CodexTurn
 from shiftlog.ingest.readers.record_reader import RecordReader, changed_values, load_state
@@ -46,11 +44,6 @@ class ThreadTurns(RecordReader[CodexState]):
 
     # -- the session ---------------------------------------------------------------------------------------------------
 
-    @property
-    def keep_images(self) -> bool:
-        """Return True if the bytes of images are kept."""
-        return self.hints.keep_images
-
     def ensure_session(self) -> None:
         """Open the session of a file that never names it."""
         if self.state.thread is None:
@@ -84,9 +77,8 @@ class ThreadTurns(RecordReader[CodexState]):
             self.out.append(f.RunUpdated(session=self.ref, key=key, at=self.at, changes=changes))
 
     def save(self) -> bytes:
-        """Return the state to go on from."""
         self.state.waiting = f.encode_facts(self.waiting) if self.waiting else b""
-        return msgspec.msgpack.encode(self.state)
+        return super().save()
 
     # -- places and keys -----------------------------------------------------------------------------------------------
 
@@ -138,10 +130,6 @@ class ThreadTurns(RecordReader[CodexState]):
         number = max(tally)
         return number if number > before else None
 
-    def is_new_half(self, turn: CodexTurn | None, mark: str, text: str, *, event: bool) -> bool:
-        """Return True for the first half of a record that is logged as event and as item."""
-        return self.pair(turn, mark, text, event=event) is not None
-
     def unnamed_id(self, turn: CodexTurn | None, kind: str, text: str) -> str:
         """Return an id for a call without one, equal on every reading."""
         number = self.number_of(turn, kind, text)
@@ -191,13 +179,12 @@ class ThreadTurns(RecordReader[CodexState]):
         if turn is None or turn.begun:
             return
         turn.begun = True
-        self.out.append(
-            f.TurnBegun(
-                session=self.ref, key=self.turn_key(turn), at=turn.at or self.at, turn=turn.request_id,
-                opened_by="prompt" if turn.legacy else "task", query_text=prompt, query_title=first_line(prompt),
-                vendor_turn_id=turn.vendor_id, ordinal=turn.ordinal, images=images, model=turn.model,
-            )
+        fact = f.TurnBegun(
+            session=self.ref, key=self.turn_key(turn), at=turn.at or self.at, turn=turn.request_id,
+            opened_by="prompt" if turn.legacy else "task", query_text=prompt, query_title=first_line(prompt),
+            vendor_turn_id=turn.vendor_id, ordinal=turn.ordinal, images=images, model=turn.model,
         )  # fmt: skip
+        self.out.append(fact)
         self.out.extend(self.waiting)
         self.waiting.clear()
         if turn.effort:

@@ -47,10 +47,6 @@ class ConversationReader(ConversationTurns):
             self.end_turn(settled=True)
         return self.given()
 
-    def save(self) -> bytes:
-        """Return the state to go on from."""
-        return msgspec.msgpack.encode(self.state)
-
     # -- for subclasses ------------------------------------------------------------------------------------------------
 
     def complete(self) -> None:
@@ -76,15 +72,14 @@ class ConversationReader(ConversationTurns):
             turn.calls.append(call_id)
         if len(state.calls) >= MAX_OPEN_CALLS:
             del state.calls[next(iter(state.calls))]
-        script = script_of(given) if tool in self.SHELL_TOOLS else ""
+        script = _script_of(given) if tool in self.SHELL_TOOLS else ""
         state.calls[call_id] = ChatCall(tool=tool, turn=turn and turn.request_id, script=script)
-        self.out.append(
-            f.ToolCall(
-                session=self.ref, key=("call", self.ref.vendor_id, call_id), at=state.at, turn=turn and turn.request_id,
-                record=record, tool=tool, call_id=call_id, content=call_line(tool, given), input=bounded(given),
-                extra=extra,
-            )
+        fact = f.ToolCall(
+            session=self.ref, key=("call", self.ref.vendor_id, call_id), at=state.at, turn=turn and turn.request_id,
+            record=record, tool=tool, call_id=call_id, content=call_line(tool, given), input=bounded(given),
+            extra=extra,
         )  # fmt: skip
+        self.out.append(fact)
         return call_id
 
     def answer(
@@ -107,14 +102,13 @@ class ConversationReader(ConversationTurns):
             turn.calls.remove(call_id)
         self.touch()
         failed = is_error or exit_code not in (None, 0)
-        self.out.append(
-            f.ToolResult(
-                session=self.ref, key=("result", self.ref.vendor_id, call_id), at=state.at,
-                turn=call.turn if call else turn and turn.request_id, call_id=call_id, tool=call.tool if call else None,
-                content=text, is_error=failed, exit_code=exit_code, duration_ms=duration_ms, interrupted=interrupted,
-                orphan=call is None, images=images,
-            )
+        fact = f.ToolResult(
+            session=self.ref, key=("result", self.ref.vendor_id, call_id), at=state.at,
+            turn=call.turn if call else turn and turn.request_id, call_id=call_id, tool=call.tool if call else None,
+            content=text, is_error=failed, exit_code=exit_code, duration_ms=duration_ms, interrupted=interrupted,
+            orphan=call is None, images=images,
         )  # fmt: skip
+        self.out.append(fact)
         if call is not None and call.script and not failed:
             self._read_script(call_id, call.script, text)
         return True
@@ -131,12 +125,11 @@ class ConversationReader(ConversationTurns):
     def act(self, call_id: str, what: str, **fields: Any) -> None:
         """Write an action of a call."""
         turn = self.state.turn
-        self.out.append(
-            f.Action(
-                session=self.ref, key=("action", self.ref.vendor_id, call_id, what), at=self.state.at,
-                turn=turn and turn.request_id, call_id=call_id, **fields,
-            )
+        fact = f.Action(
+            session=self.ref, key=("action", self.ref.vendor_id, call_id, what), at=self.state.at,
+            turn=turn and turn.request_id, call_id=call_id, **fields,
         )  # fmt: skip
+        self.out.append(fact)
 
     def edit(self, call_id: str, path: str, *, created: bool = False, failed: bool = False, diff: str | None = None,
              approximate: bool = False) -> None:  # fmt: skip
@@ -155,15 +148,13 @@ class ConversationReader(ConversationTurns):
         """Write the tokens of a response, if there are any."""
         if any(value for value in fields.values() if isinstance(value, int) and not isinstance(value, bool)):
             turn = self.state.turn
-            self.out.append(
-                f.UsageFact(
-                    session=self.ref, key=key, at=self.state.at, turn=turn and turn.request_id, vendor=vendor, **fields
-                )
+            fact = f.UsageFact(
+                session=self.ref, key=key, at=self.state.at, turn=turn and turn.request_id, vendor=vendor, **fields
             )
+            self.out.append(fact)
 
 
-def script_of(given: Any) -> str:
-    """Return the command of a shell tool's input."""
+def _script_of(given: Any) -> str:
     if isinstance(given, dict):
         return text_in(cast(Object, given), "command", "cmd", "script") or ""
     return given if isinstance(given, str) else ""

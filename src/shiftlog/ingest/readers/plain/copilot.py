@@ -23,35 +23,13 @@ _USAGE = ("inputTokens", "outputTokens", "cacheReadTokens", "cacheWriteTokens", 
 _WRITES = {"create": True, "edit": False, "str_replace": False, "write": False, "insert": False}
 _READS = frozenset({"view", "read", "read_file"})
 _OBSERVED = frozenset(
-    {
-        "session.info",
-        "session.warning",
-        "session.error",
-        "session.truncation",
-        "session.compaction_complete",
-        "session.handoff",
-        "system.message",
-        "system.notification",
-        "subagent.started",
-        "subagent.completed",
-        "subagent.failed",
-    }
+    "session.info session.warning session.error session.truncation session.compaction_complete session.handoff "
+    "system.message system.notification subagent.started subagent.completed subagent.failed".split()
 )
 _COUNTED = frozenset(
-    {
-        "assistant.turn_start",
-        "assistant.intent",
-        "assistant.usage",
-        "session.idle",
-        "session.auto_mode_resolved",
-        "session.usage_checkpoint",
-        "session.usage_info",
-        "session.compaction_start",
-        "session.snapshot_rewind",
-        "tool.user_requested",
-        "tool.execution_progress",
-        "tool.execution_partial_result",
-    }
+    "assistant.turn_start assistant.intent assistant.usage session.idle session.auto_mode_resolved "
+    "session.usage_checkpoint session.usage_info session.compaction_start session.snapshot_rewind "
+    "tool.user_requested tool.execution_progress tool.execution_partial_result".split()
 )
 
 
@@ -63,7 +41,6 @@ class CopilotReader(ConversationReader):
     SHELL_TOOLS = frozenset({"bash", "shell", "powershell", "run_in_terminal"})
 
     def read_record(self, record: Object) -> Disposition:
-        """Read one event."""
         kind = text_in(record, "type") or "(none)"
         data = object_in(record, "data")
         at = self.set_time(record.get("timestamp"))
@@ -78,7 +55,8 @@ class CopilotReader(ConversationReader):
             handler(self, record, data)
             return Disposition.MAPPED
         if kind in _OBSERVED:
-            self._observe(kind, record, data)
+            words = [text_in(data, "message", "content"), text_in(data, "reason", "agentDisplayName", "agentName")]
+            self.say("system", next(filter(None, words), kind), self._key(record), kind=kind)
             return Disposition.MAPPED
         return self.counted(kind) if kind in _COUNTED else self.unknown(kind)
 
@@ -141,10 +119,10 @@ class CopilotReader(ConversationReader):
             if path is not None:
                 self.state.own[made] = [path, _WRITES.get(name)]
 
-    def finish_tool(self, _record: Object, data: Object) -> None:
+    def finish_tool(self, record: Object, data: Object) -> None:
         """Take the result of a call, and the call itself if it is new."""
+        self.start_tool(record, data)
         call_id = text_in(data, "toolCallId")
-        self._call(call_id, text_in(data, "toolName"), data.get("arguments"), text_in(data, "parentToolCallId"))
         result = object_in(data, "result")
         error = object_in(data, "error")
         text = (
@@ -194,10 +172,6 @@ class CopilotReader(ConversationReader):
         if turn is not None and turn.quiet and not turn.calls:
             self.end_turn()
         self.run(ended=self.state.at)
-
-    def _observe(self, kind: str, record: Object, data: Object) -> None:
-        words = [text_in(data, "message", "content"), text_in(data, "reason", "agentDisplayName", "agentName")]
-        self.say("system", next(filter(None, words), kind), self._key(record), kind=kind)
 
 
 _HANDLERS: dict[str, Callable[[CopilotReader, Object, Object], None]] = {

@@ -21,12 +21,14 @@ class CursorReader(ConversationReader):
     SHELL_TOOLS = frozenset({"Bash", "Shell", "run_terminal_cmd", "run_terminal_command_v2"})
 
     def read_record(self, record: Object) -> Disposition:
-        """Read one record."""
         self.set_time(record.get("timestamp"))
         self.open_session()
         kind = text_in(record, "type")
         if kind == "turn_ended":
-            return self._end(record)
+            status = text_in(record, "status") or ""
+            is_good = status.lower() in _GOOD_ENDS
+            self.end_turn(completed=is_good, note=None if is_good else f"Turn aborted: {status}")
+            return Disposition.MAPPED
         role = record.get("role")
         message = object_in(record, "message")
         content = message.get("content", record.get("content"))
@@ -39,14 +41,6 @@ class CursorReader(ConversationReader):
             self.say("system", "\n".join(filter(None, (text_in(block, "text") for block in _blocks(content)))))
         else:
             return self.unknown(kind or "(none)")
-        return Disposition.MAPPED
-
-    def _end(self, record: Object) -> Disposition:
-        status = text_in(record, "status") or ""
-        if status.lower() in _GOOD_ENDS:
-            self.end_turn(completed=True)
-        else:
-            self.end_turn(note=f"Turn aborted: {status}")
         return Disposition.MAPPED
 
     def _user(self, blocks: list[Object]) -> None:
@@ -70,8 +64,7 @@ class CursorReader(ConversationReader):
                 self.add("context_list", around)
 
     def _model(self, blocks: list[Object]) -> None:
-        state = self.state
-        message = str(state.counts.lines)
+        message = str(self.state.counts.lines)
         for block in blocks:
             kind = text_in(block, "type")
             if kind == "text":
@@ -94,8 +87,7 @@ class CursorReader(ConversationReader):
                 self.edit(call_id, path)
 
     def _result(self, block: Object) -> None:
-        content = block.get("content")
-        parts = _blocks(content)
+        parts = _blocks(block.get("content"))
         text = "\n".join(filter(None, (text_in(part, "text") for part in parts)))
         failed = block.get("is_error") is True
         self.answer(text_in(block, "tool_use_id"), text, is_error=failed, images=tuple(self._images(parts)))

@@ -22,7 +22,6 @@ from shiftlog.model.agents import GEMINI
 _COUNTERS = ("input", "output", "cached", "thoughts", "tool", "total")
 _MODEL = frozenset({"gemini", "model"})
 _NOTICES = frozenset({"info", "error", "warning"})
-_HEADER = ("sessionId", "projectHash", "startTime", "kind")
 _EXIT_CODE = re.compile(r"(?:^|\n|\\n)Exit Code: (-?\d{1,9})")
 _MAX_KNOWN = 100_000
 
@@ -35,7 +34,6 @@ class GeminiReader(ConversationReader):
     SHELL_TOOLS = frozenset({"run_shell_command", "shell"})
 
     def read_record(self, record: Object) -> Disposition:
-        """Read one record."""
         if "$set" in record:
             return self._set(object_in(record, "$set"))
         if "$rewindTo" in record:
@@ -51,7 +49,6 @@ class GeminiReader(ConversationReader):
         return self.unknown(kind or "(none)")
 
     def complete(self) -> None:
-        """Write the held message."""
         held = self.state.own.pop("message", None)
         if isinstance(held, dict):
             self._write_message(cast(Object, held))
@@ -60,28 +57,23 @@ class GeminiReader(ConversationReader):
 
     def _head(self, record: Object) -> None:
         started = self.set_time(record.get("startTime"))
-        self._open(record, started)
+        project = text_in(record, "projectHash")
+        directories = [path for path in list_in(record, "directories") if isinstance(path, str)]
+        self.open_session(
+            text_in(record, "sessionId"), started=started, cwd=directories[0] if directories else None,
+            extra={"project_hash": project} if project else {},
+            subagent=Subagent(kind="subagent") if record.get("kind") == "subagent" else None,
+        )  # fmt: skip
         if (summary := text_in(record, "summary")) is not None:
             self.rename(summary, TitleSource.SUMMARY)
         for message in objects_in(record, "messages"):
             self._hold(message)
         self.set_time(record.get("lastUpdated"))
 
-    def _open(self, record: Object, started: str | None) -> None:
-        child = record.get("kind") == "subagent"
-        project = text_in(record, "projectHash")
-        directories = [path for path in list_in(record, "directories") if isinstance(path, str)]
-        self.open_session(
-            text_in(record, "sessionId"), started=started, cwd=directories[0] if directories else None,
-            extra={"project_hash": project} if project else {},
-            subagent=Subagent(kind="subagent") if child else None,
-        )  # fmt: skip
-
     def _set(self, changes: Object) -> Disposition:
         messages = objects_in(changes, "messages")
-        if messages:
-            for message in messages:
-                self._hold(message)
+        for message in messages:
+            self._hold(message)
         self.set_time(changes.get("lastUpdated"))
         if (summary := text_in(changes, "summary")) is not None:
             self.open_session()
@@ -92,22 +84,18 @@ class GeminiReader(ConversationReader):
     def _rewind(self, target: object) -> Disposition:
         self.complete()
         self.open_session()
-        gone = self._gone(target if isinstance(target, str) else "")
+        # The turns from that message on are abandoned, or all if it is unknown.
+        turns: dict[str, str] = self.state.own.get("turns", {})
+        abandoned: list[str] = self.state.own.setdefault("abandoned", [])
+        order = self.state.turns
+        start = order.index(turns[target]) if isinstance(target, str) and target in turns else 0
+        gone = [turn for turn in order[start:] if turn not in abandoned]
+        abandoned.extend(gone)
         if gone:
             key = self.line_key("rewind", *gone)
             body: Object = {"abandoned": gone}
             self.out.append(Note(session=self.ref, key=key, at=self.state.at, kind="abandoned", body=body))
         return Disposition.MAPPED
-
-    def _gone(self, name: str) -> list[str]:
-        """Return the turns abandoned by a rewind: from that message on, or all if it is unknown."""
-        turns: dict[str, str] = self.state.own.get("turns", {})
-        abandoned: list[str] = self.state.own.setdefault("abandoned", [])
-        order = self.state.turns
-        start = order.index(turns[name]) if name in turns else 0
-        gone = [turn for turn in order[start:] if turn not in abandoned]
-        abandoned.extend(gone)
-        return gone
 
     def _hold(self, message: Object) -> None:
         held = self.state.own.get("message")
@@ -128,7 +116,8 @@ class GeminiReader(ConversationReader):
             known[name] = kind
         text, images = self._content(message)
         if kind == "user":
-            self._prompt(name, text, images, again=again)
+            if not again and (text.strip() or images):
+                self.begin_turn(name, text, images)
         elif kind in _MODEL:
             self._answer(message, name, text, images, earlier=self._is_earlier(name))
         elif kind in _NOTICES:
@@ -144,11 +133,6 @@ class GeminiReader(ConversationReader):
         turn = self.state.turn
         known: str | None = self.state.own.get("turns", {}).get(name) if name is not None else None
         return known is not None and (turn is None or turn.request_id != known)
-
-    def _prompt(self, name: str | None, text: str, images: tuple[Image, ...], *, again: bool) -> None:
-        if again or not (text.strip() or images):
-            return
-        self.begin_turn(name, text, images)
 
     def _answer(
         self, message: Object, name: str | None, text: str, images: tuple[Image, ...], *, earlier: bool
@@ -170,14 +154,13 @@ class GeminiReader(ConversationReader):
 
     def _use(self, message: Object, name: str | None) -> None:
         tokens = object_in(message, "tokens")
-        given, output, cached, thoughts, _, _ = (tokens_in(tokens, counter) for counter in _COUNTERS)
+        used = {counter: tokens_in(tokens, counter) for counter in _COUNTERS}
         key: Key = ("use", self.ref.vendor_id, name or self.unnamed("use", repr(sorted(tokens.items()))))
         # Gemini counts thoughts beside the output; the journal counts them in it.
         self.use(
-            key, {counter: tokens_in(tokens, counter) for counter in _COUNTERS}, model=text_in(message, "model"),
-            message_id=f"{key[1]}:{key[2]}",
-            input_tokens=max(given - cached, 0), cached_input_tokens=cached, output_tokens=output + thoughts,
-            reasoning_tokens=thoughts,
+            key, used, model=text_in(message, "model"), message_id=f"{key[1]}:{key[2]}",
+            input_tokens=max(used["input"] - used["cached"], 0), cached_input_tokens=used["cached"],
+            output_tokens=used["output"] + used["thoughts"], reasoning_tokens=used["thoughts"],
         )  # fmt: skip
 
     def _key(self, name: str | None, part: str, text: str) -> Key | None:

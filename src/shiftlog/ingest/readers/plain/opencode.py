@@ -11,6 +11,7 @@ from shiftlog.ingest.readers.records import (
     Object,
     bounded,
     image_from_url,
+    list_in,
     object_in,
     objects_in,
     relative_path,
@@ -112,7 +113,6 @@ class OpenCodeReader(ConversationReader):
         return super().end_idle(chosen)
 
     def complete(self) -> None:
-        """Write the held message."""
         message = self.state.own.pop("message", None)
         parts = self.state.own.pop("parts", [])
         if isinstance(message, dict):
@@ -189,15 +189,8 @@ class OpenCodeReader(ConversationReader):
     def _use(self, message: Object, name: str) -> None:
         tokens = object_in(message, "tokens")
         cache = object_in(tokens, "cache")
-        given, output, reasoning = (tokens_in(tokens, word) for word in ("input", "output", "reasoning"))
-        read, written = tokens_in(cache, "read"), tokens_in(cache, "write")
-        vendor: Object = {
-            "input": given,
-            "output": output,
-            "reasoning": reasoning,
-            "cache_read": read,
-            "cache_write": written,
-        }
+        vendor: Object = {word: tokens_in(tokens, word) for word in ("input", "output", "reasoning")}
+        vendor |= {f"cache_{word}": tokens_in(cache, word) for word in ("read", "write")}
         cost = message.get("cost")
         spent = float(cost) if isinstance(cost, int | float) and not isinstance(cost, bool) and 0 < cost < 1e9 else None
         if spent is not None:
@@ -206,8 +199,8 @@ class OpenCodeReader(ConversationReader):
         self.use(
             key, vendor, model=text_in(message, "modelID") or text_in(object_in(message, "model"), "modelID"),
             message_id=f"{key[1]}:{key[2]}",
-            input_tokens=given, output_tokens=output, reasoning_tokens=reasoning, cached_input_tokens=read,
-            cache_creation_tokens=written, cost_usd=spent,
+            input_tokens=vendor["input"], output_tokens=vendor["output"], reasoning_tokens=vendor["reasoning"],
+            cached_input_tokens=vendor["cache_read"], cache_creation_tokens=vendor["cache_write"], cost_usd=spent,
         )  # fmt: skip
 
     # -- parts ---------------------------------------------------------------------------------------------------------
@@ -229,7 +222,9 @@ class OpenCodeReader(ConversationReader):
             if self._image(part) is None and (path := text_in(part, "filename", "url")) is not None:
                 self.add("context_list", path if "://" in path else relative_path(path, self.state.cwd))
         elif kind == "patch":
-            self._patch(part)
+            for path in list_in(part, "files"):
+                if isinstance(path, str) and path:
+                    self.add("files_modified", relative_path(path, self.state.cwd))
         elif kind == "compaction":
             note: Object = {"compaction": {"auto": part.get("auto") is True}}
             turn = self.state.turn and self.state.turn.request_id
@@ -240,17 +235,19 @@ class OpenCodeReader(ConversationReader):
         elif kind not in _COUNTED:
             self.unknown(f"part/{kind or ''}", as_raw(part))
 
-    def _patch(self, part: Object) -> None:
-        for path in part.get("files", ()) if isinstance(part.get("files"), list) else ():
-            if isinstance(path, str) and path:
-                self.add("files_modified", relative_path(path, self.state.cwd))
-
     def _tool(self, part: Object, record: f.RecordIds) -> None:
         tool, state = text_in(part, "tool") or "unknown", object_in(part, "state")
         given = state.get("input")
         call_id = self.call(text_in(part, "callID", "id"), tool, given, record=record)
         metadata = object_in(state, "metadata")
-        self._link(metadata, call_id, tool)
+        child = text_in(metadata, "sessionId", "sessionID")
+        if tool == "task" and child is not None:
+            turn = self.state.turn and self.state.turn.request_id
+            link = f.ChildLink(
+                session=self.ref, key=("child", self.ref.vendor_id, call_id), at=self.state.at, turn=turn,
+                call_id=call_id, child_thread_id=child, rank=0,
+            )  # fmt: skip
+            self.out.append(link)
         status = text_in(state, "status") or ""
         if status not in _ENDED:
             return
@@ -263,18 +260,6 @@ class OpenCodeReader(ConversationReader):
         text = text_in(state, "output", "error") or ""
         if self.answer(call_id, text, is_error=failed, exit_code=code, duration_ms=duration):
             self._act(call_id, tool, cast(Object, given) if isinstance(given, dict) else {}, metadata, failed=failed)
-
-    def _link(self, metadata: Object, call_id: str, tool: str) -> None:
-        child = text_in(metadata, "sessionId", "sessionID")
-        if tool == "task" and child is not None:
-            turn = self.state.turn and self.state.turn.request_id
-            key: f.Key = ("child", self.ref.vendor_id, call_id)
-            self.out.append(
-                f.ChildLink(
-                    session=self.ref, key=key, at=self.state.at, turn=turn, call_id=call_id, child_thread_id=child,
-                    rank=0,
-                )
-            )  # fmt: skip
 
     def _act(self, call_id: str, tool: str, given: Object, metadata: Object, *, failed: bool) -> None:
         path = text_in(given, "filePath", "file_path", "path")

@@ -20,17 +20,12 @@ _LATE = 2**53
 
 def from_row(row: Mapping[str, Any]) -> Object:
     """Return a row of one of the three tables in the form of a storage file."""
-    made: Object = {}
-    for name, value in row.items():
-        if name == "data":
-            continue
-        made[_COLUMNS.get(name, name)] = value
+    made: Object = {_COLUMNS.get(name, name): value for name, value in row.items() if name != "data"}
     time = {word: made.pop(f"time_{word}", None) for word in ("created", "updated")}
     document = _document(row.get("data"))
     made |= document
-    known = object_in(document, "time")
-    made["time"] = {**{word: value for word, value in time.items() if value is not None}, **known}
-    return made
+    known = {word: value for word, value in time.items() if value is not None}
+    return {**made, "time": {**known, **object_in(document, "time")}}
 
 
 def _document(data: object) -> Object:

@@ -9,15 +9,8 @@ import msgspec
 
 from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.actions import commentary
-from shiftlog.ingest.readers.record_reader import (
-    MAX_NAME_CHARS,
-    ReaderState,
-    RecordReader,
-    TurnDraft,
-    changed_values,
-    load_state,
-)
-from shiftlog.ingest.readers.records import WHOLE_LINE, digest_of, first_line, raw_or_digest, turn_id
+from shiftlog.ingest.readers.record_reader import ReaderState, RecordReader, TurnDraft, changed_values, load_state
+from shiftlog.ingest.readers.records import WHOLE_LINE, digest_of, first_line, turn_id
 
 NO_ANSWER = "superseded: No answer before the next prompt"
 UNFINISHED = "Turn aborted: unfinished"
@@ -77,13 +70,12 @@ class ConversationTurns(RecordReader[ChatState]):
 
     def unknown(self, name: str, raw: bytes | None = None) -> f.Disposition:
         """Count an unknown record and keep its raw text."""
-        name = name[:MAX_NAME_CHARS]
-        if self.is_noted(name):
+        given = self.line if raw is None else raw
+        body = self.unknown_body(name, given)
+        if body is not None:
             self.open_session()
-            given = self.line if raw is None else raw
-            key = self.line_key("unknown", name, given.decode("utf-8", "replace").strip())
+            key = self.line_key("unknown", body["unknown"], given.decode("utf-8", "replace").strip())
             turn = self.state.turn and self.state.turn.request_id
-            body = {"unknown": name, **raw_or_digest(given)}
             self.out.append(f.Note(session=self.ref, key=key, at=self.state.at, turn=turn, kind="unknown", body=body))
         return f.Disposition.UNKNOWN
 
@@ -119,12 +111,11 @@ class ConversationTurns(RecordReader[ChatState]):
         started = fields.pop("started", None) or state.at
         state.cwd = fields.get("cwd")
         state.written |= {name: fields[name] for name in ("cwd", "branch", "version") if fields.get(name)}
-        self.out.append(
-            f.SessionOpened(
-                session=self.ref, key=("session", state.session), at=started, agent=self.AGENT, parent=above,
-                subagent=subagent, **fields,
-            )
+        fact = f.SessionOpened(
+            session=self.ref, key=("session", state.session), at=started, agent=self.AGENT, parent=above,
+            subagent=subagent, **fields,
         )  # fmt: skip
+        self.out.append(fact)
         self.run(backend=self.BACKEND, cwd=fields.get("cwd"), version=fields.get("version"), started=started)
 
     def change(self, **values: Any) -> None:
@@ -144,11 +135,10 @@ class ConversationTurns(RecordReader[ChatState]):
         if not title.strip():
             return
         key = self.line_key("title", title, str(int(source)))
-        self.out.append(
-            f.SessionUpdated(
-                session=self.ref, key=key, at=self.state.at, changes={}, title=title.strip(), title_source=source
-            )
+        fact = f.SessionUpdated(
+            session=self.ref, key=key, at=self.state.at, changes={}, title=title.strip(), title_source=source
         )  # fmt: skip
+        self.out.append(fact)
 
     # -- turns ---------------------------------------------------------------------------------------------------------
 
@@ -167,13 +157,12 @@ class ConversationTurns(RecordReader[ChatState]):
         state.turn = turn
         state.tallies.clear()
         state.turns.append(turn.request_id)
-        self.out.append(
-            f.TurnBegun(
-                session=self.ref, key=("turn", self.ref.vendor_id, name), at=state.at, turn=turn.request_id,
-                query_text=prompt, query_title=first_line(prompt), vendor_turn_id=vendor_id, ordinal=state.ordinal,
-                images=images,
-            )
+        fact = f.TurnBegun(
+            session=self.ref, key=("turn", self.ref.vendor_id, name), at=state.at, turn=turn.request_id,
+            query_text=prompt, query_title=first_line(prompt), vendor_turn_id=vendor_id, ordinal=state.ordinal,
+            images=images,
         )  # fmt: skip
+        self.out.append(fact)
         if not state.titled and prompt.strip():
             state.titled = True
             self.rename(first_line(prompt, WHOLE_LINE), f.TitleSource.PROMPT)
@@ -194,14 +183,14 @@ class ConversationTurns(RecordReader[ChatState]):
         if note is not None:
             turn.adds.setdefault("blockers", []).append(note)
         self.give_fields(ends=note is not None)
-        self.out.append(
-            f.TurnEnded(
-                session=self.ref, key=("turn", self.ref.vendor_id, turn.name, "end"),
-                at=turn.last_at if settled else self.state.at, turn=turn.request_id,
-                status="completed" if note is None else "failed", response="\n\n".join(turn.texts) or None,
-                failure_note=note, error_code=_code(note, turn.failure_code), model=turn.model, settled=settled,
-            )
+        code = turn.failure_code or ("superseded" if note == NO_ANSWER else None)
+        fact = f.TurnEnded(
+            session=self.ref, key=("turn", self.ref.vendor_id, turn.name, "end"),
+            at=turn.last_at if settled else self.state.at, turn=turn.request_id,
+            status="completed" if note is None else "failed", response="\n\n".join(turn.texts) or None,
+            failure_note=note, error_code=code, model=turn.model, settled=settled,
         )  # fmt: skip
+        self.out.append(fact)
         self.state.turn = None
 
     def give_fields(self, *, ends: bool = False) -> None:
@@ -244,23 +233,15 @@ class ConversationTurns(RecordReader[ChatState]):
         self.open_session()
         turn = self.state.turn
         category: Any = "reasoning" if reasoning else commentary(text) if role == "model" else "observation"
-        self.out.append(
-            f.DialogItem(
-                session=self.ref, key=key or self.line_key(role, text), at=self.state.at, record=record,
-                turn=turn and turn.request_id, role=role, category=category, content=text, images=images, extra=extra,
-            )
+        fact = f.DialogItem(
+            session=self.ref, key=key or self.line_key(role, text), at=self.state.at, record=record,
+            turn=turn and turn.request_id, role=role, category=category, content=text, images=images, extra=extra,
         )  # fmt: skip
+        self.out.append(fact)
         if role == "model" and not aside:
             self.touch(model=True, quiet=not reasoning)
             if turn is not None and not reasoning:
-                self._learn(turn, text, message, decision=category == "decision")
-
-    def _learn(self, turn: ChatTurn, text: str, message: str, *, decision: bool) -> None:
-        if not message or message != turn.message:
-            turn.texts, turn.message = [], message
-        turn.texts.append(text)
-        turn.learn(text, is_decision=decision)
-
-
-def _code(note: str | None, code: str | None) -> str | None:
-    return code or ("superseded" if note == NO_ANSWER else None)
+                if not message or message != turn.message:
+                    turn.texts, turn.message = [], message
+                turn.texts.append(text)
+                turn.learn(text, is_decision=category == "decision")
