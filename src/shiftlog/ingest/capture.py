@@ -6,10 +6,11 @@ The Codex reader reads; here its facts are folded into one object per turn. Find
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 from shiftlog.facts import transcript as f
 from shiftlog.ingest.files.discovery import default_roots, expanded, hints_of
@@ -17,7 +18,7 @@ from shiftlog.ingest.files.lines import LineFile
 from shiftlog.ingest.importing.batches import SNIFF_BYTES, SNIFF_RECORDS
 from shiftlog.ingest.readers.codex.reader import CodexReader
 from shiftlog.ingest.readers.formats import first_time, recognise
-from shiftlog.ingest.readers.records import call_line, first_line, read_line
+from shiftlog.ingest.readers.records import call_line, first_line, object_in, read_line
 from shiftlog.model.errors import TranscriptNotFound, TranscriptUnreadable
 from shiftlog.model.ids import slug
 from shiftlog.model.times import parse, precise, shown
@@ -45,23 +46,6 @@ Turn = dict[str, Any]
 Mask = Callable[[Any], Any]
 
 
-@dataclass(slots=True, kw_only=True)
-class CapturedRollout:
-    """A rollout: its header, its turns in order, and counts of unreadable lines."""
-
-    path: str
-    thread: str
-    parent: str | None
-    nickname: str
-    role: str | None
-    started: str
-    cwd: str | None
-    version: str | None
-    turns: list[Turn] = field(default_factory=list[Turn])
-    skipped_lines: int = 0
-    unknown_records: dict[str, int] = field(default_factory=dict[str, int])
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RolloutHeader:
     """The first `session_meta` of a rollout."""
@@ -73,6 +57,16 @@ class RolloutHeader:
     started: str = ""
     cwd: str | None = None
     version: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CapturedRollout(RolloutHeader):
+    """A rollout: its header, its turns in order, and counts of unreadable lines."""
+
+    path: str
+    turns: list[Turn]
+    skipped_lines: int
+    unknown_records: dict[str, int]
 
 
 def read_rollout(path: str, mask: Mask) -> CapturedRollout:
@@ -95,14 +89,8 @@ def read_rollout(path: str, mask: Mask) -> CapturedRollout:
     folded.take([*reader.finish(), *reader.take_waiting()])
     counts = reader.counts
     return CapturedRollout(
+        **asdict(head),
         path=path,
-        thread=head.thread,
-        parent=head.parent,
-        nickname=head.nickname,
-        role=head.role,
-        started=head.started,
-        cwd=head.cwd,
-        version=head.version,
         turns=folded.turns(),
         skipped_lines=counts.bad + folded.cut,
         unknown_records=dict(counts.unknown_names),
@@ -150,7 +138,22 @@ class _FoldedTurns:
         # Masked before it is cut: a cut secret would not be recognised.
         text = self._mask(fact.query_text)
         title = first_line(text) if fact.query_title == first_line(fact.query_text) else fact.query_title
-        return _empty(fact, name) | {"queryTitle": title or name, "queryText": text or title or name}
+        return {
+            "requestId": name,
+            "vendorTurnId": fact.vendor_turn_id,
+            "timestamp": _time(fact.at),
+            "queryTitle": title or name,
+            "queryText": text or title or name,
+            "interpretation": "",
+            "response": "",
+            "status": "in_progress",
+            "model": fact.model or "unknown",
+            "tokenCount": 0,
+            "actions": [],
+            "processingDialog": [],
+            "failureNote": "",
+            **{theirs: [] for theirs in LISTS.values()},
+        }
 
     def _update(self, turn: Turn, fact: f.TurnUpdated) -> None:
         if text := self._mask(fact.sets.get("query_text") or ""):
@@ -188,25 +191,6 @@ def _used(fact: f.UsageFact) -> int:
     return used or (total if isinstance(total, int) else 0)
 
 
-def _empty(fact: f.TurnBegun, name: str) -> Turn:
-    return {
-        "requestId": name,
-        "vendorTurnId": fact.vendor_turn_id,
-        "timestamp": _time(fact.at),
-        "queryTitle": name,
-        "queryText": name,
-        "interpretation": "",
-        "response": "",
-        "status": "in_progress",
-        "model": fact.model or "unknown",
-        "tokenCount": 0,
-        "actions": [],
-        "processingDialog": [],
-        "failureNote": "",
-        **{theirs: [] for theirs in LISTS.values()},
-    }
-
-
 def _end(turn: Turn, fact: f.TurnEnded) -> None:
     turn["status"] = fact.status
     turn["response"] = fact.response or turn["response"]
@@ -229,27 +213,22 @@ def _time(at: str | None) -> str | None:
 
 def header_of(path: str) -> RolloutHeader | None:
     """Return the header of a rollout, or its name for early releases without one; None if it is not a rollout."""
-    looked = 0
     try:
         with LineFile(path, HEADER_BYTES) as file:
             if recognise(file.start(SNIFF_BYTES)) != "Codex":
                 return None
-            for line in file.lines():
+            for line in islice(file.lines(), SNIFF_RECORDS):
                 read = read_line(line.data) if line.data is not None else None
-                record = read.record if read is not None else None
-                if record is not None and record.get("type") == "session_meta":
-                    return _header(record)
-                looked += 1
-                if looked >= SNIFF_RECORDS:
-                    break
+                if read is not None and read.record is not None and read.record.get("type") == "session_meta":
+                    return _header(read.record)
     except (TranscriptUnreadable, OSError):
         return None
     return RolloutHeader(thread=hints_of(path).session_id or Path(path).stem)
 
 
 def _header(record: Mapping[str, Any]) -> RolloutHeader | None:
-    payload = _object(record.get("payload"))
-    spawn = _object(_object(_object(payload.get("source")).get("subagent")).get("thread_spawn"))
+    payload = object_in(record, "payload")
+    spawn = object_in(object_in(object_in(payload, "source"), "subagent"), "thread_spawn")
     texts = {name: value for name, value in {**spawn, **payload}.items() if isinstance(value, str) and value}
     if "id" not in texts:
         return None
@@ -270,10 +249,6 @@ def _utc(text: object, spell: Callable[[datetime], str] = shown) -> str:
         return spell(parse(text)) if isinstance(text, str) else ""
     except ValueError:
         return ""
-
-
-def _object(value: object) -> dict[str, Any]:
-    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
 
 
 def rollout_folder(environ: Mapping[str, str], home: Path) -> Path:

@@ -115,12 +115,12 @@ def _counted(records: Iterator[Record], restored: RestoredTranscript) -> Iterato
         yield record
 
 
+@dataclass(slots=True)
 class _TranscriptWriter:
     """What both formats share: dialog in order, each call with a result."""
 
-    def __init__(self, session: Session, restored: RestoredTranscript) -> None:
-        self._session = session
-        self._restored = restored
+    session: Session
+    restored: RestoredTranscript
 
     def _items(self, dialog: TurnDialog) -> Iterator[tuple[str, Mapping[str, Any], Entry]]:
         """Yield texts, calls and results; an unanswered call gets a result that says so."""
@@ -148,7 +148,7 @@ class _TranscriptWriter:
             elif category == "reasoning" and role == "model":
                 yield "reasoning", facts, entry
             else:
-                self._restored.left_out += 1
+                self.restored.left_out += 1
 
     def _answer(self, dialog: TurnDialog, texts: Sequence[str]) -> str | None:
         """Return the response of a turn unless its dialog already holds it."""
@@ -158,20 +158,19 @@ class _TranscriptWriter:
         return NO_ANSWER if not texts and dialog.turn.status is TurnStatus.COMPLETED else None
 
 
+@dataclass(slots=True)
 class _Claude(_TranscriptWriter):
     """Records of Claude Code: one line per block, each linked to the one before."""
 
-    def __init__(self, session: Session, restored: RestoredTranscript) -> None:
-        super().__init__(session, restored)
-        self._last: str | None = None
-        self._count = 0
+    last: str | None = None
+    count: int = 0
 
     def records(self, dialog: Iterable[TurnDialog]) -> Iterator[Record]:
         """Yield the records of a session."""
-        name = self._restored.session_id
-        yield {"type": "custom-title", "customTitle": self._session.title, "sessionId": name}
+        name = self.restored.session_id
+        yield {"type": "custom-title", "customTitle": self.session.title, "sessionId": name}
         for each in dialog:
-            self._restored.turns += 1
+            self.restored.turns += 1
             yield from self._turn(each)
 
     def _turn(self, dialog: TurnDialog) -> Iterator[Record]:
@@ -196,7 +195,7 @@ class _Claude(_TranscriptWriter):
             elif what == "user":
                 yield self._record("user", entry.at, key, _user(str(facts["content"])), isMeta=True)
             else:
-                self._restored.left_out += 1  # reasoning needs its signature
+                self.restored.left_out += 1  # reasoning needs its signature
         answer = self._answer(dialog, texts)
         if answer is not None:
             block = {"type": "text", "text": answer}
@@ -217,7 +216,7 @@ class _Claude(_TranscriptWriter):
         for entry in reversed(observed):
             content = str(entry.facts.get("content"))
             if content == text if turn.error_code else content.startswith(STOPS):
-                self._restored.left_out -= 1
+                self.restored.left_out -= 1
                 given: Mapping[str, Any] = entry.facts.get("record") or {}
                 at, key, text = entry.at, str(given.get("uuid") or key), content
                 break
@@ -229,13 +228,13 @@ class _Claude(_TranscriptWriter):
     def _says(
         self, block: Record, dialog: TurnDialog, entry: Entry | None, given: Mapping[str, Any], key: str
     ) -> Record:
-        self._count += 1
-        message = str(given.get("message_id") or "") or f"msg_restored_{self._count:06d}"
+        self.count += 1
+        message = str(given.get("message_id") or "") or f"msg_restored_{self.count:06d}"
         body: Record = {
             "id": message,
             "type": "message",
             "role": "assistant",
-            "model": dialog.turn.model or self._session.model or "unknown",
+            "model": dialog.turn.model or self.session.model or "unknown",
             "content": [block],
             "stop_reason": None,
             "stop_sequence": None,
@@ -246,16 +245,16 @@ class _Claude(_TranscriptWriter):
         return self._record("assistant", at, key, body, **more)
 
     def _record(self, kind: str, at: datetime, key: str, message: Record | None, **more: Any) -> Record:
-        name = key if _is_uuid(key) else str(uuid.uuid5(_SPACE, f"{self._session.id}:{key}"))
-        if name == self._last:
-            name = str(uuid.uuid5(_SPACE, f"{name}:{self._count}"))
+        name = key if _is_uuid(key) else str(uuid.uuid5(_SPACE, f"{self.session.id}:{key}"))
+        if name == self.last:
+            name = str(uuid.uuid5(_SPACE, f"{name}:{self.count}"))
         record = {
-            "parentUuid": self._last,
+            "parentUuid": self.last,
             "isSidechain": False,
             "userType": "external",
-            "cwd": self._restored.cwd,
-            "sessionId": self._restored.session_id,
-            "version": self._session.executable_version or VERSION,
+            "cwd": self.restored.cwd,
+            "sessionId": self.restored.session_id,
+            "version": self.session.executable_version or VERSION,
             "gitBranch": "",
             "type": kind,
             **({} if message is None else {"message": message}),
@@ -263,27 +262,26 @@ class _Claude(_TranscriptWriter):
             "timestamp": precise(at),
             **more,
         }
-        self._last = name
+        self.last = name
         return record
 
 
+@dataclass(slots=True)
 class _Codex(_TranscriptWriter):
     """Lines of a rollout: a header, then each turn with its items."""
 
-    def __init__(self, session: Session, restored: RestoredTranscript) -> None:
-        super().__init__(session, restored)
-        self._custom: set[str] = set()
+    custom: set[str] = field(default_factory=set[str])
 
     def records(self, dialog: Iterable[TurnDialog]) -> Iterator[Record]:
         """Yield the lines of a session."""
-        session = self._session
+        session = self.session
         yield _line(
             session.started,
             "session_meta",
             {
-                "id": self._restored.session_id,
+                "id": self.restored.session_id,
                 "timestamp": precise(session.started),
-                "cwd": self._restored.cwd,
+                "cwd": self.restored.cwd,
                 "originator": "shiftlog",
                 "cli_version": session.executable_version or "0.0.0",
                 "source": "cli",
@@ -292,7 +290,7 @@ class _Codex(_TranscriptWriter):
             },
         )
         for each in dialog:
-            self._restored.turns += 1
+            self.restored.turns += 1
             yield from self._turn(each)
         yield _line(session.last_activity, "event_msg", {"type": "thread_name_updated", "thread_name": session.title})
 
@@ -307,10 +305,10 @@ class _Codex(_TranscriptWriter):
             "turn_context",
             {
                 "turn_id": name,
-                "cwd": self._restored.cwd,
+                "cwd": self.restored.cwd,
                 "approval_policy": "on-request",
                 "sandbox_policy": {"type": "read-only"},
-                "model": turn.model or self._session.model or "unknown",
+                "model": turn.model or self.session.model or "unknown",
                 "summary": "auto",
             },
         )
@@ -340,13 +338,13 @@ class _Codex(_TranscriptWriter):
             given: Any = facts.get("input")
             about = {"name": facts.get("tool") or "unknown", "call_id": facts["call_id"]}
             if isinstance(given, str):
-                self._custom.add(str(facts["call_id"]))
+                self.custom.add(str(facts["call_id"]))
                 yield _line(entry.at, "response_item", {"type": "custom_tool_call", **about, "input": given})
             else:
                 arguments = json.dumps(_object(given), ensure_ascii=False)
                 yield _line(entry.at, "response_item", {"type": "function_call", **about, "arguments": arguments})
         else:
-            kind = "custom_tool_call_output" if facts["call_id"] in self._custom else "function_call_output"
+            kind = "custom_tool_call_output" if facts["call_id"] in self.custom else "function_call_output"
             output = _with_exit_code(content, facts.get("exit_code"))
             yield _line(entry.at, "response_item", {"type": kind, "call_id": facts["call_id"], "output": output})
 

@@ -6,12 +6,15 @@ Only a file that may have changed is opened, and only its two ends are read. Rea
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import datetime
+from operator import attrgetter
 from pathlib import Path
 
 from shiftlog.ingest.files.discovery import FoundFile
 from shiftlog.ingest.files.lines import EDGE_BYTES, LineFile, digest
 from shiftlog.ingest.files.opencode_db import is_composed
 from shiftlog.store.sources import Source
+
+_status = attrgetter("size", "mtime_ns", "inode", "device")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +51,7 @@ class KnownSources:
     def compare(self, found: FoundFile, now: datetime, *, full: bool, max_line_bytes: int) -> SourceChange:
         """Return what happened to a file since it was read; raise TranscriptUnreadable."""
         source = self._by_path.get(found.path)
-        if source is not None and not full and _is_same(source, found):
+        if source is not None and not full and _status(source) == _status(found):
             due = source.settle_at is not None and source.settle_at <= now
             return SourceChange(found=found, status="unchanged", source=source, is_due=due)
         if is_composed(found.path):
@@ -93,12 +96,3 @@ def _continues(source: Source, found: FoundFile, file: LineFile, start: bytes) -
         return False
     is_long_enough = file.is_compressed or found.size >= source.cursor
     return is_long_enough and file.edge_before(source.cursor) == source.tail
-
-
-def _is_same(source: Source, found: FoundFile) -> bool:
-    return (source.size, source.mtime_ns, source.inode, source.device) == (
-        found.size,
-        found.mtime_ns,
-        found.inode,
-        found.device,
-    )

@@ -61,11 +61,6 @@ class FoundFile:
             skip=skip,
         )
 
-    @property
-    def is_compressed(self) -> bool:
-        """Return True if the file is compressed with zstd."""
-        return self.path.endswith(".zst")
-
 
 def expanded(path: str | Path) -> Path:
     """Expand `~` in a path; the home of an unknown user stays as it is."""

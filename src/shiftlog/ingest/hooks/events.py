@@ -12,14 +12,14 @@ import msgspec
 
 from shiftlog.facts.batch import Batch
 from shiftlog.facts.hook import HookFact
-from shiftlog.facts.transcript import Action, AnyFact, Hints, ToolCall, ToolResult
+from shiftlog.facts.transcript import Action, Hints, ToolCall, ToolResult
 from shiftlog.ingest.importing.composer import Composer
 from shiftlog.ingest.importing.masking import MAX_TEXT_CHARS
 from shiftlog.ingest.readers.claude.text import without_context
 from shiftlog.ingest.readers.codex.text import split_prompt
 from shiftlog.ingest.readers.codex.turns import turn_name
 from shiftlog.ingest.readers.formats import reader_for
-from shiftlog.ingest.readers.records import first_line, read_line
+from shiftlog.ingest.readers.records import first_line, read_line, text_in
 from shiftlog.model.agents import AGENTS, CLAUDE
 from shiftlog.model.times import parse, precise
 
@@ -75,7 +75,7 @@ def read_spooled(line: bytes) -> Spooled | None:
 
 def name_of(event: Event) -> str:
     """Return the name of an event, in one spelling."""
-    given = _text(event, "hook_event_name") or ("unreadable" if event.get("unreadable") else "unknown")
+    given = text_in(event, "hook_event_name") or ("unreadable" if event.get("unreadable") else "unknown")
     return ALIASES.get(given, given)
 
 
@@ -83,10 +83,13 @@ def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
     """Return an event as the journal stores it."""
     event, agent = spooled.event, spooled.agent
     name = name_of(event)
-    vendor = _text(event, "session_id") or ""
+    vendor = text_in(event, "session_id") or ""
     composer.begin(agent)
-    turn_id = _text(event, "turn_id")
-    prompt, context = _without_editor_context(agent, _text(event, "prompt"))
+    turn_id = text_in(event, "turn_id")
+    named = None
+    if turn_id and agent != CLAUDE:
+        named = ":".join(map(str, turn_name(text_in(event, "agent_id") or vendor, turn_id)))
+    prompt, context = _without_editor_context(agent, text_in(event, "prompt"))
     error = event.get("error")
     fact = HookFact(
         id=spooled.id,
@@ -94,27 +97,26 @@ def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
         agent=agent,
         name=name,
         vendor_id=vendor[:MAX_ID_CHARS],
-        agent_id=_text(event, "agent_id"),
-        agent_type=_masked(composer, _text(event, "agent_type")),
-        cwd=composer.path(cwd) if (cwd := _text(event, "cwd")) else None,
-        transcript_path=_text(event, "transcript_path"),
-        source=_text(event, "source"),
-        model=_text(event, "model"),
-        permission_mode=_text(event, "permission_mode"),
-        turn_name=_turn_name(event, turn_id) if turn_id and agent != CLAUDE else None,
+        agent_id=text_in(event, "agent_id"),
+        agent_type=_masked(composer, text_in(event, "agent_type")),
+        cwd=composer.path(cwd) if (cwd := text_in(event, "cwd")) else None,
+        transcript_path=text_in(event, "transcript_path"),
+        source=text_in(event, "source"),
+        model=text_in(event, "model"),
+        permission_mode=text_in(event, "permission_mode"),
+        turn_name=named,
         vendor_turn_id=turn_id,
         prompt=_masked(composer, prompt),
         prompt_title=first_line(composer.text(prompt or "", counted=False)),
-        prompt_name=composer.prompt_name(vendor, _text(event, "agent_id"), prompt) if prompt is not None else None,
+        prompt_name=composer.prompt_name(vendor, text_in(event, "agent_id"), prompt) if prompt is not None else None,
         context=tuple(composer.text(one) for one in context),
-        trigger=_masked(composer, _text(event, "trigger")),
-        reason=_masked(composer, _text(event, "reason")),
+        trigger=_masked(composer, text_in(event, "trigger")),
+        reason=_masked(composer, text_in(event, "reason")),
         error=_masked(composer, error if isinstance(error, str) or error is None else json.dumps(error)),
-        response=_masked(composer, _text(event, "last_assistant_message")),
+        response=_masked(composer, text_in(event, "last_assistant_message")),
         pid=spooled.ppid,
         pid_started=spooled.ppid_started,
         raw=None if name in EVENTS else composer.text(json.dumps(event, ensure_ascii=False))[:RAW_CHARS],
-        masked={},
     )
     fact = msgspec.structs.replace(fact, masked=composer.masked())
     return msgspec.structs.replace(fact, calls=_calls(spooled, name, composer)) if name in CALLS else fact
@@ -132,18 +134,8 @@ def _without_editor_context(agent: str, prompt: str | None) -> tuple[str | None,
     return (prompt_text, around) if prompt_text and around else (prompt, ())
 
 
-def _turn_name(event: Event, turn_id: str) -> str:
-    thread = _text(event, "agent_id") or _text(event, "session_id") or ""
-    return ":".join(map(str, turn_name(thread, turn_id)))
-
-
 def _masked(composer: Composer, text: str | None) -> str | None:
     return None if text is None else composer.text(text)[:MAX_TEXT_CHARS]
-
-
-def _text(event: Event, name: str) -> str | None:
-    value = event.get(name)
-    return value if isinstance(value, str) and value else None
 
 
 # Calls
@@ -151,13 +143,11 @@ def _text(event: Event, name: str) -> str | None:
 
 def _calls(spooled: Spooled, name: str, composer: Composer) -> Batch | None:
     event = spooled.event
-    if not _text(event, "tool_use_id") or not _text(event, "tool_name"):
+    if not text_in(event, "tool_use_id") or not text_in(event, "tool_name"):
         return None
     records = (_claude_records if spooled.agent == CLAUDE else _codex_records)(event, spooled.at, name)
-    reader = reader_for(spooled.agent)(Hints(session_id=_text(event, "session_id")))
-    facts: list[AnyFact] = []
-    for record in records:
-        facts.extend(reader.feed(json.dumps(record).encode()))
+    reader = reader_for(spooled.agent)(Hints(session_id=text_in(event, "session_id")))
+    facts = [fact for record in records for fact in reader.feed(json.dumps(record).encode())]
     facts.extend(reader.finish())
     of_call = [fact for fact in facts if isinstance(fact, ToolCall | ToolResult | Action)]
     items = composer.compose([msgspec.structs.replace(fact, record=None) for fact in of_call])

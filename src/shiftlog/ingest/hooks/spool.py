@@ -26,7 +26,6 @@ ASIDE = "aside"
 DRAINING = "drain.lock"
 HEAD_BYTES = 4096
 LINE_BYTES = 64 << 20
-READ_BYTES = 1 << 20
 
 Document = dict[str, Any]
 
@@ -110,16 +109,14 @@ class HookSpool:
             inode=status.st_ino,
             size=status.st_size,
             mtime_ns=status.st_mtime_ns,
-            head="",
-            head_bytes=0,
+            head=digest(head),
+            head_bytes=len(head),
             cursor=0,
             tail="",
         )
         if known is None or known.inode != status.st_ino or status.st_size < known.cursor:
-            return _with_head(fresh, head)
-        if digest(head[: known.head_bytes]) != known.head:
-            return _with_head(fresh, head)
-        return _with_head(replace(fresh, cursor=known.cursor), head)
+            return fresh
+        return replace(fresh, cursor=known.cursor) if digest(head[: known.head_bytes]) == known.head else fresh
 
     def lines(self, source: Source) -> Generator[SpoolLine]:
         """Yield the complete lines after the cursor; an unfinished last line waits."""
@@ -129,7 +126,7 @@ class HookSpool:
                 if not line.endswith(b"\n"):
                     if len(line) < LINE_BYTES:
                         return
-                    line += _rest_of_line(file)
+                    line += file.readline()
                 source = replace(source, cursor=file.tell())
                 yield SpoolLine(data=line, after=source)
 
@@ -197,19 +194,6 @@ class HookSpool:
 
 def _is_file(entry: "os.DirEntry[str]") -> bool:
     return entry.name.endswith(LINES) and entry.is_file(follow_symlinks=False)
-
-
-def _with_head(source: Source, head: bytes) -> Source:
-    return replace(source, head=digest(head), head_bytes=len(head))
-
-
-def _rest_of_line(file: Any) -> bytes:
-    parts: list[bytes] = []
-    while part := file.readline(READ_BYTES):
-        parts.append(part)
-        if part.endswith(b"\n"):
-            break
-    return b"".join(parts)
 
 
 def _time_of(line: SpoolLine) -> str:

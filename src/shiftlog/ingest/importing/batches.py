@@ -10,18 +10,8 @@ from pathlib import Path
 
 import msgspec
 
+from shiftlog.facts import transcript as f
 from shiftlog.facts.batch import RECORDS, Batch, Incoming
-from shiftlog.facts.transcript import (
-    COPIED,
-    AnyFact,
-    Key,
-    Standing,
-    ToolResult,
-    TranscriptReader,
-    TurnBegun,
-    UsageFact,
-    VendorSession,
-)
 from shiftlog.ingest.files.discovery import hints_of
 from shiftlog.ingest.files.lines import FileLine, LineFile
 from shiftlog.ingest.files.opencode_db import is_composed, lines_of
@@ -42,6 +32,7 @@ FACTS = "facts"
 
 _REQUEST = re.compile(r"req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*")
 _SESSION = re.compile(r"[A-Z][A-Za-z0-9]*-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*")
+_LINE_COUNTS = ("mapped", "counted", "duplicate", "bad", "unknown", "oversized", "replaced")
 _OWN_TOOLS = ("begin_turn", "beginTurn")
 _decode = msgspec.json.Decoder(dict[str, object]).decode
 
@@ -102,7 +93,7 @@ def _recognised_later(file: LineFile) -> str | None:
     return recognise(b"".join(head)) if head else None
 
 
-def _restored(job: FileJob) -> TranscriptReader:
+def _restored(job: FileJob) -> f.TranscriptReader:
     assert job.agent is not None
     return reader_for(job.agent)(hints_of(job.path, keep_images=job.keep_images), job.state)
 
@@ -110,11 +101,11 @@ def _restored(job: FileJob) -> TranscriptReader:
 class _FileReading:
     """One pass over a file."""
 
-    def __init__(self, job: FileJob, composer: Composer, reader: TranscriptReader) -> None:
+    def __init__(self, job: FileJob, composer: Composer, reader: f.TranscriptReader) -> None:
         self._job = job
         self._composer = composer
         self._reader = reader
-        self._facts: list[AnyFact] = []
+        self._facts: list[f.AnyFact] = []
         self._bytes = 0
         self._first = job.offset == 0 and not job.idle_only
         self._partial = 0
@@ -140,8 +131,7 @@ class _FileReading:
             if len(self._facts) >= BATCH_FACTS or self._bytes >= BATCH_BYTES:
                 yield self._batch(cursor, file.edge_before(cursor), file.bytes_read)
         self._facts.extend(self._reader.finish())
-        due = self._due()
-        self._facts.extend(self._reader.end_idle(due) if due else ())
+        self._end_due()
         yield self._batch(cursor, file.edge_before(cursor), file.bytes_read, last=True)
         file.check_end()
 
@@ -152,22 +142,23 @@ class _FileReading:
             self._facts.extend(self._reader.feed(line))
             size += len(line)
         self._facts.extend(self._reader.finish())
-        due = self._due()
-        self._facts.extend(self._reader.end_idle(due) if due else ())
+        self._end_due()
         yield self._batch(size, "", size, last=True)
 
     def end_idle(self) -> Iterator[Batch]:
         """Yield a batch with the turns that time alone has ended."""
-        due = self._due()
-        self._facts.extend(self._reader.end_idle(due) if due else ())
+        self._end_due()
         yield self._batch(self._job.offset, "", 0, last=True)
 
-    def _due(self) -> list[VendorSession]:
+    def _end_due(self) -> None:
         now = parse(self._job.now)
-        return [one.session for one in self._waiting() if _idle_at(one) <= now]
+        due = [session for session, idle_at in self._waiting() if idle_at <= now]
+        self._facts.extend(self._reader.end_idle(due) if due else ())
 
-    def _waiting(self) -> list[Standing]:
-        return [one for one in self._reader.standings() if one.ends_as is not None and one.last_at is not None]
+    def _waiting(self) -> list[tuple[f.VendorSession, datetime]]:
+        """Return the sessions with a turn that time alone will end, and when."""
+        open_turns = [(one, one.last_at) for one in self._reader.standings() if one.ends_as is not None]
+        return [(one.session, parse(last_at) + IDLE_AFTER) for one, last_at in open_turns if last_at is not None]
 
     def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
         self._composer.begin(self._reader.agent)
@@ -176,7 +167,7 @@ class _FileReading:
         counts = self._reader.counts
         first, self._first = self._first, False
         self._facts, self._bytes = [], 0
-        later = [_idle_at(one) for one in self._waiting()] if last else []
+        later = [idle_at for _, idle_at in self._waiting()] if last else []
         return Batch(
             agent=self._reader.agent,
             sessions=self._composer.sessions,
@@ -188,25 +179,14 @@ class _FileReading:
             last=last,
             settle_at=precise(min(later)) if later else None,
             counts={
-                "mapped": counts.mapped,
-                "counted": counts.counted,
-                "duplicate": counts.duplicate,
-                "bad": counts.bad,
-                "unknown": counts.unknown,
-                "oversized": counts.oversized,
-                "replaced": counts.replaced,
-                "copied": counts.counted_names.get(COPIED, 0),
+                **{name: getattr(counts, name) for name in _LINE_COUNTS},
+                "copied": counts.counted_names.get(f.COPIED, 0),
                 "partial": self._partial,
                 FACTS: self._given,
                 **{f"{UNKNOWN}{name}": count for name, count in counts.unknown_names.items()},
             },
             bytes_read=bytes_read,
         )
-
-
-def _idle_at(standing: Standing) -> datetime:
-    assert standing.last_at is not None
-    return parse(standing.last_at) + IDLE_AFTER
 
 
 def _as_one(lines: Iterator[FileLine]) -> Iterator[FileLine]:
@@ -232,12 +212,12 @@ def _is_object(data: bytes | None) -> bool:
     return True
 
 
-def _without_repeats(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
+def _without_repeats(facts: Sequence[f.AnyFact]) -> Sequence[f.AnyFact]:
     """Leave out usage reports that a later one of the same turn repeats with nothing smaller."""
-    latest: dict[Key, UsageFact] = {}
-    kept: list[AnyFact] = []
+    latest: dict[f.Key, f.UsageFact] = {}
+    kept: list[f.AnyFact] = []
     for fact in reversed(facts):
-        if isinstance(fact, UsageFact) and fact.rule == "maximum":
+        if isinstance(fact, f.UsageFact) and fact.rule == "maximum":
             later = latest.get(fact.key)
             if later is not None and later.turn == fact.turn and later.session == fact.session and _covers(later, fact):
                 continue
@@ -247,7 +227,7 @@ def _without_repeats(facts: Sequence[AnyFact]) -> Sequence[AnyFact]:
     return kept
 
 
-def _covers(later: UsageFact, fact: UsageFact) -> bool:
+def _covers(later: f.UsageFact, fact: f.UsageFact) -> bool:
     return (
         later.output_tokens >= fact.output_tokens
         and later.input_tokens >= fact.input_tokens
@@ -258,19 +238,19 @@ def _covers(later: UsageFact, fact: UsageFact) -> bool:
     )
 
 
-def _composed_items(facts: Sequence[AnyFact], composer: Composer, job: FileJob) -> list[Incoming]:
+def _composed_items(facts: Sequence[f.AnyFact], composer: Composer, job: FileJob) -> list[Incoming]:
     """Return the composed facts; an item before a turn joins it with the turn of ours that its agent began."""
-    whole = [_unspilled(fact, job) if isinstance(fact, ToolResult) and fact.spilled else fact for fact in facts]
+    whole = [_unspilled(fact, job) if isinstance(fact, f.ToolResult) and fact.spilled else fact for fact in facts]
     items = composer.compose(whole)
     begun = _begun(facts)
     return list(_with_adoptions(whole, items, begun)) if begun else items
 
 
-def _begun(facts: Sequence[AnyFact]) -> dict[str, list[tuple[int, dict[str, str]]]]:
+def _begun(facts: Sequence[f.AnyFact]) -> dict[str, list[tuple[int, dict[str, str]]]]:
     """Return, for each turn, the turns of ours that its agent began in it, with their sessions and positions."""
     begun: dict[str, list[tuple[int, dict[str, str]]]] = {}
     for index, fact in enumerate(facts):
-        if isinstance(fact, ToolResult) and fact.turn and fact.tool and fact.tool.endswith(_OWN_TOOLS):
+        if isinstance(fact, f.ToolResult) and fact.turn and fact.tool and fact.tool.endswith(_OWN_TOOLS):
             found = None if fact.is_error else _REQUEST.search(fact.content)
             if found:
                 session = _SESSION.search(fact.content)
@@ -280,18 +260,18 @@ def _begun(facts: Sequence[AnyFact]) -> dict[str, list[tuple[int, dict[str, str]
 
 
 def _with_adoptions(
-    facts: Sequence[AnyFact], items: Sequence[Incoming], begun: dict[str, list[tuple[int, dict[str, str]]]]
+    facts: Sequence[f.AnyFact], items: Sequence[Incoming], begun: dict[str, list[tuple[int, dict[str, str]]]]
 ) -> Iterator[Incoming]:
     for index, (fact, item) in enumerate(zip(facts, items, strict=True)):
         if fact.turn in begun:
-            starts = isinstance(fact, TurnBegun)
+            starts = isinstance(fact, f.TurnBegun)
             for compose, named in begun[fact.turn]:
                 if compose == index or (starts and compose == begun[fact.turn][0][0]):
                     yield Incoming("adopt", item.session, b"", item.at, fact.turn, body=dict(named))
         yield item
 
 
-def _unspilled(fact: ToolResult, job: FileJob) -> ToolResult:
+def _unspilled(fact: f.ToolResult, job: FileJob) -> f.ToolResult:
     """Return a result with the output that its client kept in a file beside the transcript, if it exists.
 
     A transcript may name any path, so only its own folder of spilled outputs is searched. A file longer than a line

@@ -46,15 +46,6 @@ class PrepareAll(Protocol):
     def __call__(self, drafts: Sequence[BodyDraft]) -> list[Prepared]: ...
 
 
-class _Composed(msgspec.Struct, frozen=True, gc=False):
-    """A masked fact before it is encoded: the part to decide on, and the entry if there is nothing to decide."""
-
-    what: str
-    body: Body | None
-    draft: BodyDraft | None
-    masked: dict[str, int] | None
-
-
 class Composer(Masker):
     """Composes the facts of one agent's files; `mac_key` belongs to the store."""
 
@@ -92,23 +83,23 @@ class Composer(Masker):
         """Return facts as items of the journal."""
         composed = [self._composed(fact) for fact in facts]
         keys = [self._digest(fact.key) for fact in facts]
-        prepared = iter(self._prepare_all([one.draft for one in composed if one.draft is not None]))
+        prepared = iter(self._prepare_all([draft for _, _, draft, _ in composed if draft is not None]))
         return [
             Incoming(
-                one.what,
+                what,
                 self._sessions.setdefault(fact.session, len(self._sessions)),
                 key,
                 fact.at or NO_TIME,
                 fact.turn,
                 tuple(map(self._digest, fact.aliases)) if fact.aliases else (),
-                one.body,
-                None if one.draft is None else next(prepared),
-                one.masked,
+                body,
+                None if draft is None else next(prepared),
+                masked,
             )
-            for fact, key, one in zip(facts, keys, composed, strict=True)
+            for fact, key, (what, body, draft, masked) in zip(facts, keys, composed, strict=True)
         ]
 
-    def _composed(self, fact: f.AnyFact) -> _Composed:
+    def _composed(self, fact: f.AnyFact) -> tuple[str, Body | None, BodyDraft | None, dict[str, int] | None]:
         if self._masked:
             self._masked = Counter()
         what, body, entry = _COMPOSERS[type(fact)](self, fact)
@@ -118,7 +109,7 @@ class Composer(Masker):
                 entry = _on_test_clock(entry)
             kind = _KINDS[what]
             draft = BodyDraft(kind, entry, self._salt(kind, fact.key))
-        return _Composed(what, body, draft, dict(self._masked) if self._masked else None)
+        return what, body, draft, dict(self._masked) if self._masked else None
 
     def prompt_name(self, vendor_id: str, agent_id: str | None, text: str) -> str:
         """Return the name under which a hook's prompt and the transcript's are the same."""

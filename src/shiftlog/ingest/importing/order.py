@@ -40,7 +40,8 @@ def _first_of(path: str) -> str:
         return _LATEST
     try:
         with LineFile(path, CHUNK_BYTES) as file:
-            return _time_in(_TIME.search(file.start(EDGE_BYTES))) or _LATEST
+            found = _TIME.search(file.start(EDGE_BYTES))
+            return (found and utc(found[1].decode("ascii", "replace"))) or _LATEST
     except TranscriptUnreadable:
         return _LATEST
 
@@ -57,10 +58,6 @@ def _sort_key(path: str, first: str) -> SortKey:
         return (first, False, first, path)
     mixed = _KIND in start or (_SESSION in start and _has_several_sessions(path))
     return (first, mixed, _last_time(path) or first, path)
-
-
-def _time_in(match: "re.Match[bytes] | None") -> str | None:
-    return utc(match[1].decode("ascii", "replace")) if match else None
 
 
 def _last_time(path: str) -> str | None:

@@ -12,23 +12,9 @@ from shiftlog.model.errors import ShiftlogError
 
 Shown = dict[str, Any]
 
-FIGURES = (
-    "files",
-    "changed",
-    "sessions",
-    "sessions_new",
-    "child_sessions",
-    "turns",
-    "entries",
-    "tool_calls",
-    "unknown_records",
-    "bad_lines",
-    "partial_tails",
-    "duplicates",
-    "copied_records",
-    "redactions",
-    "usage_responses",
-    "usage_tokens",
+FIGURES = tuple(
+    "files changed sessions sessions_new child_sessions turns entries tool_calls unknown_records bad_lines "
+    "partial_tails duplicates copied_records redactions usage_responses usage_tokens".split()
 )
 CHANGED = frozenset({"imported", "grown", "rewritten", "renamed", "copied"})
 
@@ -107,9 +93,12 @@ class ImportReport:
         read = sum(file.bytes_read for file in self.files)
         unknown: Counter[str] = Counter()
         redactions: Counter[str] = Counter()
+        skipped: Counter[str] = Counter({"unchanged": 0})
         for file in self.files:
             unknown.update({f"{file.agent}/{name}": count for name, count in file.unknown.items()})
             redactions.update(file.redactions)
+            reason = "unchanged" if file.status == "unchanged" else file.reason
+            skipped.update([reason] if reason else ())
         files = sorted(self.files, key=lambda file: file.status == "unchanged")
         listed = [file.shown() for file in files if unchanged or file.status != "unchanged"]
         cut = listed if max_files is None else listed[:max_files]
@@ -129,7 +118,7 @@ class ImportReport:
             },
             "unknown": dict(sorted(unknown.items())),
             "redactions": dict(sorted(redactions.items())),
-            "skipped": dict(sorted(_skips(self.files).items())),
+            "skipped": dict(sorted(skipped.items())),
             "files": cut,
             "files_left_off": len(listed) - len(cut),
             "errors": self.errors,
@@ -154,13 +143,3 @@ def _figures(files: Iterable[FileReport]) -> dict[str, int]:
     total["child_sessions"] = sum(sessions.values())
     total["sessions_new"] = sum(not sessions.get(name) for name in new)
     return {name: total[name] for name in FIGURES}
-
-
-def _skips(files: Iterable[FileReport]) -> Counter[str]:
-    skipped: Counter[str] = Counter({"unchanged": 0})
-    for file in files:
-        if file.status == "unchanged":
-            skipped["unchanged"] += 1
-        elif file.reason:
-            skipped[file.reason] += 1
-    return skipped

@@ -23,8 +23,8 @@ from shiftlog.ingest.importing.batches import FACTS, UNKNOWN, FileJob, NotRecogn
 from shiftlog.ingest.importing.order import sort_keys
 from shiftlog.ingest.importing.ports import BatchResult, ImportJournal, ImportProgress, OnProgress, StopSign
 from shiftlog.ingest.importing.report import FileReport, ImportReport
-from shiftlog.ingest.importing.workers import FileReaders, worker_lost
-from shiftlog.model.errors import ShiftlogError, StorageError, TranscriptUnreadable
+from shiftlog.ingest.importing.workers import FileReaders
+from shiftlog.model.errors import InternalError, ShiftlogError, StorageError, TranscriptUnreadable
 from shiftlog.model.times import precise
 from shiftlog.store.sources import Source
 
@@ -89,56 +89,50 @@ class Importer:
     ) -> ImportReport:
         """Import what changed and report it."""
         async with self._turn:
-            return await _ImportRun(self.journal, make_readers, request, on_progress, stop or StopSign()).run()
+            report = ImportReport(dry_run=request.dry_run)
+            return await _ImportRun(self.journal, make_readers, request, on_progress, stop or StopSign(), report).run()
 
 
+@dataclass(slots=True)
 class _ImportRun:
-    def __init__(
-        self,
-        journal: ImportJournal,
-        make_readers: MakeReaders,
-        request: ImportRequest,
-        on_progress: OnProgress | None,
-        stop: StopSign,
-    ) -> None:
-        self._journal = journal
-        self._make_readers = make_readers
-        self._request = request
-        self._on_progress = on_progress
-        self._stop = stop
-        self._report = ImportReport(dry_run=request.dry_run)
-        self._done_bytes = 0
-        self._all_bytes = 0
-        self._done_files = 0
-        self._cut = False
-        self._written: str | None = None
-        self._writes: deque[_Write] = deque()
-        self._readers: FileReaders | None = None
-        # One thread takes all batches: memory that many threads have used is not given back.
-        self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="import")
+    journal: ImportJournal
+    make_readers: MakeReaders
+    request: ImportRequest
+    on_progress: OnProgress | None
+    stop: StopSign
+    report: ImportReport
+    readers: FileReaders = field(init=False)
+    writes: deque[_Write] = field(default_factory=deque[_Write])
+    done_bytes: int = 0
+    all_bytes: int = 0
+    done_files: int = 0
+    was_cut: bool = False
+    written: str | None = None
+    # One thread takes all batches: memory that many threads have used is not given back.
+    thread: ThreadPoolExecutor = field(default_factory=lambda: ThreadPoolExecutor(1, thread_name_prefix="import"))
 
     async def run(self) -> ImportReport:
         started = time.monotonic()
-        known = KnownSources(await self._journal.sources())
+        known = KnownSources(await self.journal.sources())
         works = await anyio.to_thread.run_sync(self._compare_all, known)
-        self._all_bytes = sum(work.change.bytes_to_read for work in works)
-        self._readers = self._make_readers(self._all_bytes)
+        self.all_bytes = sum(work.change.bytes_to_read for work in works)
+        self.readers = self.make_readers(self.all_bytes)
         try:
             await self._read_all(works)
-            if self._written is not None:
-                await self._secure(self._written)
+            if self.written is not None:
+                await self._secure(self.written)
         finally:
-            self._readers.close()
-            self._thread.shutdown(wait=True)
-            self._report.duration_s = time.monotonic() - started
-        return self._report
+            self.readers.close()
+            self.thread.shutdown(wait=True)
+            self.report.duration_s = time.monotonic() - started
+        return self.report
 
     async def _secure(self, path: str) -> None:
         """Make the writes durable; if the store refuses, the report of that file says so."""
         try:
-            await self._journal.secure(path)
+            await self.journal.secure(path)
         except StorageError as error:
-            for report in self._report.files:
+            for report in self.report.files:
                 if report.path == path:
                     report.fail(error)
 
@@ -146,9 +140,9 @@ class _ImportRun:
 
     def _compare_all(self, known: KnownSources) -> list[_FileWork]:
         works: list[_FileWork] = []
-        for found in self._request.found:
+        for found in self.request.found:
             report = FileReport(path=found.path)
-            self._report.files.append(report)
+            self.report.files.append(report)
             change = self._compare(found, known, report)
             if change is None:
                 continue
@@ -168,7 +162,7 @@ class _ImportRun:
         return works
 
     def _compare(self, found: FoundFile, known: KnownSources, report: FileReport) -> SourceChange | None:
-        request = self._request
+        request = self.request
         if found.error is not None:
             says = f"Transcript unreadable: {found.path}: {found.error}"
             report.fail(TranscriptUnreadable(says), found.skip)
@@ -186,26 +180,24 @@ class _ImportRun:
     # Reading
 
     async def _read_all(self, works: list[_FileWork]) -> None:
-        assert self._readers is not None
         resumed = [work.change.source.path for work in works if work.change.source and work.change.offset != 0]
-        states = await self._journal.states(resumed)
+        states = await self.journal.states(resumed)
         waiting = deque(works)
         ahead: deque[_FileWork] = deque()
         async with anyio.create_task_group() as writers:
-            while (waiting or ahead) and not self._stop.is_set():
-                while waiting and len(ahead) < self._readers.at_once:
+            while (waiting or ahead) and not self.stop.is_set():
+                while waiting and len(ahead) < self.readers.at_once:
                     work = waiting.popleft()
                     self._begin(work, states)
                     ahead.append(work)
                 await self._finish(ahead.popleft(), writers)
-            while self._writes:
+            while self.writes:
                 await self._report_first()
-        self._report.interrupted = bool(waiting or ahead or self._cut)
+        self.report.interrupted = bool(waiting or ahead or self.was_cut)
         for work in (*ahead, *waiting):
             work.report.skip("interrupted")
 
     def _begin(self, work: _FileWork, states: dict[str, bytes]) -> None:
-        assert self._readers is not None
         change = work.change
         source = change.source
         state = states.get(source.path) if source is not None and change.offset != 0 else None
@@ -213,50 +205,52 @@ class _ImportRun:
         resumed = source if state is not None else None
         job = FileJob(
             path=change.found.path,
-            now=precise(self._request.now),
+            now=precise(self.request.now),
             offset=(change.offset or 0) if resumed and not change.is_due else (resumed.cursor if resumed else 0),
             agent=resumed.agent if resumed else None,
             state=state,
-            max_line_bytes=self._request.max_line_bytes,
-            keep_images=self._request.keep_images,
+            max_line_bytes=self.request.max_line_bytes,
+            keep_images=self.request.keep_images,
             idle_only=change.is_due and resumed is not None,
             facts=resumed.counts.get(FACTS, 0) if resumed else 0,
         )
-        work.batches = self._readers.read(job)
+        work.batches = self.readers.read(job)
 
     async def _finish(self, work: _FileWork, writers: TaskGroup) -> None:
         """Hand the batches of a file to the writer, reading the next while some are written."""
         report = work.report
-        work.before = self._done_bytes
-        self._done_bytes += work.change.bytes_to_read
+        work.before = self.done_bytes
+        self.done_bytes += work.change.bytes_to_read
         try:
             assert work.batches is not None
             follows: int | None = None
             pending = self._next(work.batches)
             while (batch := await pending) is not None:
-                if self._is_unwanted(batch, report):
+                report.agent = batch.agent
+                if self.request.agents and batch.agent not in self.request.agents:
+                    report.skip("other_agent")
                     await self._drain(work.batches)
                     break
                 pending = self._next(work.batches)
                 write = _Write(work=work, batch=batch)
-                self._writes.append(write)
+                self.writes.append(write)
                 writers.start_soon(self._write, write, follows)
                 follows = batch.cursor
-                while len(self._writes) >= WRITES_AHEAD:
+                while len(self.writes) >= WRITES_AHEAD:
                     await self._report_first()
                 if report.status == "failed":
                     await self._drain(work.batches)
                     break
-                if self._stop.is_set() and not batch.last:
-                    self._cut = True
+                if self.stop.is_set() and not batch.last:
+                    self.was_cut = True
                     break
         except NotRecognised:
             report.skip("not_recognised")
         except ShiftlogError as error:
             report.fail(error)
         except EOFError as error:
-            report.fail(worker_lost(error))
-        self._done_files += 1
+            report.fail(InternalError(f"A worker that reads transcripts ended unexpectedly: {error}"))
+        self.done_files += 1
         await self._report_progress()
 
     async def _write(self, write: _Write, follows: int | None) -> None:
@@ -264,7 +258,7 @@ class _ImportRun:
         moved_from = change.moved_from if follows is None else None
         source = replace(self._source_of(change), agent=write.batch.agent)
         try:
-            write.written = await self._journal.write(write.batch, source, moved_from=moved_from, follows=follows)
+            write.written = await self.journal.write(write.batch, source, moved_from=moved_from, follows=follows)
         except ShiftlogError as error:
             write.error = error
         finally:
@@ -272,18 +266,18 @@ class _ImportRun:
 
     async def _report_first(self) -> None:
         """Wait for the oldest batch in the journal's hands, and add it to its report."""
-        write = self._writes.popleft()
+        write = self.writes.popleft()
         await write.done.wait()
         report, batch = write.work.report, write.batch
         if write.error is not None:
             report.fail(write.error)
         elif write.written is not None:
-            self._written = report.path
+            self.written = report.path
             self._add(report, batch, write.written, write.work.change)
             await self._report_progress(write.work.before + min(batch.bytes_read, write.work.change.bytes_to_read))
 
     def _next(self, batches: Iterator[Batch]) -> "asyncio.Future[Batch | None]":
-        taken = asyncio.get_running_loop().run_in_executor(self._thread, partial(next, batches, None))
+        taken = asyncio.get_running_loop().run_in_executor(self.thread, partial(next, batches, None))
         # After an interrupted import nothing awaits this batch; its error must not be logged as lost.
         taken.add_done_callback(lambda done: done.cancelled() or done.exception())
         return taken
@@ -291,13 +285,6 @@ class _ImportRun:
     async def _drain(self, batches: Iterator[Batch]) -> None:
         while await self._next(batches) is not None:
             pass
-
-    def _is_unwanted(self, batch: Batch, report: FileReport) -> bool:
-        report.agent = batch.agent
-        if self._request.agents and batch.agent not in self._request.agents:
-            report.skip("other_agent")
-            return True
-        return False
 
     def _source_of(self, change: SourceChange) -> Source:
         found, known = change.found, change.source
@@ -330,7 +317,10 @@ class _ImportRun:
         if not batch.last:
             return
         if change.source is not None and change.offset == 0 and not written.sealed:
-            _note_missing(report, change.source.counts.get(FACTS, 0) - report.counts[SEEN_AGAIN])
+            missing = change.source.counts.get(FACTS, 0) - report.counts[SEEN_AGAIN]
+            if missing > 0:
+                says = f"Facts of an earlier reading that the file no longer has; they stay in the journal: {missing}"
+                report.warnings.append({"code": "facts_missing", "message": says, "count": missing})
         earlier = change.source.counts if change.source is not None and change.offset != 0 else {}
         grown = {name: count - earlier.get(name, 0) for name, count in batch.counts.items()}
         report.counts["bad_lines"] += grown["bad"]
@@ -349,19 +339,12 @@ class _ImportRun:
             report.status = "unchanged"
 
     async def _report_progress(self, bytes_done: int | None = None) -> None:
-        if self._on_progress is not None:
-            await self._on_progress(
+        if self.on_progress is not None:
+            await self.on_progress(
                 ImportProgress(
-                    files_done=self._done_files,
-                    files=len(self._report.files),
-                    bytes_done=self._done_bytes if bytes_done is None else bytes_done,
-                    bytes=self._all_bytes,
+                    files_done=self.done_files,
+                    files=len(self.report.files),
+                    bytes_done=self.done_bytes if bytes_done is None else bytes_done,
+                    bytes=self.all_bytes,
                 )
             )
-
-
-def _note_missing(report: FileReport, count: int) -> None:
-    """Warn about facts of an earlier reading that the file no longer has; they stay in the journal."""
-    if count > 0:
-        says = f"Facts of an earlier reading that the file no longer has; they stay in the journal: {count}"
-        report.warnings.append({"code": "facts_missing", "message": says, "count": count})

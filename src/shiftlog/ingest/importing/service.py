@@ -121,8 +121,11 @@ class Imports:
 
     async def _learn_projects(self, report: ImportReport) -> None:
         """Store the projects of new sessions and the present folders of their transcripts."""
+        # An interrupted import may have stored sessions without their project.
+        of_file = {session_id: file for file in report.files if not file.places for session_id in file.known}
+        for session_id, place in (await self.importer.journal.without_project(of_file)).items():
+            of_file[session_id].places[session_id] = [place]
         places: dict[str, list[SessionLocation]] = {}
-        await self._recall_places(report)
         for file in report.files:
             # Claude Code alone keeps one folder of transcripts per project.
             folder = str(Path(file.path).parent) if file.agent == CLAUDE else None
@@ -144,19 +147,16 @@ class Imports:
                     raise
                 next((file for file in report.files if file.places), report.files[0]).fail(error)
 
-    async def _recall_places(self, report: ImportReport) -> None:
-        """Add the locations of sessions that an interrupted import stored."""
-        of_file = {session_id: file for file in report.files if not file.places for session_id in file.known}
-        for session_id, place in (await self.importer.journal.without_project(of_file)).items():
-            of_file[session_id].places[session_id] = [place]
-
     def find(self, options: ImportOptions) -> list[FoundFile]:
         """List the files of the options; raise for a missing or forbidden path."""
         if options.paths:
             if options.allowed is None:
                 return with_sessions(find_under(options.paths, recursive=options.recursive))
             folders = self._folders(options.allowed)
-            self._check_allowed(options, folders)
+            for path in options.paths:
+                if not _is_under(str(expanded(path)), folders):
+                    says = "a path under the agents' own folders, [ingest] roots or the workspace of this server"
+                    raise InvalidParameter.invalid(options.argument, says, path)
             found = find_under(options.paths, recursive=options.recursive)
             # A link below an allowed folder may lead out of it.
             return with_sessions([file for file in found if _is_under(file.path, folders)])
@@ -175,13 +175,6 @@ class Imports:
     def _folders(self, allowed: Iterable[str]) -> list[Path]:
         places = [root.folder for root in self.roots()] + [Path(one) for one in (*self.settings.roots, *allowed)]
         return [expanded(place).resolve() for place in places]
-
-    def _check_allowed(self, options: ImportOptions, folders: Sequence[Path]) -> None:
-        """Refuse paths outside the folders that an agent may have read."""
-        for path in options.paths:
-            if not _is_under(str(expanded(path)), folders):
-                says = "a path under the agents' own folders, [ingest] roots or the workspace of this server"
-                raise InvalidParameter.invalid(options.argument, says, path)
 
     async def watch(self, options: ImportOptions, stop: StopSign) -> AsyncGenerator[ImportReport]:
         """Import now, then after each change, until stopped; yield a report for each change."""

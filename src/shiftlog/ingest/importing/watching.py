@@ -22,7 +22,10 @@ Seen = dict[str, tuple[int, int]]
 
 async def look(folders: Sequence[str]) -> Seen:
     """Return sizes and times of the transcripts under the folders."""
-    return await asyncio.to_thread(_look, folders)
+    seen: Seen = {}
+    for folder in folders:
+        await asyncio.to_thread(_look_into, folder, seen)
+    return seen
 
 
 async def changes(folders: Sequence[str], stop: StopSign, seen: Seen) -> AsyncGenerator[None]:
@@ -54,13 +57,6 @@ def _watcher() -> Any:
     except ImportError:
         return None
     return awatch  # pyright: ignore[reportUnknownVariableType]
-
-
-def _look(folders: Sequence[str]) -> Seen:
-    seen: Seen = {}
-    for folder in folders:
-        _look_into(folder, seen)
-    return seen
 
 
 def _look_into(folder: str, seen: Seen) -> None:

@@ -20,7 +20,7 @@ from shiftlog.facts.batch import Batch
 from shiftlog.ingest.importing.batches import FileJob, NotRecognised, read_file
 from shiftlog.ingest.importing.composer import Composer
 from shiftlog.link.import_workers import end_worker, start_worker
-from shiftlog.model.errors import InternalError, TranscriptUnreadable
+from shiftlog.model.errors import TranscriptUnreadable
 
 BATCH, END, NOT_RECOGNISED, UNREADABLE, LOST = b"B", b"E", b"N", b"U", b"L"
 MOST_HELD_BYTES = 4 << 20
@@ -61,7 +61,6 @@ class InProcessReaders:
         return 1
 
     def read(self, job: FileJob) -> Iterator[Batch]:
-        """Return the batches of a file."""
         return read_file(job, self._composer)
 
     def close(self) -> None:
@@ -199,7 +198,6 @@ class Workers:
         return tag, data
 
     def close(self) -> None:
-        """End all workers."""
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
@@ -265,8 +263,3 @@ def _exactly(source: IO[bytes], size: int) -> bytearray:
             raise EOFError("the other side closed")
         at += count
     return whole
-
-
-def worker_lost(error: Exception) -> InternalError:
-    """Return the error for a worker that ended early."""
-    return InternalError(f"A worker that reads transcripts ended unexpectedly: {error}")
