@@ -15,13 +15,12 @@ from starlette.applications import Starlette
 
 from bench.tables import ms, percentile, print_table
 from shiftlog.app.app import App, open_app
-from shiftlog.journal.maintenance import fold
-from shiftlog.journal.texts import facet, search_text
-from shiftlog.model import canonical
+from shiftlog.journal.clock import Clock
+from shiftlog.journal.pen import Pen
 from shiftlog.model.caller import LIBRARY
-from shiftlog.model.entry import Draft, Entry, Kind
-from shiftlog.model.times import compact, truncated
-from shiftlog.store.protocol import Indexed, Writer
+from shiftlog.model.entry import Kind
+from shiftlog.model.times import compact, precise, truncated
+from shiftlog.store.protocol import Writer
 from shiftlog.web.door import Door
 from shiftlog.web.live import Live
 from shiftlog.web.present.templates import HERE
@@ -42,12 +41,12 @@ async def fill(app: App, sessions: int) -> None:
 
         def work(writer: Writer, first: int = first) -> None:
             for number in range(first, min(first + AT_ONCE, sessions)):
-                _write(writer, number, newest - timedelta(minutes=number))
+                _write(writer, app.clock, number, newest - timedelta(minutes=number))
 
         await app.store.write(work)
 
 
-def _write(writer: Writer, number: int, at: datetime) -> None:
+def _write(writer: Writer, clock: Clock, number: int, at: datetime) -> None:
     session_id, turn = f"Bench-{compact(at)}-shift-{number}", f"req-{compact(at)}-go"
     model = ("claude-opus-4-5", "gpt-5.5")[number % 2]
     opened = {
@@ -58,29 +57,13 @@ def _write(writer: Writer, number: int, at: datetime) -> None:
         "workspace": f"/srv/project-{number % 50}",
         "run": {"alias": writer.next_alias(), "model": model, "session_type": "interactive_desktop"},
     }
-    drafts = [
-        Draft(kind=Kind.SESSION_OPENED, body=opened),
-        Draft(kind=Kind.TURN_BEGUN, turn=turn, body={"query_title": "Go", "query_text": "Go on", "model": model}),
-        Draft(kind=Kind.USAGE, turn=turn, body={"input_tokens": 1_000, "output_tokens": 200, "model": model}),
-        Draft(kind=Kind.TURN_COMPLETED, turn=turn, body={"response": "Done"}),
-    ]
-    entries: list[Entry] = []
-    previous = canonical.first_prev_hash(session_id)
-    for seq, draft in enumerate(drafts, 1):
-        entries.append(Entry.chained(draft, seq=seq, prev_hash=previous, at=at))
-        previous = entries[-1].hash
-    session, turns = fold(session_id, entries)
-    assert session is not None
-    writer.append(
-        session_id,
-        [
-            Indexed(entry=one, text=search_text(one.kind, one.facts), facet=facet(one.kind, one.facts))
-            for one in entries
-        ],
-    )
-    writer.put_session(session)
-    for each in turns.values():
-        writer.put_turn(session_id, each)
+    pen = Pen(writer, session_id, None, clock)
+    when = precise(at)
+    pen.write(Kind.SESSION_OPENED, opened, at=when)
+    pen.write(Kind.TURN_BEGUN, {"query_title": "Go", "query_text": "Go on", "model": model}, turn, at=when)
+    pen.write(Kind.USAGE, {"input_tokens": 1_000, "output_tokens": 200, "model": model}, turn, at=when)
+    pen.write(Kind.TURN_COMPLETED, {"response": "Done"}, turn, at=when)
+    pen.commit(writer)
 
 
 async def fill_long(app: App, entries: int) -> str:

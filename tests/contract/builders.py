@@ -1,15 +1,22 @@
 """Sessions, turns, entries and leases for the tests of stores: real nouns with short defaults."""
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from shiftlog.model.canonical import first_prev_hash
-from shiftlog.model.entry import Body, Draft, Entry, Kind
+import msgspec
+
+from shiftlog.facts.batch import LongText
+from shiftlog.model.canonical import body_hash, canonical, entry_hash, first_prev_hash
+from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Run, Session, Turn
-from shiftlog.store.protocol import Indexed, Store, Writer
+from shiftlog.model.times import precise
+from shiftlog.store.codec import blobs
+from shiftlog.store.protocol import Store, Writer
+from shiftlog.store.sources import Packed
 
 START = datetime(2026, 3, 1, 9, 0, tzinfo=UTC)
 
@@ -101,6 +108,42 @@ def receipt(name: str = "one", seq: int = 1) -> Receipt:
     )
 
 
+def chained(
+    kind: Kind,
+    body: Body,
+    turn: str | None,
+    *,
+    seq: int,
+    prev_hash: str,
+    when: datetime,
+    salt: bytes | None = None,
+) -> Entry:
+    """Return an entry in its place of the chain."""
+    salt = salt or os.urandom(16)
+    hashed = body_hash(salt, canonical(body))
+    digest = entry_hash(prev_hash, seq=seq, kind=kind, at=precise(when), turn=turn, hash_of_body=hashed)
+    return Entry(seq=seq, kind=kind, at=when, turn=turn, body=body, salt=salt, body_hash=hashed, hash=digest)
+
+
+def packed(entry: Entry, text: str = "", facet: str | None = None) -> Packed:
+    """Return an entry as it is appended, its body plain."""
+    texts: dict[bytes, str] = {}
+    body = blobs.externalise(entry.body, texts.__setitem__)
+    return Packed(
+        seq=entry.seq,
+        kind=str(entry.kind),
+        at=precise(entry.at),
+        turn=entry.turn,
+        facet=facet,
+        document=None if body is None else msgspec.json.encode(body),
+        salt=entry.salt,
+        body_hash=bytes.fromhex(entry.body_hash[7:]),
+        hash=bytes.fromhex(entry.hash[7:]),
+        text=text,
+        long_texts=tuple(LongText(digest, len(long), blobs.pack(long)) for digest, long in texts.items()),
+    )
+
+
 @dataclass(slots=True)
 class Chain:
     """Makes the entries of one session, each chained to the one before."""
@@ -120,19 +163,21 @@ class Chain:
         when: datetime | None = None,
     ) -> Entry:
         """Return the next entry; its body holds the text unless another is given."""
-        made = Entry.chained(
-            Draft(kind=kind, turn=turn, body={"role": "user", "content": text} if body is None else body),
+        made = chained(
+            kind,
+            {"role": "user", "content": text} if body is None else body,
+            turn,
             seq=self.seq + 1,
             prev_hash=self.hash or first_prev_hash(session_id(self.name)),
-            at=at(self.seq) if when is None else when,
+            when=at(self.seq) if when is None else when,
         )
         self.seq, self.hash = made.seq, made.hash
         self.made.append(made)
         return made
 
-    def indexed(self, text: str = "", *, facet: str | None = None, **facts: Any) -> Indexed:
-        """Return the next entry, found by its text."""
-        return Indexed(entry=self.entry(text, **facts), text=text, facet=facet)
+    def indexed(self, text: str = "", *, facet: str | None = None, **facts: Any) -> Packed:
+        """Return the next entry as it is appended, found by its text."""
+        return packed(self.entry(text, **facts), text, facet)
 
 
 def put(

@@ -6,7 +6,7 @@ import pytest
 
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import StorageError
-from shiftlog.store.protocol import Indexed, Store
+from shiftlog.store.protocol import Store
 from tests.contract import builders as b
 
 ONE = b.session_id("one")
@@ -34,7 +34,7 @@ async def test_every_part_of_an_entry_comes_back_as_it_was_given(store: Store) -
         "empty": {},
     }
     made = chain.entry(kind=Kind.ACTION, turn=b.request_id(1), body=body, when=b.at(3.14159))
-    await store.write(lambda writer: writer.append(ONE, [Indexed(entry=made, text="", facet=None)]))
+    await store.write(lambda writer: writer.append(ONE, [b.packed(made)]))
     (read,) = await store.read(lambda reader: reader.entries(ONE))
     assert (read.seq, read.kind, read.turn, read.body) == (1, Kind.ACTION, b.request_id(1), body)
     assert (read.salt, read.body_hash, read.hash) == (made.salt, made.body_hash, made.hash)
@@ -141,14 +141,14 @@ async def test_long_texts_inside_lists_and_objects_come_back_whole(store: Store)
     long = "many words " * 1_000
     body: dict[str, object] = {"set": {"response": long}, "add": {"blockers": ["short", long]}}
     made = b.Chain().entry(body=body)
-    await store.write(lambda writer: writer.append(ONE, [Indexed(entry=made, text="", facet=None)]))
+    await store.write(lambda writer: writer.append(ONE, [b.packed(made)]))
     (read,) = await store.read(lambda reader: reader.entries(ONE))
     assert read.body == body
 
 
 async def test_an_entry_whose_body_was_erased_elsewhere_can_be_stored(store: Store) -> None:
     made = b.erased(b.Chain().entry("gone"))
-    await store.write(lambda writer: writer.append(ONE, [Indexed(entry=made, text="", facet=None)]))
+    await store.write(lambda writer: writer.append(ONE, [b.packed(made)]))
     (read,) = await store.read(lambda reader: reader.entries(ONE))
     assert (read.body, read.salt, read.hash) == (None, None, made.hash)
 

@@ -79,7 +79,7 @@ async def test_the_receipt_of_a_call_comes_back_after_later_entries_and_after_er
 
     def work(writer: b.Writer, call: str, told: dict[str, object]) -> None:
         items = [chain.indexed("one"), chain.indexed("two")]
-        last = items[-1].entry
+        last = chain.made[-1]
         writer.append(ONE, items)
         writer.put_session(b.session(head_seq=last.seq, head_hash=last.hash))
         receipt = {"code": "persisted", "session_id": ONE, "seq": last.seq, "hash": last.hash, "redactions": 0, **told}

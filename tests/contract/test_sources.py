@@ -118,7 +118,7 @@ async def test_packed_entries_read_as_any_others(store: Store) -> None:
 
     def work(writer: Writer) -> None:
         entries = packed(texts)
-        writer.append_packed(ONE, entries)
+        writer.append(ONE, entries)
         head = "sha256:" + entries[-1].hash.hex()
         writer.put_session(replace(b.session(), head_seq=len(entries), head_hash=head))
 
@@ -140,7 +140,7 @@ async def test_erasing_a_packed_entry_takes_its_text_with_it(store: Store) -> No
 
     def work(writer: Writer) -> None:
         entries = packed(["short", long])
-        writer.append_packed(ONE, entries)
+        writer.append(ONE, entries)
         writer.put_session(replace(b.session(), head_seq=2, head_hash="sha256:" + entries[-1].hash.hex()))
 
     await store.write(work)
@@ -153,7 +153,7 @@ async def test_packed_entries_must_follow_the_head(store: Store) -> None:
     from shiftlog.model.errors import StorageError
 
     with pytest.raises(StorageError):
-        await store.write(lambda writer: writer.append_packed(ONE, packed(["a", "b"])[1:]))
+        await store.write(lambda writer: writer.append(ONE, packed(["a", "b"])[1:]))
 
 
 async def test_paths_are_aliases_of_a_project(store: Store) -> None:

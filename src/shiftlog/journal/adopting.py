@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
-from shiftlog.journal.merge import is_empty
+from shiftlog.journal.merge import fresh, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Turn
@@ -49,19 +49,22 @@ def go_on_in(pen: Pen, turn: Turn, request: Request) -> dict[str, Any]:
     """Make the hook's turn the agent's: with its words, under the id that it has."""
     names = ("query_title", "query_text", "model", "plan_file", "todo_id")
     sets = {name: request[name] for name in names if not is_empty(name, request.get(name))}
-    adds: dict[str, list[str]] = {}
-    for name in ("tags", "context_list"):
-        known: tuple[str, ...] = getattr(turn, name)
-        adds[name] = [item for item in dict.fromkeys(request.get(name) or ()) if item.strip() and item not in known]
+    adds = {name: fresh(getattr(turn, name), request.get(name) or ()) for name in ("tags", "context_list")}
     body = {"set": sets, "add": {name: items for name, items in adds.items() if items}, "adopted": True}
     pen.write(Kind.TURN_UPDATED, {name: value for name, value in body.items() if value}, turn.request_id)
     pen.announce(turn.request_id)
+    return begun(pen, turn.request_id, None)
+
+
+def begun(pen: Pen, request_id: str, superseded: str | None) -> dict[str, Any]:
+    """Return the answer to a request that began a turn."""
+    turn = pen.turn(request_id)
     return {
         "session_id": pen.session.id,
-        "request_id": turn.request_id,
+        "request_id": request_id,
         "status": "in_progress",
-        "timestamp": shown(turn.begun_at),
-        "superseded_request_id": None,
+        "timestamp": shown(turn.begun_at if turn else pen.now),
+        "superseded_request_id": superseded,
     }
 
 

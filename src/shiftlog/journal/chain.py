@@ -5,8 +5,9 @@ places), `truncated` (the tail is gone, compared with the stored head or a recei
 a receipt).
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from shiftlog.model.canonical import first_prev_hash
@@ -40,63 +41,46 @@ def check_chain(
 ) -> ChainCheck:
     """Check every entry in order, then the stored head, then the receipts."""
     prev = first_prev_hash(session_id)
-    noted = _erasures(entries)
+    notes = (entry.facts.get("entries", ()) for entry in entries if entry.kind is Kind.ERASED)
+    noted = {seq for seqs in notes if isinstance(seqs, list) for seq in cast(list[int], seqs)}
+    checked = partial(ChainCheck, session_id=session_id, entries=len(entries))
     erased = 0
     hashes: dict[int, str] = {}
     for expected, entry in enumerate(entries, start=1):
         if entry.seq != expected:
             kind = "missing" if entry.seq > expected else "reordered"
-            return ChainCheck(session_id=session_id, entries=len(entries), kind=kind, seq=expected)
+            return checked(kind=kind, seq=expected)
         if entry.expected_hash(prev) != entry.hash:
-            kind = "reordered" if _stands_elsewhere(entries, expected, prev) else "edited"
-            return ChainCheck(session_id=session_id, entries=len(entries), kind=kind, seq=expected)
+            stands_elsewhere = any(later.expected_hash(prev, expected) == later.hash for later in entries[expected:])
+            return checked(kind="reordered" if stands_elsewhere else "edited", seq=expected)
         if not entry.body_is_intact():
-            return ChainCheck(session_id=session_id, entries=len(entries), kind="edited", seq=expected)
+            return checked(kind="edited", seq=expected)
         if entry.body is None and expected not in noted:
             note = "its body is gone and no entry says that it was erased"
-            return ChainCheck(session_id=session_id, entries=len(entries), kind="edited", seq=expected, note=note)
+            return checked(kind="edited", seq=expected, note=note)
         erased += entry.body is None
         hashes[expected] = prev = entry.hash
-    found = ChainCheck(session_id=session_id, entries=len(entries), erased=erased)
-    return _check_heads(found, hashes, head, receipts)
-
-
-def _erasures(entries: Sequence[Entry]) -> frozenset[int]:
-    """Return the entries whose erasure the journal itself notes."""
-    notes = (entry.facts.get("entries", ()) for entry in entries if entry.kind is Kind.ERASED)
-    return frozenset(seq for seqs in notes if isinstance(seqs, list) for seq in cast(list[int], seqs))
-
-
-def _stands_elsewhere(entries: Sequence[Entry], seq: int, prev: str) -> bool:
-    return any(entry.expected_hash(prev, seq) == entry.hash for entry in entries[seq:])
+    return _check_heads(checked, hashes, head, receipts) or checked(erased=erased)
 
 
 def _check_heads(
-    found: ChainCheck, hashes: dict[int, str], head: tuple[int, str] | None, receipts: Iterable[Receipt]
-) -> ChainCheck:
+    checked: Callable[..., ChainCheck],
+    hashes: dict[int, str],
+    head: tuple[int, str] | None,
+    receipts: Iterable[Receipt],
+) -> ChainCheck | None:
     last = len(hashes)
     if head is None and not hashes:
-        return ChainCheck(session_id=found.session_id, entries=0, kind="truncated", seq=1, note="no journal")
+        return checked(kind="truncated", seq=1, note="no journal")
     if head is not None and (head[0] != last or hashes.get(last) != head[1]):
         kind = "truncated" if head[0] > last else "edited"
         seq = last if head[0] == last else min(last, head[0]) + 1
         note = "the chain does not lead to the stored head"
-        return ChainCheck(session_id=found.session_id, entries=last, kind=kind, seq=seq, note=note)
+        return checked(kind=kind, seq=seq, note=note)
     for receipt in sorted(receipts, key=lambda receipt: receipt.seq):
         if receipt.seq > last:
-            return ChainCheck(
-                session_id=found.session_id,
-                entries=last,
-                kind="truncated",
-                seq=last + 1,
-                note=f"a receipt names entry {receipt.seq}",
-            )
+            return checked(kind="truncated", seq=last + 1, note=f"a receipt names entry {receipt.seq}")
         if hashes.get(receipt.seq) != receipt.head_hash:
-            return ChainCheck(
-                session_id=found.session_id,
-                entries=last,
-                kind="edited",
-                seq=receipt.seq,
-                note="the chain does not lead to the hash of a receipt",
-            )
-    return found
+            note = "the chain does not lead to the hash of a receipt"
+            return checked(kind="edited", seq=receipt.seq, note=note)
+    return None

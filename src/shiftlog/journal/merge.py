@@ -35,9 +35,9 @@ def changes_to(turn: Turn, incoming: Mapping[str, Any]) -> dict[str, Any]:
     added: dict[str, Any] = {}
     for name in LIST_FIELDS:
         given = incoming.get(name)
-        if given and (fresh := _fresh(getattr(turn, name), given)):
-            _check_room(name, len(getattr(turn, name)) + len(fresh))
-            added[name] = fresh
+        if given and (new := fresh(getattr(turn, name), given)):
+            _check_room(name, len(getattr(turn, name)) + len(new))
+            added[name] = new
     given = incoming.get("commits")
     if given and (commits := fresh_commits(turn.commits, given)):
         _check_room("commits", len(turn.commits) + len(commits))
@@ -56,7 +56,8 @@ def effective_clear(turn: Turn, names: Iterable[str]) -> list[str]:
     return [name for name in dict.fromkeys(names) if counted.get(name, getattr(turn, name, None))]
 
 
-def _fresh(stored: Sequence[str], incoming: Iterable[str]) -> list[str]:
+def fresh(stored: Sequence[str], incoming: Iterable[str]) -> list[str]:
+    """Return the texts that are neither blank nor among the stored ones, each once."""
     known = set(stored)
     return [item for item in dict.fromkeys(incoming) if item.strip() and item not in known]
 
@@ -64,12 +65,12 @@ def _fresh(stored: Sequence[str], incoming: Iterable[str]) -> list[str]:
 def fresh_commits(stored: Sequence[Mapping[str, Any]], incoming: Iterable[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the commits that are not among the stored ones, each sha once."""
     seen = {str(commit["sha"]) for commit in stored}
-    fresh: list[dict[str, Any]] = []
+    new: list[dict[str, Any]] = []
     for commit in incoming:
         if commit["sha"] not in seen:
             seen.add(commit["sha"])
-            fresh.append(commit)
-    return fresh
+            new.append(commit)
+    return new
 
 
 def _check_room(name: str, count: int) -> None:

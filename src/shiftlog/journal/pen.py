@@ -112,7 +112,21 @@ class Pen:
             body_hash=hash_of_body,
             hash=digest,
         )
-        self._rows.append(_row(entry, at, prepared))
+        self._rows.append(
+            Packed(
+                seq,
+                kind.value,
+                at,
+                turn,
+                prepared.facet,
+                prepared.document,
+                prepared.salt,
+                prepared.body_hash,
+                bytes.fromhex(digest[7:]),
+                prepared.text,
+                prepared.long_texts,
+            )
+        )
         self._apply(entry)
         if kind is Kind.TURN_BEGUN and turn is not None:
             self.announce(turn)
@@ -152,7 +166,7 @@ class Pen:
         rows, self._rows, self._stored = self._rows, [], self._session
         if not rows:
             return 0
-        writer.append_packed(self.id, rows)
+        writer.append(self.id, rows)
         writer.put_session(self.session)
         for request_id in self._deleted:
             writer.forget_turn(self.id, request_id)
@@ -167,19 +181,3 @@ class Pen:
         self._deleted.clear()
         self._begun.clear()
         return len(rows)
-
-
-def _row(entry: Entry, at: str, prepared: Prepared) -> Packed:
-    return Packed(
-        entry.seq,
-        entry.kind.value,
-        at,
-        entry.turn,
-        prepared.facet,
-        prepared.document,
-        prepared.salt,
-        prepared.body_hash,
-        bytes.fromhex(entry.hash[7:]),
-        prepared.text,
-        prepared.long_texts,
-    )

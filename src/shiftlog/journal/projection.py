@@ -47,10 +47,16 @@ def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: 
         session, turn = change(session, turn, entry)
     moment = _moment(entry)
     active = session.last_activity if entry.kind in _NOT_ACTIVITY else max(session.last_activity, moment)
-    session = changed(session, last_activity=active, head_seq=entry.seq, head_hash=entry.hash)
+    of_session: dict[str, Any] = {"last_activity": active, "head_seq": entry.seq, "head_hash": entry.hash}
     if turn is not None and entry.turn == turn.request_id and entry.kind is not Kind.IMPORT_NOTED:
-        turn = changed(turn, last_updated=max(turn.last_updated, moment), last_seq=entry.seq)
-    return session, turn
+        of_turn: dict[str, Any] = {"last_updated": max(turn.last_updated, moment), "last_seq": entry.seq}
+        if entry.kind is Kind.DIALOG:
+            # Most entries are dialog items: counted here, each takes one copy of session and turn instead of two.
+            of_session["dialog_items"] = session.dialog_items + 1
+            of_turn["dialog_items"] = turn.dialog_items + 1
+            of_turn["items_hash"] = rolled(turn.items_hash, entry.hash)
+        turn = changed(turn, **of_turn)
+    return changed(session, **of_session), turn
 
 
 def _moment(entry: Entry) -> datetime:
@@ -313,13 +319,6 @@ def _cleared(session: Session, turn: Turn, names: Any, seq: int) -> tuple[Sessio
     return session, turn
 
 
-def _dialog(session: Session, turn: Turn | None, entry: Entry) -> Pair:
-    if turn is None:
-        return session, turn
-    turn = changed(turn, dialog_items=turn.dialog_items + 1, items_hash=rolled(turn.items_hash, entry.hash))
-    return changed(session, dialog_items=session.dialog_items + 1), turn
-
-
 def _action(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     if turn is None:
         return session, turn
@@ -367,31 +366,22 @@ def _grown(sums: dict[str, Usage], name: str, used: Usage) -> dict[str, Usage]:
     return {**sums, name: sums[name].plus(used) if name in sums else used}
 
 
-def _turn_completed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
-    session = changed(session, turns_completed=session.turns_completed + 1)
-    return _counted(session, turn, entry), _ended(turn, entry, TurnStatus.COMPLETED)
-
-
-def _turn_failed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
-    session = changed(session, turns_failed=session.turns_failed + 1)
-    return _counted(session, turn, entry), _ended(turn, entry, TurnStatus.FAILED)
-
-
-def _counted(session: Session, turn: Turn | None, entry: Entry) -> Session:
-    """Return the session with the tokens that the end of a turn reports in place of those reported before."""
-    count = entry.facts.get("token_count")
-    if turn is None or not isinstance(count, int):
-        return session
-    return changed(session, tokens_counted=session.tokens_counted + count - turn.token_count)
-
-
-def _ended(turn: Turn | None, entry: Entry, status: TurnStatus) -> Turn | None:
+def _turn_ended(session: Session, turn: Turn | None, entry: Entry) -> Pair:
+    is_completed = entry.kind is Kind.TURN_COMPLETED
+    if is_completed:
+        session = changed(session, turns_completed=session.turns_completed + 1)
+    else:
+        session = changed(session, turns_failed=session.turns_failed + 1)
     if turn is None:
-        return None
+        return session, None
     facts: dict[str, Any] = entry.facts
-    return changed(
+    count = facts.get("token_count")
+    if isinstance(count, int):
+        # It takes the place of what the turn reported before.
+        session = changed(session, tokens_counted=session.tokens_counted + count - turn.token_count)
+    turn = changed(
         turn,
-        status=status,
+        status=TurnStatus.COMPLETED if is_completed else TurnStatus.FAILED,
         finished_at=_moment(entry),
         response=str(facts.get("response", turn.response)),
         failure_note=str(facts.get("failure_note", "")),
@@ -400,6 +390,7 @@ def _ended(turn: Turn | None, entry: Entry, status: TurnStatus) -> Turn | None:
         model=facts.get("model", turn.model),
         seal=facts.get("seal"),
     )
+    return session, turn
 
 
 def _run_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
@@ -481,10 +472,9 @@ _CHANGES: dict[Kind, Change] = {
     Kind.TOKEN_REISSUED: _token_reissued,
     Kind.TURN_BEGUN: _turn_begun,
     Kind.TURN_UPDATED: _turn_updated,
-    Kind.DIALOG: _dialog,
     Kind.ACTION: _action,
-    Kind.TURN_COMPLETED: _turn_completed,
-    Kind.TURN_FAILED: _turn_failed,
+    Kind.TURN_COMPLETED: _turn_ended,
+    Kind.TURN_FAILED: _turn_ended,
     Kind.USAGE: _usage,
     Kind.RUN_UPDATED: _run_updated,
     Kind.LEASE_TAKEN: _lease_taken,

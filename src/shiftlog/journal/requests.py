@@ -3,6 +3,7 @@
 from shiftlog.journal.merge import CLEARABLE
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import AGENT_PATTERN
+from shiftlog.model.resonance import TIERS
 from shiftlog.model.times import parse
 from shiftlog.params.fields import (
     Boolean,
@@ -54,7 +55,6 @@ KNOWN_ACTION_TYPES = frozenset(
     }
 )
 SESSION_TYPES = ("interactive_desktop", "interactive_chat", "headless")
-TIERS = ("maximo", "alto", "medio", "bajo", "muy_bajo")
 
 
 def _check_plan_file(text: str, path: str) -> None:

@@ -4,11 +4,10 @@ Checks come in the order of the contract: does the turn exist, is it open, then 
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import Any
 
 from shiftlog.journal import adopting
-from shiftlog.journal.merge import action_key, changes_to, dialog_key, effective_clear, is_empty
+from shiftlog.journal.merge import action_key, changes_to, dialog_key, effective_clear, fresh, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.projection import seal_of
 from shiftlog.journal.requests import KNOWN_ACTION_TYPES, TURN_FIELDS
@@ -59,17 +58,10 @@ def begin_turn(pen: Pen, request: Request) -> dict[str, Any]:
             body[name] = request[name]
     body.setdefault("model", pen.session.model)
     for name in ("tags", "context_list"):
-        items = [item for item in dict.fromkeys(request.get(name) or ()) if item.strip()]
-        if items:
+        if items := fresh((), request.get(name) or ()):
             body[name] = items
     pen.write(Kind.TURN_BEGUN, body, request_id)
-    return {
-        "session_id": pen.session.id,
-        "request_id": request_id,
-        "status": "in_progress",
-        "timestamp": shown(pen.now),
-        "superseded_request_id": superseded,
-    }
+    return adopting.begun(pen, request_id, superseded)
 
 
 def supersede_open_turn(pen: Pen, note: str) -> str | None:
@@ -101,7 +93,7 @@ def check_update(request: Request) -> None:
 def update_turn(pen: Pen, request: Request) -> dict[str, Any]:
     """Change the open turn: fields by sparse merge, dialog and actions appended as given."""
     turn = open_turn(pen, request.get("request_id"))
-    _write_changes(pen, turn, request)
+    write_changes(pen, turn, request)
     turn = _known(pen, turn.request_id)
     return {
         "session_id": pen.session.id,
@@ -150,7 +142,7 @@ def finish_turn(pen: Pen, request: Request, form: ItemForm = as_stored) -> dict[
 
 
 def _complete(pen: Pen, turn: Turn, request: Request, form: ItemForm) -> None:
-    _write_changes(pen, turn, {**request, "response": None}, form)
+    write_changes(pen, turn, {**request, "response": None}, form)
     turn = _known(pen, turn.request_id)
     given = request.get("response")
     response = turn.response if is_empty("response", given) else str(given)
@@ -163,7 +155,7 @@ def _complete(pen: Pen, turn: Turn, request: Request, form: ItemForm) -> None:
 
 
 def _fail(pen: Pen, turn: Turn, request: Request, form: ItemForm) -> None:
-    _write_changes(pen, turn, request, form)
+    write_changes(pen, turn, request, form)
     code = request.get("error_code")
     outcome = _failure(str(request["error_message"]), "" if is_empty("error_code", code) else str(code))
     end_turn(pen, _known(pen, turn.request_id), TurnStatus.FAILED, outcome)
@@ -221,11 +213,6 @@ def immutable(turn: Turn) -> TurnImmutable:
     )
 
 
-def unite_turn(pen: Pen, turn: Turn, request: Request, form: ItemForm = as_stored) -> None:
-    """Merge fields into an open turn; items that it holds already, as stored or in this form, are not stored twice."""
-    _write_changes(pen, turn, request, form)
-
-
 def _known(pen: Pen, request_id: str) -> Turn:
     turn = pen.turn(request_id)
     if turn is None:
@@ -233,7 +220,8 @@ def _known(pen: Pen, request_id: str) -> Turn:
     return turn
 
 
-def _write_changes(pen: Pen, turn: Turn, request: Request, united_by: ItemForm | None = None) -> None:
+def write_changes(pen: Pen, turn: Turn, request: Request, united_by: ItemForm | None = None) -> None:
+    """Merge fields into an open turn; items that it holds already, as stored or in a form, are not stored twice."""
     cleared = effective_clear(turn, request.get("clear") or ())
     if cleared:
         pen.write(Kind.TURN_UPDATED, {"clear": cleared}, turn.request_id)
@@ -246,7 +234,9 @@ def _write_changes(pen: Pen, turn: Turn, request: Request, united_by: ItemForm |
     if united_by is not None and (dialog or actions):
         dialog, actions = not_stored(pen, turn, dialog, actions, form=united_by)
     for item in dialog:
-        pen.write(Kind.DIALOG, _dialog_body(item, pen.now), turn.request_id)
+        at = parse(item["timestamp"]) if item.get("timestamp") else pen.now
+        body = {name: item[name] for name in ("role", "category", "content")}
+        pen.write(Kind.DIALOG, {**body, "timestamp": shown(at)}, turn.request_id)
     order = next_order(pen, turn) if actions else 0
     for item in actions:
         order = _write_action(pen, turn.request_id, item, order)
@@ -254,16 +244,6 @@ def _write_changes(pen: Pen, turn: Turn, request: Request, united_by: ItemForm |
     usage = {name: value for name, value in given.items() if value}
     if usage:
         pen.write(Kind.USAGE, usage, turn.request_id)
-
-
-def _dialog_body(item: Mapping[str, Any], now: datetime) -> dict[str, Any]:
-    at = parse(item["timestamp"]) if item.get("timestamp") else now
-    return {
-        "role": item["role"],
-        "category": item["category"],
-        "content": item["content"],
-        "timestamp": shown(at),
-    }
 
 
 def next_order(pen: Pen, turn: Turn) -> int:

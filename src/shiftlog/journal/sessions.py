@@ -12,7 +12,7 @@ from typing import Any
 from shiftlog.journal import rules
 from shiftlog.journal.journal import Answered, Journal, Request, find_session, lease_of
 from shiftlog.journal.pen import Pen
-from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
+from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, RUN_FIELDS, UPDATE_TURN
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionAlreadyExists
@@ -25,19 +25,6 @@ from shiftlog.store.protocol import Filter, Page, Reader, Writer
 from shiftlog.text.printable import CONTROLS
 
 EXCERPT_CHARS = 2_048
-
-_RUN_FIELDS = (
-    "model",
-    "reasoning_effort",
-    "resonance_tier",
-    "backend",
-    "caller",
-    "session_type",
-    "cwd",
-    "pid",
-    "context_excerpt",
-)
-
 
 # Returns warnings about spending limits of an agent, or refuses that it begins something new.
 Spending = Callable[[Reader, str, datetime], list[dict[str, Any]]]
@@ -94,7 +81,7 @@ class Sessions:
             known_backend(self._resonance, str(backend))
 
     def _run_of(self, values: Mapping[str, Any], prompt_chars: int) -> dict[str, Any] | None:
-        given = {name: values[name] for name in _RUN_FIELDS if not _is_blank(values.get(name))}
+        given = {name: values[name] for name in RUN_FIELDS if not _is_blank(values.get(name))}
         if not given:
             return None
         backend = given.get("backend") or self._resonance.backend_of(values["agent"])

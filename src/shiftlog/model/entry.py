@@ -1,7 +1,6 @@
-"""Entries: the immutable lines of a session's journal, and drafts of entries not yet written."""
+"""Entries: the immutable lines of a session's journal."""
 
-import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
 from typing import Any
@@ -46,16 +45,6 @@ Body = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Draft:
-    """What a decision wants written; position, time and hashes come with the append."""
-
-    kind: Kind
-    turn: str | None = None
-    body: Body = field(default_factory=dict[str, Any])
-    salt: bytes | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Entry:
     """One line of a journal; `body` and `salt` are None once erased."""
 
@@ -67,30 +56,6 @@ class Entry:
     salt: bytes | None
     body_hash: str
     hash: str
-
-    @classmethod
-    def chained(cls, draft: Draft, *, seq: int, prev_hash: str, at: datetime, spelling: bytes | None = None) -> "Entry":
-        """Fix a draft's place in the chain; `spelling` is its body's canonical JSON, where that is known already."""
-        salt = draft.salt or os.urandom(16)
-        hash_of_body = canonical.body_hash(salt, spelling or canonical.canonical(draft.body))
-        digest = canonical.entry_hash(
-            prev_hash,
-            seq=seq,
-            kind=draft.kind,
-            at=times.precise(at),
-            turn=draft.turn,
-            hash_of_body=hash_of_body,
-        )
-        return cls(
-            seq=seq,
-            kind=draft.kind,
-            at=at,
-            turn=draft.turn,
-            body=draft.body,
-            salt=salt,
-            body_hash=hash_of_body,
-            hash=digest,
-        )
 
     @property
     def facts(self) -> Body:

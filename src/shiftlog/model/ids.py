@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from shiftlog.model.errors import InvalidParameter, InvalidRequestId, InvalidSessionId, shown_value
-from shiftlog.model.times import compact
+from shiftlog.model.times import COMPACT, compact
 
 SESSION_FORMAT = "<Agent>-<yyyyMMddTHHmmssZ>-<suffix>"
 SESSION_REGEX = r"^[A-Z][A-Za-z0-9]*-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*$"
@@ -30,15 +30,7 @@ _UNSTABLE = re.compile(r"agent-[0-9a-f]{12,}|[0-9a-f]{24,}", re.IGNORECASE | re.
 
 def _is_instant(text: str) -> bool:
     try:
-        datetime(
-            int(text[0:4]),
-            int(text[4:6]),
-            int(text[6:8]),
-            int(text[9:11]),
-            int(text[11:13]),
-            int(text[13:15]),
-            tzinfo=UTC,
-        )
+        datetime.strptime(text, COMPACT).replace(tzinfo=UTC)
     except ValueError:
         return False
     return True

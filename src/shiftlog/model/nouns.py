@@ -16,17 +16,15 @@ def changed(noun: Noun, **values: Any) -> Noun:
     """Return a copy of a noun with some fields changed.
 
     Every entry changes a session and often a turn, each with dozens of fields. Sessions and turns keep them in a
-    dictionary instead of slots, which is copied at once: 0.8 µs instead of 5.8, a tenth of an in-process write.
+    dictionary instead of slots, which is copied at once: 0.7 µs instead of 5.8, a tenth of an in-process write.
     """
     held: dict[str, Any] | None = getattr(noun, "__dict__", None)
     if held is None:
         return cast(Noun, replace(cast(Any, noun), **values))
-    kind = cast(Any, type(noun))
-    if unknown := values.keys() - kind.__dataclass_fields__.keys():
-        raise TypeError(f"{kind.__name__} has no field {min(unknown)}")
-    copy = object.__new__(kind)
-    copy.__dict__.update(held)
-    copy.__dict__.update(values)
+    if not values.keys() <= held.keys():
+        raise TypeError(f"{type(noun).__name__} has no field {min(values.keys() - held.keys())}")
+    copy = object.__new__(type(noun))
+    object.__setattr__(copy, "__dict__", {**held, **values})
     return copy
 
 
@@ -57,6 +55,11 @@ class Usage:
             cost_usd=sum(costs) if costs else None,
             cache_creation_1h_tokens=self.cache_creation_1h_tokens + other.cache_creation_1h_tokens,
         )
+
+    @property
+    def tokens(self) -> int:
+        """Return the tokens of all classes; reasoning is a part of output."""
+        return self.input_tokens + self.cached_input_tokens + self.cache_creation_tokens + self.output_tokens
 
     def shown(self) -> dict[str, int | float | None]:
         """Return the figures as results show them; the part written for an hour only where there is one."""
@@ -199,10 +202,7 @@ class Session:
     @property
     def tokens_total(self) -> int:
         """Return what is known of the tokens: counted usage, else what the turns reported."""
-        if self.usage is None:
-            return self.tokens_counted
-        used = self.usage
-        return used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
+        return self.tokens_counted if self.usage is None else self.usage.tokens
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

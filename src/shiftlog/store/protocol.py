@@ -85,7 +85,7 @@ class SearchResult:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Indexed:
-    """An entry to append with the text to be found by and, for decisions and commands, its facet."""
+    """An entry with the text to be found by and, for decisions and commands, its facet."""
 
     entry: Entry
     text: str
@@ -161,11 +161,7 @@ class JournalWriter(JournalReader, Protocol):
     and touched files are those of the turn last put. Erased bytes are in no file once the work is durable.
     """
 
-    def append(self, session_id: str, entries: Sequence[Indexed]) -> None: ...
-    def append_packed(self, session_id: str, entries: Sequence[Packed]) -> None:
-        """Append entries that are encoded already, as an import brings them."""
-        ...
-
+    def append(self, session_id: str, entries: Sequence[Packed]) -> None: ...
     def put_session(self, session: Session) -> None: ...
     def put_turn(self, session_id: str, turn: Turn) -> None: ...
     def forget_turn(self, session_id: str, request_id: str) -> None: ...

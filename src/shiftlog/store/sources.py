@@ -44,9 +44,9 @@ class Origin:
 
 
 class Packed(NamedTuple):
-    """An entry ready for its row: hashed, encoded and its long texts compressed, as bulk imports bring them.
+    """An entry ready for its row: hashed, encoded and its long texts compressed.
 
-    `document` is the body as JSON with a reference in place of each long text, plain or packed.
+    `document` is the body as JSON with a reference in place of each long text, plain or packed; None once erased.
     """
 
     seq: int
@@ -54,8 +54,8 @@ class Packed(NamedTuple):
     at: str
     turn: str | None
     facet: str | None
-    document: bytes
-    salt: bytes
+    document: bytes | None
+    salt: bytes | None
     body_hash: bytes
     hash: bytes
     text: str

@@ -14,7 +14,7 @@ import pytest
 from shiftlog.facts.batch import LongText
 from shiftlog.model.moves import TurnStatus
 from shiftlog.store.codec.documents import encode_noun
-from shiftlog.store.protocol import Indexed, Reader
+from shiftlog.store.protocol import Reader
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import open_for_writing
 from shiftlog.store.sqlite.imports import PAGE_BYTES, OriginKeys, by_pages
@@ -132,8 +132,7 @@ async def test_no_copy_is_left_in_pages_that_were_split_since(path: Path) -> Non
         for _ in range(25):
             chain = layout.choice(chains)
             secret, ends_of_secret = secret_text(layout.choice((10, 50, 200, 800, 2_500)))
-            item = Indexed(entry=chain.entry(secret), text="", facet=None)
-            writer.append(b.session_id(chain.name), [item])
+            writer.append(b.session_id(chain.name), [b.packed(chain.entry(secret))])
             ends.append(ends_of_secret[0])
 
     def erase_all(writer: b.Writer) -> None:

@@ -181,7 +181,7 @@ def _begin(pen: Pen, incoming: Values) -> None:
 
 def _merge(pen: Pen, turn: Turn, incoming: Values) -> None:
     """Unite an open turn with what comes in, and end it if that has ended."""
-    rules.unite_turn(pen, turn, incoming, as_shown)
+    rules.write_changes(pen, turn, incoming, as_shown)
     text = incoming.get("query_text")
     if not is_empty("query_text", text) and text != turn.query_text:
         pen.write(Kind.TURN_UPDATED, {"set": {"query_text": text}}, turn.request_id)

@@ -35,19 +35,15 @@ def digest_markdown(reader: Reader, where: Filter, since: datetime, runs: Runs) 
 
 def _session_lines(reader: Reader, session: Session, since: datetime, runs: Runs) -> list[str]:
     project = PurePosixPath(session.workspace).name if session.workspace else "no project"
+    turns = f"{session.turns_completed} completed, {session.turns_failed} failed, {session.turns_open} open"
     lines = [
         f"## {_plain(session.title)}",
-        f"`{session.id}` · {_plain(project)} · {session.state} · {_counts(session, runs)}",
+        f"`{session.id}` · {_plain(project)} · {session.state} · {turns} · {runs.tokens_of(session)} tokens",
     ]
     after = max(0, session.turns_total - TURNS_SHOWN)
     newest = reader.turns(session.id, after=after)
     lines.extend(_turn_line(turn) for turn in newest if turn.last_updated >= since)
     return [*lines, ""]
-
-
-def _counts(session: Session, runs: Runs) -> str:
-    turns = f"{session.turns_completed} completed, {session.turns_failed} failed, {session.turns_open} open"
-    return f"{turns} · {runs.tokens_of(session)} tokens"
 
 
 def _turn_line(turn: Turn) -> str:

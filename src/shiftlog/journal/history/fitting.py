@@ -46,19 +46,10 @@ def fit(
         "next_cursor": None if is_last or not rows else rows[-1][1].encoded(question),
         "truncated": False,
     }
-    return whole if size(whole) <= max_chars else _cut_down(whole, head, rows, question, max_chars, resource)
-
-
-def _cut_down(
-    whole: Answered,
-    head: Mapping[str, Any],
-    rows: Sequence[tuple[Item, Cursor]],
-    question: Mapping[str, Any],
-    max_chars: int,
-    resource: str,
-) -> Answered:
+    if size(whole) <= max_chars:
+        return whole
     longest = max((cursor.encoded(question) for _, cursor in rows), key=len, default=None)
-    shell: Answered = {"items": [], "total": whole["total"], "next_cursor": longest, "truncated": True}
+    shell: Answered = {"items": [], "total": total, "next_cursor": longest, "truncated": True}
     shell["note"] = _MORE + resource
     room = max_chars - size(shell)
     # What is left of a head that has to lose facts is its names, which leave room for those of an item.

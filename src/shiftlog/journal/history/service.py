@@ -110,7 +110,7 @@ class History:
                 for row in reader.find_sessions(where, page):
                     yield session_item(row.session, now=now, runs=self._runs), row.at
             case "run":
-                for row in reader.find_sessions(_with_run(where), page):
+                for row in reader.find_sessions(replace(where, with_run=True), page):
                     if row.session.run is not None:
                         used = self._runs.usage_of(row.session, reader)
                         yield run_item(row.session, row.session.run, used), row.at
@@ -215,9 +215,13 @@ def _one_turn(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answ
     limit = _limit(values, CONTENTS_LIMIT)
     contents = _contents(reader, session.id, turn, cursor.after[0] if cursor.after else turn.begun_seq, limit + 1)
     head = {"session_id": session.id} if cursor.after else {"session_id": session.id, "turn": turn_facts(turn)}
-    ignored = [name for name in values if name in _ASKED - {"session_id", "request_id"}]
+    warnings = [
+        {"code": "ignored_field", "message": f"One turn is read whole; '{name}' was ignored", "field": name}
+        for name in values
+        if name in _ASKED - {"session_id", "request_id"}
+    ]
     return fit(
-        {**head, **({"warnings": list(map(_ignored, ignored))} if ignored else {})},
+        {**head, **({"warnings": warnings} if warnings else {})},
         [(item, Cursor(after=(item["seq"], 0))) for item in contents[:limit]],
         values,
         total=turn.dialog_items + turn.actions,
@@ -225,11 +229,6 @@ def _one_turn(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answ
         max_chars=_chars(values),
         resource=TURN_URI,
     )
-
-
-def _ignored(name: str) -> Item:
-    message = f"One turn is read whole; '{name}' was ignored"
-    return {"code": "ignored_field", "message": message, "field": name}
 
 
 def _contents(reader: Reader, session_id: str, turn: Turn, after: int, limit: int) -> list[Item]:
@@ -256,9 +255,5 @@ def _contents(reader: Reader, session_id: str, turn: Turn, after: int, limit: in
 
 def _count(reader: Reader, kind: str, where: Filter) -> int:
     if kind == "run":
-        return reader.count("session", _with_run(where))
+        return reader.count("session", replace(where, with_run=True))
     return reader.count("entry" if kind in FACETS else kind, where, FACETS.get(kind))
-
-
-def _with_run(where: Filter) -> Filter:
-    return replace(where, with_run=True)

@@ -5,9 +5,8 @@ The pen chains the entries, `counting.py` counts tokens, `family.py` keeps the l
 
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import replace
-from typing import Any
-from weakref import WeakMethod
+from dataclasses import dataclass, field, replace
+from typing import Any, cast
 
 from shiftlog.facts.batch import RECORDS, SEEN_AGAIN, Batch, Incoming, Prepared
 from shiftlog.facts.transcript import VendorSession
@@ -16,10 +15,10 @@ from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.counting import Counting
 from shiftlog.journal.intake.family import Family
 from shiftlog.journal.intake.origins import Origins
-from shiftlog.journal.intake.pen import IntakePen
+from shiftlog.journal.intake.pen import IntakePen, Pens
 from shiftlog.journal.intake.prompts import are_near, left_by_hook, turn_now
 from shiftlog.journal.intake.sessions import UNTITLED, minted_id, session_name, under_vendor_id, worked_in
-from shiftlog.journal.intake.turns import clear_items, end_turn, late_dialog, update_turn
+from shiftlog.journal.intake.turns import SOURCE, clear_items, end_turn, late_dialog, update_turn
 from shiftlog.journal.rules import next_order
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id
@@ -37,33 +36,39 @@ _FILLED = ("model", "reasoning_effort")
 _OF_SESSION = ("session_updated", "run_updated")
 
 
+@dataclass(slots=True, kw_only=True)
+class BatchOutcome:
+    """What a batch came to."""
+
+    entries: int = 0
+    sessions: dict[str, bool] = field(default_factory=dict[str, bool])
+    """The sessions that the batch speaks of, and whether each is a child."""
+    new: list[str] = field(default_factory=list[str])
+    counts: Counter[str] = field(default_factory=Counter[str])
+    redactions: Counter[str] = field(default_factory=Counter[str])
+    sealed: list[str] = field(default_factory=list[str])
+    places: dict[str, list[dict[str, str | None]]] = field(default_factory=dict[str, list[dict[str, str | None]]])
+
+
 class BatchWork:
     """The writing of one batch."""
 
     def __init__(self, writer: Writer, batch: Batch, source: Source, clock: Clock) -> None:
-        self.entries = 0
-        self.named: dict[str, bool] = {}
-        self.opened: list[str] = []
-        self.sealed: list[str] = []
-        self.counts: Counter[str] = Counter()
-        self.redactions: Counter[str] = Counter()
-        self.places: dict[str, list[dict[str, str | None]]] = {}
+        self.outcome = BatchOutcome()
         self._writer = writer
         self._batch = batch
         self._source = source
-        self._clock = clock
-        self._pens: dict[str, IntakePen] = {}
+        self._pens = Pens(writer, clock)
         self._ids: dict[int, str | None] = {}
         self._origins = Origins(writer, batch.agent)
-        # A weak hand: a cycle would keep every batch until the collector comes.
-        self._family = Family(self._origins, WeakMethod(self.pen), batch.agent)
+        self._family = Family(self._origins, self._pens, batch.agent)
         self._naming: list[Incoming] | None = None
         self._unnamed: set[str | None] = set()
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
         shared = None if batch.first else self._origins.document(f"shared:{source.path}")
         self._shared: dict[str, Any] = dict(shared or {})
-        self._counting = Counting(self._origins, WeakMethod(self.pen), batch.agent, self.counts)
+        self._counting = Counting(self._origins, self._pens, batch.agent, self.outcome.counts)
 
     def run(self) -> None:
         """Write everything that is new."""
@@ -75,9 +80,10 @@ class BatchWork:
             self._take(item, place)
         self._counting.write_responses()
         for (session_id, turn), late in self._late.items():
-            late_dialog(self.pen(session_id), turn, late)
+            late_dialog(self._pens[session_id], turn, late)
         if self._batch.last:
-            self._family.finish(self._batch.sessions, self._known_ids())
+            known = {index: found for index, found in self._ids.items() if found is not None}
+            self._family.finish(self._batch.sessions, known)
             self._note_shared()
         if self._shared:
             self._origins.keep(f"shared:{self._source.path}", next(iter(self._shared)), self._shared)
@@ -101,7 +107,7 @@ class BatchWork:
 
     def _flush(self) -> None:
         for pen in self._pens.values():
-            self.entries += pen.commit(self._writer)
+            self.outcome.entries += pen.commit(self._writer)
         self._origins.flush()
         for session_id, masked in self._masked.items():
             add_redactions(self._writer, session_id, masked)
@@ -117,22 +123,10 @@ class BatchWork:
             state=self._batch.state,
             settle_at=None if self._batch.settle_at is None else parse(self._batch.settle_at),
             counts=self._batch.counts,
-            sessions=tuple(dict.fromkeys((*self._source.sessions, *self.named))),
+            sessions=tuple(dict.fromkeys((*self._source.sessions, *self.outcome.sessions))),
         )
 
     # Sessions
-
-    def pen(self, session_id: str) -> IntakePen:
-        """Return the pen of a session."""
-        pen = self._pens.get(session_id)
-        if pen is None:
-            session = self._writer.session(session_id)
-            pen = IntakePen(self._writer, session_id, session, self._clock)
-            self._pens[session_id] = pen
-        return pen
-
-    def _known_ids(self) -> dict[int, str]:
-        return {index: found for index, found in self._ids.items() if found is not None}
 
     def _id_of(self, index: int) -> str | None:
         """Return the journal's session for one of the vendor's, if it is known."""
@@ -144,9 +138,9 @@ class BatchWork:
             self._ids[index] = found
             session = self._writer.session(found)
             if session is not None:
-                self.named[found] = session.parent_session_id is not None or bool(session.subagent)
+                self.outcome.sessions[found] = session.parent_session_id is not None or bool(session.subagent)
                 if session.state is SessionState.SEALED:
-                    self.sealed.append(found)
+                    self.outcome.sealed.append(found)
         return found
 
     def _joined(self, index: int) -> str | None:
@@ -170,10 +164,10 @@ class BatchWork:
         name = self._batch.sessions[item.session]
         known = self._id_of(item.session)
         if known is not None:
-            if known not in self.sealed:
+            if known not in self.outcome.sealed:
                 if known in self._unnamed:
                     body = {"vendor_session_id": name.vendor_id}
-                    self._write(self.pen(known), Kind.SESSION_UPDATED, item.at, body)
+                    self._write(self._pens[known], Kind.SESSION_UPDATED, item.at, body)
                 self._family.add_child(known, name, item.body)
                 self._fork(known, item)
             return
@@ -181,7 +175,7 @@ class BatchWork:
             minted_id(self._batch.agent, item.at, name.vendor_id, name.agent_id),
             lambda name: name in self._pens or self._writer.session(name) is not None,
         )
-        pen = self.pen(session_id)
+        pen = self._pens[session_id]
         body = {**item.body, "title": UNTITLED, "started": item.at}
         body["vendor_session_id"] = name.agent_id or name.vendor_id
         parent = self._family.parent_of(name, item.body)
@@ -193,12 +187,10 @@ class BatchWork:
         self._ids[item.session] = session_id
         self._origins.put(_session_key(name), Origin(session_id=session_id))
         self._origins.open_session(session_id)
-        self.opened.append(session_id)
-        self.named[session_id] = pen.session.parent_session_id is not None or bool(pen.session.subagent)
-        if parent or item.body.get("subagent"):
-            self.named[session_id] = True
+        self.outcome.new.append(session_id)
+        self.outcome.sessions[session_id] = bool(parent or pen.session.parent_session_id or pen.session.subagent)
         place = {name: item.body.get(name) for name in ("cwd", "repository")}
-        self.places.setdefault(session_id, []).append(place)
+        self.outcome.places.setdefault(session_id, []).append(place)
         self._family.add_child(session_id, name, item.body)
         self._family.add_parent(session_id, name)
         self._fork(session_id, item)
@@ -220,9 +212,9 @@ class BatchWork:
             self._open(item)
             return
         session_id = self._ids.get(item.session) or self._id_of(item.session)
-        if session_id is None or session_id in self.sealed:
+        if session_id is None or session_id in self.outcome.sealed:
             return
-        pen = self._pens.get(session_id) or self.pen(session_id)
+        pen = self._pens[session_id]
         if what == "usage":
             self._counting.take(item, pen)
             return
@@ -233,16 +225,16 @@ class BatchWork:
         if owner is None and what == "turn_begun":
             owner = self._hooked(item, pen)
             if owner is None and self._only_repeats(place, item, pen):
-                self.counts[SEEN_AGAIN] += 1
+                self.outcome.counts[SEEN_AGAIN] += 1
                 return
         if owner is not None:
-            self.counts[SEEN_AGAIN] += what in RECORDS
+            self.outcome.counts[SEEN_AGAIN] += what in RECORDS
             if what != "turn_begun" or not self._takes_over(item, pen, owner):
                 self._again(item, pen, owner)
                 return
         self._origins.own(item.key, item.aliases, session_id, item.turn if what == "turn_begun" else None)
         if item.masked:
-            self.redactions.update(item.masked)
+            self.outcome.redactions.update(item.masked)
             self._masked.setdefault(session_id, Counter()).update(item.masked)
         if item.prepared is not None and what != "note":
             self._say(item, item.prepared, pen)
@@ -261,9 +253,9 @@ class BatchWork:
         if item.what not in RECORDS:
             return
         if owner.session_id == pen.id:
-            self.counts["duplicates"] += 1
+            self.outcome.counts["duplicates"] += 1
             return
-        self.counts["copied_records"] += 1
+        self.outcome.counts["copied_records"] += 1
         shared = self._shared.setdefault(pen.id, {}).setdefault(owner.session_id, {"records": 0, "turns": []})
         shared["records"] += 1
         if item.what == "turn_begun" and owner.turn and owner.turn not in shared["turns"]:
@@ -279,7 +271,7 @@ class BatchWork:
     def _say(self, item: Incoming, prepared: Prepared, pen: IntakePen) -> None:
         turn = self._turn_of(item, pen) if item.turn is not None else None
         if item.what == "tool_call":
-            self.counts["tool_calls"] += 1
+            self.outcome.counts["tool_calls"] += 1
         if turn is not None and not pen.is_open(turn):
             self._late.setdefault((pen.id, turn), []).append(item)
             return
@@ -294,7 +286,7 @@ class BatchWork:
             turn = item.turn
             body = {"query_title": CONTINUED, "query_text": "", "imported": True}
             self._write(pen, Kind.TURN_BEGUN, item.at, body, turn)
-            self.counts["turns"] += 1
+            self.outcome.counts["turns"] += 1
         return turn
 
     def _turn_there(self, item: Incoming, pen: IntakePen) -> str | None:
@@ -306,9 +298,7 @@ class BatchWork:
 
     def _takes_over(self, item: Incoming, pen: IntakePen, owner: Origin) -> bool:
         """Return True if a prompt that a hook brought is this one: same session, and begun at about the same time."""
-        if owner.session_id != pen.id or not (owner.doc or {}).get("live"):
-            return False
-        turn = turn_now(pen, owner)
+        turn = turn_now(pen, owner) if (owner.doc or {}).get("live") else None
         if turn is None or not are_near(item.at, turn):
             return False
         if item.turn:
@@ -326,7 +316,8 @@ class BatchWork:
         assert item.turn is not None
         assert item.body is not None
         mapped = self._origins.turn_in(pen.id, item.turn)
-        if mapped is None and self._came_otherwise(item, pen):
+        if mapped is None and self._is_live(item) and pen.has_turn(item.turn):
+            # A session that was recorded live has this very turn already, as `importRecovery` brings it.
             mapped = item.turn
             self._origins.map_turn(pen.id, item.turn, mapped)
             clear_items(pen, mapped, item.at)
@@ -341,7 +332,7 @@ class BatchWork:
         title = body.get("query_title") or CONTINUED
         body |= {"query_title": title, "query_text": body.get("query_text", ""), "imported": True}
         self._write(pen, Kind.TURN_BEGUN, item.at, body, request_id)
-        self.counts["turns"] += 1
+        self.outcome.counts["turns"] += 1
 
     def _only_repeats(self, place: int, item: Incoming, pen: IntakePen) -> bool:
         """Return True if a turn was opened, for lack of a prompt, by a record that another session owns.
@@ -355,12 +346,6 @@ class BatchWork:
                 owner = self._origins.owner(following.key, following.aliases)
                 return owner is not None and owner.session_id != pen.id
         return False
-
-    def _came_otherwise(self, item: Incoming, pen: IntakePen) -> bool:
-        """Return True if a session that was recorded live has this very turn already, as `importRecovery` brings it."""
-        origin = self._origins.origin(_session_key(self._batch.sessions[item.session]))
-        live = origin is not None and bool((origin.doc or {}).get("live"))
-        return live and item.turn is not None and pen.has_turn(item.turn)
 
     def _adopt(self, item: Incoming, pen: IntakePen) -> None:
         """Send a vendor's turn to the turn that its agent began with our own tool."""
@@ -391,7 +376,8 @@ class BatchWork:
             fields: dict[str, Any] = {"actions": [body]}
             if body.get("type") in ("edit", "create", "delete") and body.get("file_path"):
                 fields["files_modified"] = [body["file_path"]]
-            self._write(pen, Kind.IMPORT_NOTED, item.at, _amendment(turn.seal, fields), turn.request_id)
+            amendment = {"source": SOURCE, "seal": turn.seal, "fields": fields}
+            self._write(pen, Kind.IMPORT_NOTED, item.at, amendment, turn.request_id)
             return
         self._write(pen, Kind.ACTION, item.at, body, request_id)
 
@@ -407,10 +393,12 @@ class BatchWork:
                 self._origins.keep(f"title:{pen.id}", pen.id, {"rank": rank})
                 if title != pen.session.title:
                     changes["title"] = title
-        named = (changes.get("cwd"), changes.get("relocated_cwd"), *_worktree_paths(changes.get("worktree")))
+        worktree = changes.get("worktree")
+        tree: dict[str, Any] = cast("dict[str, Any]", worktree) if isinstance(worktree, dict) else {}
+        named = (changes.get("cwd"), changes.get("relocated_cwd"), tree.get("originalCwd"), tree.get("worktreePath"))
         for path in named:
             if isinstance(path, str) and path:
-                self.places.setdefault(pen.id, []).append({"cwd": path})
+                self.outcome.places.setdefault(pen.id, []).append({"cwd": path})
         if changes:
             self._write(pen, Kind.SESSION_UPDATED, item.at, changes)
 
@@ -452,7 +440,7 @@ class BatchWork:
     def _note_shared(self) -> None:
         """Note what a session shares with others, once it is known how much."""
         for session_id, owners in self._shared.items():
-            pen = self.pen(session_id)
+            pen = self._pens[session_id]
             if pen.is_sealed:
                 continue
             for owner, shared in owners.items():
@@ -476,14 +464,6 @@ _HANDLERS: dict[str, Callable[[BatchWork, Incoming, IntakePen], None]] = {
     "child_link": BatchWork._link,  # pyright: ignore[reportPrivateUsage]
     "note": BatchWork._note,  # pyright: ignore[reportPrivateUsage]
 }
-
-
-def _worktree_paths(value: Any) -> list[Any]:
-    return [value.get("originalCwd"), value.get("worktreePath")] if isinstance(value, dict) else []  # pyright: ignore[reportUnknownMemberType]
-
-
-def _amendment(seal: str | None, fields: dict[str, Any]) -> dict[str, Any]:
-    return {"source": "import", "seal": seal, "fields": fields}
 
 
 def _session_key(name: VendorSession) -> str:

@@ -4,13 +4,14 @@
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import msgspec
 
 from shiftlog.facts.batch import Incoming
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.origins import Origins
-from shiftlog.journal.intake.pen import IntakePen
+from shiftlog.journal.intake.pen import IntakePen, Pens
 from shiftlog.journal.intake.usage import (
     Growth,
     compacted,
@@ -22,7 +23,7 @@ from shiftlog.journal.intake.usage import (
     is_lone,
     taken_back,
     tokens_in,
-    whole_body,
+    whole_entry,
 )
 from shiftlog.model.entry import Kind
 from shiftlog.store.sources import Origin
@@ -55,9 +56,7 @@ class LoneResponse(NamedTuple):
 class Counting:
     """Counts what the reports of one batch say, in `counts` too."""
 
-    def __init__(
-        self, origins: Origins, pens: Callable[[], Callable[[str], IntakePen] | None], agent: str, counts: Counter[str]
-    ) -> None:
+    def __init__(self, origins: Origins, pens: Pens, agent: str, counts: Counter[str]) -> None:
         self._origins = origins
         self._pens = pens
         self._agent = agent
@@ -65,11 +64,6 @@ class Counting:
         self._responses: dict[str, Response | LoneResponse] = {}
         # Turns and counters of the lone responses whose entries are not stored before the batch ends.
         self._unstored: dict[str, tuple[str | None, dict[str, Any]]] = {}
-
-    def _pen(self, session_id: str) -> IntakePen:
-        pen = self._pens()
-        assert pen is not None
-        return pen(session_id)
 
     def take(self, item: Incoming, pen: IntakePen) -> None:
         """Take one report of tokens."""
@@ -149,7 +143,7 @@ class Counting:
 
     def _count_lone(self, name: str, response: LoneResponse) -> None:
         item, session_id, turn, counts = response
-        pen = self._pen(session_id)
+        pen = self._pens[session_id]
         request: dict[str, Any] = {"r": response.report["request_id"]}
         if item.prepared is not None and (turn is None or pen.is_open(turn)):
             pen.write_prepared(Kind.USAGE, response.report, turn, item.prepared, at=item.at)
@@ -158,21 +152,23 @@ class Counting:
             self._origins.put(name, Origin(session_id=session_id, doc=request | {"e": pen.next_seq - 1}))
             self._unstored[name] = turn, response.report
         else:
-            self._count(Growth.whole(response.report, session_id, turn), item, session_id)
-            document = request | {"c": counts, "m": response.report.get("model")}
+            model, vendor = response.report.get("model"), response.report.get("vendor")
+            growth = Growth(session_id=session_id, turn=turn, model=model, counts=counts, vendor=vendor)
+            self._count(growth, item, session_id)
+            document = request | {"c": counts, "m": model}
             self._origins.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
     def _count(self, growth: Growth, item: Incoming, reported_by: str) -> None:
-        pen, at = self._pen(growth.session_id), item.at
+        pen, at = self._pens[growth.session_id], item.at
         self._counts["usage_tokens"] += tokens_in(growth.counts)
         turn, body = growth.turn, growth.body()
         if pen.is_sealed:
             # A sealed session takes no entries; the reporting session counts it, so that totals are right.
-            pen, turn = self._pen(reported_by), None
+            pen, turn = self._pens[reported_by], None
         if turn is not None and not pen.is_open(turn):
             # A terminal turn never changes; its session still counts what came later.
             turn, body = None, {**body, "request_id": turn}
-        if item.prepared is not None and item.body is not None and body == whole_body(item.body):
+        if item.prepared is not None and item.body is not None and body == msgspec.to_builtins(whole_entry(item.body)):
             pen.write_prepared(Kind.USAGE, body, turn, item.prepared, at=at)
         else:
             salt = salt_from(self._agent, pen.id, str(Kind.USAGE), str(pen.next_seq))

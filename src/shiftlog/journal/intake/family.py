@@ -4,13 +4,13 @@ Each side leaves what it knows under the names that the other side will look up.
 its parent, and the parent's turn an action that points to the child.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from shiftlog.facts.transcript import VendorSession
 from shiftlog.journal.intake.origins import Origins
-from shiftlog.journal.intake.pen import IntakePen
-from shiftlog.journal.intake.turns import write
+from shiftlog.journal.intake.pen import Pens
+from shiftlog.journal.intake.turns import amend, write
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.rules import next_order
 from shiftlog.model.entry import Kind
@@ -26,15 +26,10 @@ BY_TIME = 98
 class Family:
     """Who hangs on whom, as one batch changes it."""
 
-    def __init__(self, origins: Origins, pens: Callable[[], Callable[[str], IntakePen] | None], agent: str) -> None:
+    def __init__(self, origins: Origins, pens: Pens, agent: str) -> None:
         self._origins = origins
         self._pens = pens
         self._agent = agent
-
-    def _pen(self, session_id: str) -> IntakePen:
-        pen = self._pens()
-        assert pen is not None
-        return pen(session_id)
 
     def parent_of(self, name: VendorSession, body: Document) -> Document:
         """Return what is known of a child's parent as the child opens."""
@@ -91,13 +86,13 @@ class Family:
             waiting: Document = self._origins.document(f"child:parent:{name.vendor_id}") or {}
             for child in waiting.get("children", ()):
                 self._link_by_time(child, session_id)
-            own = self._pen(session_id)
+            own = self._pens[session_id]
             if own.exists and own.session.parent_session_id and not own.session.parent_turn:
                 self._link_by_time(session_id, own.session.parent_session_id)
 
     def _link_by_time(self, child: str, parent: str) -> None:
-        started = self._pen(child).session.started
-        for turn in self._pen(parent).turns():
+        started = self._pens[child].session.started
+        for turn in self._pens[parent].turns():
             ended = turn.finished_at or turn.last_updated
             if turn.begun_at <= started <= ended:
                 link = {"session": parent, "turn": turn.request_id, "call": None, "rank": BY_TIME}
@@ -124,7 +119,7 @@ class Family:
 
     def _join(self, child_id: str, link: Document) -> None:
         """Write a link on both sides, unless a better one stands there."""
-        child = self._pen(child_id)
+        child = self._pens[child_id]
         if not child.exists:
             return
         session = child.session
@@ -147,14 +142,15 @@ class Family:
             self._point(child_id, link)
 
     def _point(self, child_id: str, link: Document) -> None:
-        parent = self._pen(link["session"])
+        parent = self._pens[link["session"]]
         turn = parent.turn(link["turn"]) if parent.exists else None
         if turn is None or parent.is_sealed:
             return
-        action = _pointer(parent, child_id, link, turn)
+        action = pointer(parent, link.get("name") or "subagent", child_id, turn)
+        if link.get("call"):
+            action["call_id"] = link["call"]
         if turn.is_terminal:
-            body = {"source": "import", "seal": turn.seal, "fields": {"actions": [action]}}
-            write(parent, Kind.IMPORT_NOTED, precise(turn.last_updated), body, turn.request_id)
+            amend(parent, turn, precise(turn.last_updated), {"actions": [action]})
         else:
             write(parent, Kind.ACTION, link.get("at") or precise(turn.last_updated), action, turn.request_id)
 
@@ -168,11 +164,6 @@ def pointer(pen: Pen, named: str, child_id: str, turn: Turn) -> Document:
         "status": "completed",
         "file_path": "",
     }
-
-
-def _pointer(pen: Pen, child_id: str, link: Document, turn: Turn) -> Document:
-    action = pointer(pen, link.get("name") or "subagent", child_id, turn)
-    return {**action, "call_id": link["call"]} if link.get("call") else action
 
 
 def _named(subagent: Document, link: Document) -> Document:

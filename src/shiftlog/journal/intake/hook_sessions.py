@@ -49,21 +49,16 @@ class HookSessions:
         self._host = host
         self._clock = clock
 
-    @staticmethod
-    def known(reader: Reader, fact: HookFact) -> str | None:
-        """Return the session of an event's vendor id, if the journal has it."""
-        return _known(reader, fact.agent, fact.vendor_id, None)
-
     # Finding
 
     def open_pen(self) -> IntakePen | None:
         """Return the session of the event, if there is one that may still be written."""
-        return self._pen_of(_known(self._writer, self._fact.agent, *self._named()))
+        return self._pen_of(known_session(self._writer, self._fact.agent, *self._named()))
 
     def child_pen(self) -> IntakePen | None:
         """Return the session of the subagent that the event speaks of."""
         name = self._child_name()
-        return None if name is None else self._pen_of(_known(self._writer, self._fact.agent, *name))
+        return None if name is None else self._pen_of(known_session(self._writer, self._fact.agent, *name))
 
     def _named(self) -> tuple[str, str | None]:
         # Events from inside a subagent carry its id; those about one are the parent's.
@@ -87,9 +82,7 @@ class HookSessions:
 
     def begin(self) -> IntakePen | None:
         """Return the session that a start belongs to, open and with the run of its process; None for a sealed one."""
-        session_id = _known(self._writer, self._fact.agent, self._fact.vendor_id, None)
-        if session_id is None:
-            session_id = self._joined()
+        session_id = known_session(self._writer, self._fact.agent, self._fact.vendor_id) or self._joined()
         if session_id is None:
             return self._opened()
         pen = self._pen_of(session_id)
@@ -103,10 +96,8 @@ class HookSessions:
 
     def woken(self) -> IntakePen | None:
         """Return the session of an agent at work, opened or woken; None for a closed one."""
-        if _known(self._writer, self._fact.agent, *self._named()) is None:
-            if self._fact.agent_id is not None:
-                return self.begin_child()
-            return self.begin()
+        if known_session(self._writer, self._fact.agent, *self._named()) is None:
+            return self.begin() if self._fact.agent_id is None else self.begin_child()
         pen = self.open_pen()
         if pen is None or not pen.session.is_live:
             return None
@@ -117,13 +108,11 @@ class HookSessions:
     def begin_child(self) -> IntakePen | None:
         """Return the session of the subagent that starts, linked to the turn of its parent that is open."""
         name = self._child_name()
-        parent = self._pen_of(_known(self._writer, self._fact.agent, self._fact.vendor_id, None))
-        if parent is None:
-            parent = self.begin()
+        parent = self._pen_of(known_session(self._writer, self._fact.agent, self._fact.vendor_id)) or self.begin()
         if name is None or parent is None:
             return parent
         parent.commit(self._writer)
-        known = self._pen_of(_known(self._writer, self._fact.agent, *name))
+        known = self._pen_of(known_session(self._writer, self._fact.agent, *name))
         if known is not None:
             return known
         fact = self._fact
@@ -228,11 +217,10 @@ class HookSessions:
         pen.write(kind, body, at=self._fact.at, salt=salt)
 
 
-def _known(reader: Reader, agent: str, vendor_id: str, agent_id: str | None) -> str | None:
+def known_session(reader: Reader, agent: str, vendor_id: str, agent_id: str | None = None) -> str | None:
+    """Return the session of a vendor's id, or of a child in it, if the journal has it."""
     key = origin_key(agent, session_name(vendor_id, agent_id))
     origin = reader.origins([key]).get(key)
     if origin is not None:
         return origin.session_id
-    if agent_id is not None:
-        return None
-    return under_vendor_id(reader, agent, vendor_id)
+    return under_vendor_id(reader, agent, vendor_id) if agent_id is None else None

@@ -16,7 +16,7 @@ from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.batch import BatchWork, add_redactions
-from shiftlog.journal.intake.hook_sessions import HookSessions
+from shiftlog.journal.intake.hook_sessions import HookSessions, known_session
 from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
@@ -53,6 +53,8 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Stops = dict[str, Stop]
+# How an event of a name finds its session, and what it writes there.
+Handler = tuple[Callable[[], IntakePen | None], Callable[[IntakePen], None] | None]
 _stops = msgspec.msgpack.Decoder(Stops).decode
 
 
@@ -91,11 +93,7 @@ class HookIntake:
 
     async def session_of(self, fact: HookFact) -> str | None:
         """Return the session that an event belongs to, if the journal has it."""
-
-        def work(reader: Reader) -> str | None:
-            return HookSessions.known(reader, fact)
-
-        return await self._store.read(work)
+        return await self._store.read(lambda reader: known_session(reader, fact.agent, fact.vendor_id))
 
     async def stops(self) -> Stops:
         """Return the turns that wait for their transcripts to say how they ended, by session."""
@@ -150,28 +148,32 @@ class _EventWork:
         """Write what the event says; return the session that it belongs to."""
         if not self._fact.vendor_id:
             return None
-        pen = self._handlers().get(self._fact.name, self._unknown)()
+        find, write = self._handlers().get(self._fact.name, (self._sessions.open_pen, self._unknown))
+        pen = find()
         if pen is None:
             return None
+        if write is not None:
+            write(pen)
         pen.commit(self._writer)
         self._origins.flush()
         if self._fact.masked:
             add_redactions(self._writer, pen.id, self._fact.masked)
         return pen.id
 
-    def _handlers(self) -> dict[str, Callable[[], IntakePen | None]]:
+    def _handlers(self) -> dict[str, Handler]:
+        sessions = self._sessions
         return {
-            "SessionStart": self._sessions.begin,
-            "UserPromptSubmit": self._prompt,
-            "PostToolUse": self._call,
-            "PostToolUseFailure": self._call,
-            "SubagentStart": self._sessions.begin_child,
-            "SubagentStop": self._subagent_stop,
-            "PreCompact": self._compacting,
-            "PostCompact": self._compacted,
-            "Stop": self._stop,
-            "StopFailure": self._stop_failed,
-            "SessionEnd": self._end,
+            "SessionStart": (sessions.begin, None),
+            "UserPromptSubmit": (sessions.woken, self._prompt),
+            "PostToolUse": (sessions.woken, self._call),
+            "PostToolUseFailure": (sessions.woken, self._call),
+            "SubagentStart": (sessions.begin_child, None),
+            "SubagentStop": (sessions.child_pen, self._subagent_stop),
+            "PreCompact": (sessions.open_pen, self._save_capsule),
+            "PostCompact": (sessions.open_pen, self._compacted),
+            "Stop": (sessions.open_pen, self._stop),
+            "StopFailure": (sessions.open_pen, self._stop_failed),
+            "SessionEnd": (sessions.open_pen, self._end),
         }
 
     def _write(self, pen: IntakePen, kind: Kind, body: dict[str, Any], turn: str | None = None) -> None:
@@ -181,24 +183,23 @@ class _EventWork:
 
     # Turns
 
-    def _prompt(self) -> IntakePen | None:
+    def _prompt(self, pen: IntakePen) -> None:
         fact = self._fact
-        pen = self._sessions.woken()
-        if pen is None or fact.prompt is None:
-            return pen
+        if fact.prompt is None:
+            return
         if fact.turn_name is not None and (begun := self._origins.origin(fact.turn_name)) is not None:
             self._ask(pen, turn_now(pen, begun))
-            return pen
+            return
         if fact.turn_name is None and fact.prompt_name is not None:
             session, name = pen.session, fact.prompt_name
             brought = brought_by_import(self._writer, self._origins, session, name, fact.prompt, fact.at)
             if brought is not None:
                 keep_prompt(self._origins, pen.id, fact.prompt_name, brought.request_id, taken=True)
-                return pen
+                return
         agents = begun_by_agent(self._writer, pen.session, fact.at)
         if agents is not None:
             self._keep(pen, agents.request_id)
-            return pen
+            return
         self._end_previous(pen)
         request_id = free_id(f"req-{stamp_of(fact.at)}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", pen.has_turn)
         body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": HOOK}
@@ -209,7 +210,6 @@ class _EventWork:
             update_turn(pen, request_id, fact.at, {"adds": adds}, live=False)
         if pen.session.title == UNTITLED and fact.prompt_title:
             self._write(pen, Kind.SESSION_UPDATED, {"title": fact.prompt_title})
-        return pen
 
     def _ask(self, pen: IntakePen, turn: Turn | None) -> None:
         """Add the prompt to a turn that a transcript began without one."""
@@ -227,15 +227,18 @@ class _EventWork:
 
     def _end_previous(self, pen: IntakePen) -> None:
         """End the turn before: as it stopped, or as superseded where no transcript will ever tell."""
+        self._end_waiting(pen)
+        previous = pen.turn(pen.session.current_turn or "")
+        if previous is not None and not previous.is_terminal and not self._fact.transcript_path:
+            self._supersede(pen, previous)
+
+    def _end_waiting(self, pen: IntakePen) -> None:
+        """End the turn that waits for its transcript since it stopped."""
         stops = _read_stops(self._writer)
         stop = stops.pop(pen.id, None)
         if stop is not None:
             end_stopped(pen, stop, is_last=not self._fact.transcript_path)
             _write_stops(self._writer, stops)
-        previous = pen.turn(pen.session.current_turn or "")
-        if previous is None or previous.is_terminal or self._fact.transcript_path:
-            return
-        self._supersede(pen, previous)
 
     def _supersede(self, pen: IntakePen, turn: Turn) -> None:
         note = "superseded: No answer before the next prompt"
@@ -257,15 +260,12 @@ class _EventWork:
         (begun,) = self._writer.entries(pen.id, after=turn.begun_seq - 1, limit=1)
         return begun.facts.get("opened_by") == HOOK
 
-    def _stop(self) -> IntakePen | None:
-        pen = self._sessions.open_pen()
-        if pen is None:
-            return None
+    def _stop(self, pen: IntakePen) -> None:
         self._end_unanswered(pen)
         turn = self._open_turn(pen)
         if turn is None:
             self._save_capsule(pen)
-            return pen
+            return
         stop = Stop(
             agent=self._fact.agent,
             at=self._fact.at,
@@ -274,16 +274,13 @@ class _EventWork:
             transcript=self._fact.transcript_path,
         )
         _write_stops(self._writer, {**_read_stops(self._writer), pen.id: stop})
-        return pen
 
-    def _stop_failed(self) -> IntakePen | None:
-        pen = self._sessions.open_pen()
-        turn = self._open_turn(pen) if pen is not None else None
-        if pen is not None and turn is not None:
+    def _stop_failed(self, pen: IntakePen) -> None:
+        turn = self._open_turn(pen)
+        if turn is not None:
             note = self._fact.error or "The agent stopped with an error"
             outcome = {"status": "failed", "failure_note": note, "error_code": "api_error"}
             end_turn(pen, turn.request_id, self._fact.at, outcome, live=True)
-        return pen
 
     def _open_turn(self, pen: IntakePen) -> Turn | None:
         """Return the turn that is open and began before the event."""
@@ -293,55 +290,35 @@ class _EventWork:
             turn = max(open_ones, key=lambda each: each.begun_at, default=None)
         return turn if turn is not None and turn.begun_at <= parse(self._fact.at) else None
 
-    def _call(self) -> IntakePen | None:
-        pen = self._sessions.woken()
+    def _call(self, pen: IntakePen) -> None:
         batch = self._fact.calls
-        if pen is None or batch is None:
-            return pen
+        if batch is None:
+            return
         turn = self._open_turn(pen)
         pen.commit(self._writer)
         self._origins.flush()
         items = [msgspec.structs.replace(item, turn=turn.request_id if turn else None) for item in batch.items]
         placed = msgspec.structs.replace(batch, items=items)
-        BatchWork(self._writer, placed, _no_source(self._fact), self._clock).run()
-        return self._sessions.open_pen()
+        source = replace(_EMPTY, path=f"hook:{self._fact.id}", agent=self._fact.agent)
+        BatchWork(self._writer, placed, source, self._clock).run()
 
     # Sessions
 
-    def _subagent_stop(self) -> IntakePen | None:
-        child = self._sessions.child_pen()
-        if child is not None and child.session.state is SessionState.OPEN:
+    def _subagent_stop(self, child: IntakePen) -> None:
+        if child.session.state is SessionState.OPEN:
             self._write(child, Kind.SESSION_SUSPENDED, {"cause": SUBAGENT_ENDED})
-        return child
 
-    def _compacting(self) -> IntakePen | None:
-        pen = self._sessions.open_pen()
-        if pen is not None:
-            self._save_capsule(pen)
-        return pen
+    def _compacted(self, pen: IntakePen) -> None:
+        self._write(pen, Kind.IMPORT_NOTED, {"hook": self._fact.name, "trigger": self._fact.trigger})
 
-    def _compacted(self) -> IntakePen | None:
-        pen = self._sessions.open_pen()
-        if pen is not None:
-            self._write(pen, Kind.IMPORT_NOTED, {"hook": self._fact.name, "trigger": self._fact.trigger})
-        return pen
-
-    def _end(self) -> IntakePen | None:
-        pen = self._sessions.open_pen()
-        if pen is None:
-            return None
-        stops = _read_stops(self._writer)
-        stop = stops.pop(pen.id, None)
-        if stop is not None:
-            end_stopped(pen, stop, is_last=not self._fact.transcript_path)
-            _write_stops(self._writer, stops)
+    def _end(self, pen: IntakePen) -> None:
+        self._end_waiting(pen)
         self._end_unanswered(pen)
         self._end_run(pen)
         if pen.session.state is SessionState.OPEN:
             self._save_capsule(pen)
             self._write(pen, Kind.SESSION_SUSPENDED, {"cause": ENDED, "reason": self._fact.reason})
             self._writer.end_lease(pen.id)
-        return pen
 
     def _end_run(self, pen: IntakePen) -> None:
         run = pen.session.run
@@ -352,11 +329,8 @@ class _EventWork:
         facts = {"status": str(RunStatus.OK), "ended": precise(ended), "duration_ms": duration}
         self._write(pen, Kind.RUN_UPDATED, {**facts, "derived": ["duration_ms"]})
 
-    def _unknown(self) -> IntakePen | None:
-        pen = self._sessions.open_pen()
-        if pen is not None:
-            self._write(pen, Kind.IMPORT_NOTED, {"unknown": f"hook/{self._fact.name}"[:200], "raw": self._fact.raw})
-        return pen
+    def _unknown(self, pen: IntakePen) -> None:
+        self._write(pen, Kind.IMPORT_NOTED, {"unknown": f"hook/{self._fact.name}"[:200], "raw": self._fact.raw})
 
     def _save_capsule(self, pen: IntakePen) -> None:
         pen.commit(self._writer)
@@ -387,10 +361,6 @@ def save_capsule(writer: Writer, pen: IntakePen, at: str) -> None:
     capsule = capsule_of(writer, session, parse(at))
     salt = salt_from("hook", pen.id, "capsule", str(pen.next_seq))
     pen.write(Kind.CAPSULE_SAVED, {"origin": capsule["origin"], "capsule": capsule}, at=at, salt=salt)
-
-
-def _no_source(fact: HookFact) -> Source:
-    return replace(_EMPTY, path=f"hook:{fact.id}", agent=fact.agent)
 
 
 _EMPTY = Source(path="", agent="", device=0, inode=0, size=0, mtime_ns=0, head="", head_bytes=0, cursor=0, tail="")

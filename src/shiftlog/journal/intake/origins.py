@@ -64,16 +64,14 @@ class Origins:
             found = self._known[key] = self._writer.origins([key]).get(key)
         return found
 
-    def _keep(self, key: bytes, origin: Origin) -> None:
-        self._known[key] = self._changed[key] = origin
-
     def origin(self, name: str | bytes) -> Origin | None:
         """Return the origin of a name or key."""
         return self._find(name if isinstance(name, bytes) else self._key(name))
 
     def put(self, name: str | bytes, origin: Origin) -> None:
         """Set the origin of a name or key."""
-        self._keep(name if isinstance(name, bytes) else self._key(name), origin)
+        key = name if isinstance(name, bytes) else self._key(name)
+        self._known[key] = self._changed[key] = origin
 
     def document(self, name: str) -> Document | None:
         """Return the document kept under a name."""

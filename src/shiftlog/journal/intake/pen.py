@@ -10,7 +10,7 @@ from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Kind
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session
-from shiftlog.store.protocol import Reader
+from shiftlog.store.protocol import Reader, Writer
 
 
 class IntakePen(Pen):
@@ -48,3 +48,17 @@ class IntakePen(Pen):
         fresh = {name: value for name, value in fields.items() if recorded.get(name) != value}
         recorded |= fresh
         return fresh
+
+
+class Pens(dict[str, IntakePen]):
+    """The pens of one batch by session id, each made when it is first needed."""
+
+    def __init__(self, writer: Writer, clock: Clock) -> None:
+        super().__init__()
+        self._writer = writer
+        self._clock = clock
+
+    def __missing__(self, session_id: str) -> IntakePen:
+        session = self._writer.session(session_id)
+        pen = self[session_id] = IntakePen(self._writer, session_id, session, self._clock)
+        return pen

@@ -4,39 +4,54 @@ Facts arrive redacted. A fact with a known key is not written again, a terminal 
 amendments), and an import never closes or wakes a session, nor changes which turn is current.
 """
 
+import hmac
 import logging
 import os
-from collections import Counter
 from collections.abc import Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from shiftlog.facts.batch import Batch
 from shiftlog.journal.clock import Clock
-from shiftlog.journal.intake.batch import BatchWork
-from shiftlog.journal.intake.states import StateLock
+from shiftlog.journal.intake.batch import BatchOutcome, BatchWork
 from shiftlog.journal.signing.files import publish
 from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Reader, Store, Writer
 from shiftlog.store.sources import Source
 
 KEY_BYTES = 32
+NONCE_BYTES = 12
+STATE_LABEL = b"shiftlog-reader-state-v1"
 
 log = logging.getLogger(__name__)
 
 
-@dataclass(slots=True, kw_only=True)
-class BatchOutcome:
-    """What a batch came to."""
+class StateLock:
+    """Encrypts the states of transcript readers for the database.
 
-    entries: int = 0
-    sessions: dict[str, bool] = field(default_factory=dict[str, bool])
-    """The sessions that the batch speaks of, and whether each is a child."""
-    new: list[str] = field(default_factory=list[str])
-    counts: Counter[str] = field(default_factory=Counter[str])
-    redactions: Counter[str] = field(default_factory=Counter[str])
-    sealed: list[str] = field(default_factory=list[str])
-    places: dict[str, list[dict[str, str | None]]] = field(default_factory=dict[str, list[dict[str, str | None]]])
+    Between two imports a reader remembers text as it was written (open calls, titles, lines held back). It is compared
+    with later text, so it cannot be masked; the key lies in a file of its own.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._cipher = AESGCM(hmac.digest(key, STATE_LABEL, "sha256"))
+
+    def lock(self, state: bytes) -> bytes:
+        """Return a state as it is kept; none stays none."""
+        if not state:
+            return b""
+        nonce = os.urandom(NONCE_BYTES)
+        return nonce + self._cipher.encrypt(nonce, state, STATE_LABEL)
+
+    def unlock(self, kept: bytes) -> bytes | None:
+        """Return a state that was locked; None for one of another key, whose file is then read whole."""
+        try:
+            return self._cipher.decrypt(kept[:NONCE_BYTES], kept[NONCE_BYTES:], STATE_LABEL)
+        except (InvalidTag, ValueError):
+            return None
 
 
 class BatchIntake:
@@ -57,9 +72,14 @@ class BatchIntake:
         """
 
         def work(writer: Writer) -> BatchOutcome:
-            return self._write(
-                writer, batch, source if follows is None else _going_on(writer, source, follows), moved_from
-            )
+            before = source if follows is None else _going_on(writer, source, follows)
+            written = BatchWork(writer, batch, before, self._clock)
+            written.run()
+            if moved_from is not None:
+                writer.forget_source(moved_from)
+            read = written.read_source()
+            writer.put_source(replace(read, state=self._lock.lock(read.state)))
+            return written.outcome
 
         return await self._store.write_bulk(work)
 
@@ -72,23 +92,6 @@ class BatchIntake:
                 writer.put_source(source)
 
         await self._store.write(work)
-
-    def _write(self, writer: Writer, batch: Batch, source: Source, moved_from: str | None) -> BatchOutcome:
-        work = BatchWork(writer, batch, source, self._clock)
-        work.run()
-        if moved_from is not None:
-            writer.forget_source(moved_from)
-        read = work.read_source()
-        writer.put_source(replace(read, state=self._lock.lock(read.state)))
-        return BatchOutcome(
-            entries=work.entries,
-            sessions=work.named,
-            new=work.opened,
-            counts=work.counts,
-            redactions=work.redactions,
-            sealed=work.sealed,
-            places=work.places,
-        )
 
     async def sources(self) -> list[Source]:
         """Return all files read so far, without the states of their readers."""

@@ -1,6 +1,6 @@
 """The brief for a session that starts: what the project's unfinished predecessor left, or what compaction removed."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from datetime import datetime
 
 from shiftlog.journal.continuity.capsule.markdown import capsule_markdown
@@ -53,7 +53,8 @@ def _written(reader: Reader, session: Session, now: datetime) -> str:
 def _predecessor(reader: Reader, cwd: str, own: str | None, pid: int | None, is_alive: IsAlive) -> Session | None:
     """Return a project's latest unfinished session that no other process works in."""
     candidates: list[Session] = []
-    for place in _places(reader, cwd):
+    project = reader.project_of(cwd)
+    for place in dict.fromkeys((workspace_of(cwd), cwd, *(reader.paths_of(project) if project else ()))):
         where = Filter(workspace=place, states=frozenset(map(str, UNFINISHED)))
         rows = reader.find_sessions(where, Page(limit=LOOKED_AT), by_activity=True)
         candidates += [row.session for row in rows]
@@ -63,15 +64,6 @@ def _predecessor(reader: Reader, cwd: str, own: str | None, pid: int | None, is_
         if session.turns_total and not _is_worked_in(reader, session, pid, is_alive):
             return session
     return None
-
-
-def _places(reader: Reader, cwd: str) -> Iterable[str]:
-    """Return the directories that count as one project with this one."""
-    places = [workspace_of(cwd), cwd]
-    project = reader.project_of(cwd)
-    if project:
-        places += reader.paths_of(project)
-    return dict.fromkeys(places)
 
 
 def _is_worked_in(reader: Reader, session: Session, pid: int | None, is_alive: IsAlive) -> bool:

@@ -44,7 +44,7 @@ def update_turn(pen: IntakePen, request_id: str, at: str, body: dict[str, Any], 
         adds = {**adds, "blockers": adds["blockers"][:-1]}
     incoming = {**{n: v for n, v in sets.items() if n in TEXT_FIELDS}, **_with_room(turn, adds)}
     if turn.is_terminal:
-        _amend(pen, turn, at, _beyond(turn, changes_to(turn, incoming)))
+        amend(pen, turn, at, _beyond(turn, changes_to(turn, incoming)))
         return
     changes = changes_to(turn, incoming)
     prompt = sets.get("query_text")
@@ -80,7 +80,8 @@ def _beyond(turn: Turn, changes: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value}
 
 
-def _amend(pen: IntakePen, turn: Turn, at: str, fields: dict[str, Any]) -> None:
+def amend(pen: IntakePen, turn: Turn, at: str, fields: dict[str, Any]) -> None:
+    """Note what came later for a terminal turn."""
     if fields:
         body = {"source": SOURCE, "seal": turn.seal, "fields": fields}
         write(pen, Kind.IMPORT_NOTED, at, body, turn.request_id)
@@ -94,7 +95,7 @@ def end_turn(pen: IntakePen, request_id: str, at: str, body: dict[str, Any], *, 
     response = body.get("response") or ""
     if turn.is_terminal:
         if live and response and response != turn.response:
-            _amend(pen, turn, at, _beyond(turn, {"set": {"response": response}}))
+            amend(pen, turn, at, _beyond(turn, {"set": {"response": response}}))
         return
     status = TurnStatus(body["status"])
     outcome: dict[str, Any] = {}
@@ -105,10 +106,7 @@ def end_turn(pen: IntakePen, request_id: str, at: str, body: dict[str, Any], *, 
         if response and not turn.response:
             outcome["response"] = response
     if turn.usage is not None and not turn.token_count:
-        used = turn.usage
-        outcome["token_count"] = (
-            used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
-        )
+        outcome["token_count"] = turn.usage.tokens
     if body.get("model") and not (live and turn.model):
         outcome["model"] = body["model"]
     seal = seal_of(turn, {**outcome, "status": str(status), "at": at})
@@ -133,7 +131,7 @@ def late_dialog(pen: IntakePen, request_id: str, items: Sequence[Incoming]) -> N
     if turn is None:
         return
     dialog = [_item(item) for item in items]
-    _amend(pen, turn, items[-1].at, {"dialog": dialog})
+    amend(pen, turn, items[-1].at, {"dialog": dialog})
 
 
 def _item(item: Incoming) -> dict[str, Any]:

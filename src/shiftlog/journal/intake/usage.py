@@ -10,8 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-import msgspec
-
 from shiftlog.facts.batch import COUNTERS, UsageBody
 
 ALONE = ""
@@ -32,19 +30,6 @@ class Growth:
     copied: bool = False
     vendor: Document | None = None
 
-    @classmethod
-    def whole(cls, report: Document, session_id: str, turn: str | None) -> "Growth":
-        """Return all of a report, for the first one of its response."""
-        return cls(
-            session_id=session_id,
-            turn=turn,
-            model=report.get("model"),
-            counts=counts_of(report),
-            cost_usd=report.get("cost_usd"),
-            copied=bool(report.get("copied")),
-            vendor=report.get("vendor"),
-        )
-
     def body(self) -> Document:
         """Return the body of the usage entry."""
         body: Document = {name: count for name, count in zip(COUNTERS, self.counts, strict=True) if count}
@@ -59,13 +44,8 @@ class Growth:
         return body
 
 
-def whole_body(report: Document) -> Document:
-    """Return the body of the entry for a report that counts whole, as the first of its response."""
-    return msgspec.to_builtins(whole_entry(report))
-
-
 def whole_entry(report: Document) -> UsageBody:
-    """Return the same body, to be written as it is."""
+    """Return the body of the entry for a report that counts whole, as the first of its response."""
     find = report.get
     cost = find("cost_usd")
     return UsageBody(
@@ -175,9 +155,7 @@ def growth_of_maximum(before: Document | None, after: Document) -> Iterator[Grow
         grown[place] = [a + b for a, b in zip(known, counts, strict=True)], vendor or counters, together or spent
     for (session_id, turn, model), (counts, vendor, cost) in grown.items():
         if any(counts) or cost:
-            yield Growth(
-                session_id=session_id, turn=turn, model=model, counts=counts, cost_usd=cost, vendor=vendor
-            )  # fmt: skip
+            yield Growth(session_id=session_id, turn=turn, model=model, counts=counts, cost_usd=cost, vendor=vendor)
 
 
 def _more_spent(before: Document | None, owner: Document, request: str) -> float | None:

@@ -18,7 +18,7 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionAlreadyClosed, SessionNotFound
 from shiftlog.model.moves import RunStatus, run_status_after
 from shiftlog.model.nouns import Run, Session, Usage, changed
-from shiftlog.model.prices import DECIMALS, Price, Prices, counted
+from shiftlog.model.prices import DECIMALS, Prices, counted
 from shiftlog.model.resonance import Resonance
 from shiftlog.model.times import precise
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
@@ -55,7 +55,7 @@ class Runs:
     ) -> None:
         self._journal = journal
         self._resonance = resonance
-        self._prices = prices
+        self.prices = prices
         self._process_started = process_started
         self._host = host
 
@@ -148,7 +148,7 @@ class Runs:
             return
         else:
             model = _model(pen.session)
-            cost = self._prices.cost_of(model, self._reported(pen.session, facts), pen.session.started)
+            cost = self.prices.cost_of(model, self._reported(pen.session, facts), pen.session.started)
             if cost is None:
                 named = f"model '{model}'" if model else "a run without a model"
                 pen.warn("unknown_model_price", f"{named} has no price; the cost is unknown")
@@ -196,7 +196,7 @@ class Runs:
         used = self._reported(session, reported)
         for _, _, more in self._beyond(session):
             used = used.plus(more)
-        return used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
+        return used.tokens
 
     def _beyond(self, session: Session) -> list[DayPart]:
         """Return what a session used after its run had ended with stated tokens, as of one that was reopened."""
@@ -207,7 +207,7 @@ class Runs:
             at = datetime.fromisoformat(day).replace(tzinfo=UTC)
             for name, used in sums.items():
                 model = name or _model(session)
-                cost = used.cost_usd if used.cost_usd is not None else self._prices.cost_of(model, used, at)
+                cost = used.cost_usd if used.cost_usd is not None else self.prices.cost_of(model, used, at)
                 parts.append((day, model, changed(used, cost_usd=cost)))
         return parts
 
@@ -258,21 +258,17 @@ class Runs:
         """Return days with their costs; the first has what the others leave of the whole."""
         first = session.started.date().isoformat()
         at = {day: datetime.fromisoformat(day).replace(tzinfo=UTC) for day, _ in days}
-        costs = {day: self._prices.cost_of(model, part, at[day]) or 0.0 for day, part in days}
-        if reader is not None and self._prices.changes(model):
-            costs = self._daily_costs(session, model, reader)
+        costs = {day: self.prices.cost_of(model, part, at[day]) or 0.0 for day, part in days}
+        if reader is not None and self.prices.changes(model):
+            costs = {}
+            for came, used in self._responses(session, model, reader):
+                day = came.date().isoformat()
+                costs[day] = costs.get(day, 0.0) + (self.prices.cost_of(model, used, came) or 0.0)
         rest = whole - fsum(cost for day, cost in costs.items() if day != first)
         return [
             (day, changed(part, cost_usd=round(rest if day == first else costs.get(day, 0.0), DECIMALS)))
             for day, part in days
         ]
-
-    def _daily_costs(self, session: Session, model: str | None, reader: Reader) -> dict[str, float]:
-        costs: dict[str, float] = {}
-        for at, used in self._responses(session, model, reader):
-            day = at.date().isoformat()
-            costs[day] = costs.get(day, 0.0) + (self._prices.cost_of(model, used, at) or 0.0)
-        return costs
 
     def _responses(self, session: Session, model: str | None, reader: Reader) -> Iterator[tuple[datetime, Usage]]:
         for entry in reader.entries(session.id, kinds=(Kind.USAGE,)):
@@ -285,15 +281,14 @@ class Runs:
 
     def _priced(self, session: Session, used: Usage) -> float | None:
         """Return what the prices make of some tokens; of none they cannot say that the work was free."""
-        tokens = used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
-        return self._prices.cost_of(_model(session), used, session.started) if tokens else None
+        return self.prices.cost_of(_model(session), used, session.started) if used.tokens else None
 
     def _cost_of(self, session: Session, model: str, used: Usage, reader: Reader | None) -> float | None:
         """Return what the prices make of what a model used, each response at the price in force as it came."""
-        changes = self._prices.changes(model)
+        changes = self.prices.changes(model)
         if reader is None or not any(session.started < change <= session.last_activity for change in changes):
-            return self._prices.cost_of(model, used, session.started)
-        return _sum_of(self._prices.cost_of(model, one, at) for at, one in self._responses(session, model, reader))
+            return self.prices.cost_of(model, used, session.started)
+        return _sum_of(self.prices.cost_of(model, one, at) for at, one in self._responses(session, model, reader))
 
     def _reported(self, session: Session, tokens: Mapping[str, Any]) -> Usage:
         run = session.run
@@ -304,14 +299,6 @@ class Runs:
         """Return True if a backend, or that of an agent, reports cached input as a part of input."""
         known = self._resonance.backends.get(backend or self._resonance.backend_of(agent) or "")
         return known is not None and known.cached_in_input
-
-    def price_of(self, model: str | None) -> Price | None:
-        """Return the price of a model as it is now."""
-        return self._prices.price_of(model)
-
-    def has_changed(self, model: str | None) -> bool:
-        """Return True if a model once had another price, so that only times tell what it cost."""
-        return bool(self._prices.changes(model))
 
     # Processes
 

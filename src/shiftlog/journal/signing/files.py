@@ -21,12 +21,8 @@ def publish(path: Path, data: bytes) -> None:
         draft.unlink()
     # A key that a power loss took away would leave its receipts without proof, so its name must be on disk too.
     for folder in (path.parent, path.parent.parent):
-        _sync(folder)
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        handle = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)

@@ -62,10 +62,6 @@ class Keys:
         signature = self.private.sign(RECEIPT_LABEL + canonical(_unsigned(receipt)))
         return replace(receipt, signature=base64.b64encode(signature).decode("ascii"))
 
-    def sign_bytes(self, data: bytes) -> bytes:
-        """Return this key's signature of some bytes."""
-        return self.private.sign(data)
-
     def did_sign(self, data: bytes, signature: bytes) -> bool:
         """Return True if the present key signed some bytes; what a lost key signed is not proof of anything now."""
         try:

@@ -152,7 +152,7 @@ def mint(keys: Keys, claims: Claims) -> str:
             "jti": claims.token_id,
         }
     )
-    return f"{PREFIX}{_encoded(payload)}.{_encoded(keys.sign_bytes(LABEL + payload))}"
+    return f"{PREFIX}{_encoded(payload)}.{_encoded(keys.private.sign(LABEL + payload))}"
 
 
 def read(keys: Keys, token: str) -> Claims:

@@ -11,6 +11,7 @@ from typing import Any
 
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.usage.service import TODAY, runs_filter, total_usage
+from shiftlog.journal.usage.totals import TOKENS
 from shiftlog.model.errors import SpendingLimitExceeded
 from shiftlog.model.ids import agent_key
 from shiftlog.model.prices import DECIMALS
@@ -19,7 +20,6 @@ from shiftlog.store.protocol import Reader
 
 OK, NEAR, EXCEEDED = "ok", "near", "exceeded"
 NEAR_FROM = 0.8
-_TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,7 +45,8 @@ class SpendingLimits:
         states = [state for state in self._states(reader, runs, own, now) if state["level"] != OK]
         for state in states:
             if self.refuse and state["level"] == EXCEEDED:
-                details = {**state, "resets_at": shown(_next_day(now))}
+                midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+                details = {**state, "resets_at": shown(midnight + timedelta(days=1))}
                 raise SpendingLimitExceeded(f"Budget exceeded: {state['message']}", details=details)
         return [{"code": f"budget_{state['level']}", "message": state["message"]} for state in states]
 
@@ -67,11 +68,7 @@ class SpendingLimits:
             if limit.day_usd:
                 yield _state(agent_id, "usd", limit.day_usd, float(used["cost_usd"]), unknown=used["cost_unknown"])
             if limit.day_tokens:
-                yield _state(agent_id, "tokens", limit.day_tokens, sum(used[name] for name in _TOKENS))
-
-
-def _next_day(now: datetime) -> datetime:
-    return now.replace(hour=0, minute=0, second=0, microsecond=0) + timedelta(days=1)
+                yield _state(agent_id, "tokens", limit.day_tokens, sum(used[name] for name in TOKENS))
 
 
 def _state(agent_id: str | None, unit: str, limit: float, used: float, *, unknown: int = 0) -> dict[str, Any]:

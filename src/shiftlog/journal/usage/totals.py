@@ -22,7 +22,7 @@ from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, Parts, TallyKey
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 READ_AT_ONCE = 500
-_TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
+TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
 # What a tally must say for each dimension; it tells models apart by itself.
 _OF_KIN = {"day": "day", "agent": "agent_id", "caller": "caller", "project": "workspace"}
 
@@ -38,7 +38,7 @@ class Totals:
 
     sessions: int = 0
     statuses: dict[str, int] = field(default_factory=lambda: {str(status): 0 for status in RunStatus})
-    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(_TOKENS, 0))
+    tokens: dict[str, int] = field(default_factory=lambda: dict.fromkeys(TOKENS, 0))
     costs: list[float] = field(default_factory=list[float])
     tallied: Cost | None = None
     cost_unknown: int = 0
@@ -72,7 +72,7 @@ class Totals:
             self.cost_unknown += first
 
     def _use(self, used: Usage) -> None:
-        for name in _TOKENS:
+        for name in TOKENS:
             self.tokens[name] += getattr(used, name)
 
     @property
@@ -178,8 +178,8 @@ class Sheet:
         model, basis = kin.parts[kin.part]
         if self._only not in (None, model):
             return True
-        if basis is Basis.PRICED and self._runs.has_changed(model):
-            return False
+        if basis is Basis.PRICED and self._runs.prices.changes(model):
+            return False  # once it had another price, so only times tell what it cost
         used = self._used(kin, figures)
         cost = (figures.stated_cost, 0) if basis is Basis.STATED else None
         price = self._price_of(model) if basis is Basis.PRICED else None
@@ -210,7 +210,7 @@ class Sheet:
 
     def _price_of(self, model: str | None) -> Price | None:
         if model not in self._prices:
-            self._prices[model] = self._runs.price_of(model)
+            self._prices[model] = self._runs.prices.price_of(model)
         return self._prices[model]
 
     def _used(self, kin: TallyKey, figures: Figures) -> Usage:

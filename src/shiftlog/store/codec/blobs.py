@@ -21,11 +21,6 @@ Keep = Callable[[bytes, str], None]
 Fetch = Callable[[bytes], str]
 
 
-def may_hold_long_text(document: bytes) -> bool:
-    """Return True if a JSON text may hold a long text, or a key that must be refused."""
-    return len(document) > LONG_TEXT_BYTES or holds_reference(document)
-
-
 def holds_reference(document: bytes) -> bool:
     """Return True if a JSON text refers to a blob."""
     return REFERENCE_MARK in document

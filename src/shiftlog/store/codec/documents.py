@@ -48,7 +48,7 @@ def decode_noun(data: bytes, noun: type[T]) -> T:
 def encode_turn(turn: Turn, keep: Keep) -> bytes:
     """Return a turn as JSON without its long texts, compressed if it is finished and long."""
     document = encode_noun(turn)
-    if blobs.may_hold_long_text(document):
+    if len(document) > blobs.LONG_TEXT_BYTES or blobs.holds_reference(document):
         document = encode(blobs.externalise(decode(document), keep))
     return packed(document) if turn.is_terminal and len(document) >= PACKED_TURN_BYTES else document
 
@@ -59,12 +59,6 @@ def decode_turn(data: bytes, fetch: Fetch) -> Turn:
     if not blobs.holds_reference(data):
         return decode_noun(data, Turn)
     return _whole(msgspec.convert(blobs.internalise(decode(data), fetch), Turn))
-
-
-def encode_body(body: object, keep: Keep) -> bytes:
-    """Return the body of an entry as JSON without its long texts."""
-    data = encode(body)
-    return encode(blobs.externalise(body, keep)) if blobs.may_hold_long_text(data) else data
 
 
 def decode_body(data: bytes, fetch: Fetch) -> dict[str, Any]:

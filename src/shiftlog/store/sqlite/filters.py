@@ -30,9 +30,18 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
         "s.predecessor_id": where.predecessor_id,
         "s.offered_to": where.offered_to,
     }
-    for column, value in plain.items():
+    compared = {f"{column} = ?": value for column, value in plain.items()} | {
+        "s.active_ms >= ?": whole_second_ms(where.from_) if where.from_ else None,
+        "s.started_ms <= ?": millis(where.to) if where.to else None,
+        "s.active_ms <= ?": millis(where.idle_since) if where.idle_since else None,
+        "instr(lower(coalesce(s.model, 'unknown')), lower(?)) > 0": where.model_part,
+        # These two count in whole seconds, as results show times.
+        "s.started_ms / 1000 >= ?": -(-millis(where.started_from) // 1000) if where.started_from else None,
+        "s.active_ms / 1000 <= ?": millis(where.active_to) // 1000 if where.active_to else None,
+    }
+    for condition, value in compared.items():
         if value is not None:
-            clauses.append(f"{column} = ?")
+            clauses.append(condition)
             values.append(value)
     if where.run_status == RunStatus.RUNNING:
         clauses.append("s.run_status = 'running'")  # a partial index is not chosen for a bound value
@@ -44,22 +53,15 @@ def session_conditions(where: Filter, *, turns_too: bool = True) -> Conditions:
     if where.project is not None:
         clauses.append("(s.project = ? OR s.workspace = ?)")
         values.extend((where.project, where.project))
-    if where.from_ is not None:
-        clauses.append("s.active_ms >= ?")
-        values.append(whole_second_ms(where.from_))
-    if where.to is not None:
-        clauses.append("s.started_ms <= ?")
-        values.append(millis(where.to))
-    if where.idle_since is not None:
-        clauses.append("s.active_ms <= ?")
-        values.append(millis(where.idle_since))
     if where.offered:
         clauses.append("s.offered_to IS NOT NULL")
     if where.without_subagents:
         clauses.append("(s.parent_id IS NULL OR json_extract(CAST(s.doc AS TEXT), '$.subagent') IS NULL)")
     if where.with_run:
         clauses.append("s.run_alias IS NOT NULL")
-    _add_history_conditions(where, clauses, values)
+    if where.finished is not None:
+        finished = _FINISHED_WITH_SUBAGENTS if where.without_subagents else _FINISHED
+        clauses.append(finished if where.finished else f"NOT {finished}")
     if turns_too:
         for table, condition, asked in _turn_parts(replace(where, tag=None)):
             _add_turn_condition(table, condition, asked, clauses, values, subagents_too=where.without_subagents)
@@ -80,22 +82,6 @@ def _add_turn_condition(
         own = f"({own} OR ({_HAS_CHILDREN} AND {theirs}))"
         values.extend(asked)
     clauses.append(own)
-
-
-def _add_history_conditions(where: Filter, clauses: list[str], values: list[Any]) -> None:
-    """Add the conditions whose times count in whole seconds, as results show them."""
-    if where.model_part is not None:
-        clauses.append("instr(lower(coalesce(s.model, 'unknown')), lower(?)) > 0")
-        values.append(where.model_part)
-    if where.started_from is not None:
-        clauses.append("s.started_ms / 1000 >= ?")
-        values.append(-(-millis(where.started_from) // 1000))
-    if where.active_to is not None:
-        clauses.append("s.active_ms / 1000 <= ?")
-        values.append(millis(where.active_to) // 1000)
-    if where.finished is not None:
-        finished = _FINISHED_WITH_SUBAGENTS if where.without_subagents else _FINISHED
-        clauses.append(finished if where.finished else f"NOT {finished}")
 
 
 _TAGGED_ITSELF = "EXISTS (SELECT 1 FROM json_each(CAST(s.doc AS TEXT), '$.tags') WHERE value = ?)"

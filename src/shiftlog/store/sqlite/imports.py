@@ -1,6 +1,6 @@
 """What imports know, in SQLite: the files that were read, the origins of facts, and packed entries."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -49,16 +49,12 @@ class OriginKeys:
 
     def among(self, keys: Iterable[bytes], db: apsw.Connection) -> list[bytes]:
         """Return those keys, each once, that may be stored; `db` is in a transaction."""
-        self._recall(db)
-        return list(dict.fromkeys(keys) if self._keys is None else self._keys.intersection(keys))
-
-    def _recall(self, db: apsw.Connection) -> None:
-        """Read the keys again if another process has written since."""
         version = db.pragma("data_version")
-        if version != self._version:
+        if version != self._version:  # another process has written since
             self._version = version
-            keys = {row[0] for row in db.execute("SELECT key FROM origins LIMIT ?", (_KEYS_READ + 1,))}
-            self._keys = keys if len(keys) <= _KEYS_READ else None
+            stored = {row[0] for row in db.execute("SELECT key FROM origins LIMIT ?", (_KEYS_READ + 1,))}
+            self._keys = stored if len(stored) <= _KEYS_READ else None
+        return list(dict.fromkeys(keys) if self._keys is None else self._keys.intersection(keys))
 
     def add(self, keys: Iterable[bytes]) -> None:
         """Remember keys that are stored now."""
@@ -124,12 +120,6 @@ class SqliteImportWriter(SqliteImportReader):
     def put_project_path(self, path: str, project: str) -> None:
         self._db.execute("INSERT OR REPLACE INTO project_paths VALUES (?, ?)", (path, project))
 
-    def insert_origins(self, rows: Sequence[tuple[bytes, int, str | None, bytes | None]]) -> None:
-        """Insert or replace rows of origins, in the order of their keys: the tree then grows page by page."""
-        self._db.executemany("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?)", sorted(rows))
-        if self._origin_keys is not None:
-            self._origin_keys.add(row[0] for row in rows)
-
     def insert_packed(self, key: int, entries: Sequence[Packed]) -> None:
         """Insert the rows of packed entries and the blobs of their long texts."""
         base = entry_id(key, entries[-1].seq) - entries[-1].seq
@@ -173,13 +163,3 @@ def _room_of(text: LongText) -> int:
     """Return how much of a leaf page a long text takes; the rest of it gets overflow pages of its own."""
     size = len(text.data) + _ROW_BYTES
     return size if size <= PAGE_BYTES else _LEAST_LOCAL + (size - _LEAST_LOCAL) % _OVERFLOW_BYTES
-
-
-def origin_rows(
-    origins: Mapping[bytes, Origin], keys: Mapping[str, int]
-) -> list[tuple[bytes, int, str | None, bytes | None]]:
-    """Return the rows of origins, given the keys of their sessions' journals."""
-    return [
-        (key, keys[origin.session_id], origin.turn, None if origin.doc is None else encode(origin.doc))
-        for key, origin in origins.items()
-    ]

@@ -67,10 +67,9 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
     def _key(self, session_id: str) -> int | None:
         key = self._keys.get(session_id)
         if key is None:
-            row = self._db.execute("SELECT key FROM journals WHERE id = ?", (session_id,)).fetchone()
-            if row is None:
-                return None
-            key = self._keys[session_id] = int(row[0])
+            key = self._value("SELECT key FROM journals WHERE id = ?", session_id)
+            if key is not None:
+                self._keys[session_id] = key
         return key
 
     def session(self, session_id: str) -> Session | None:
@@ -254,7 +253,8 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
         most: int,
         facets: Iterable[str] | None = None,
     ) -> SearchResult:
-        Ranking(self._db).begin(expr, each_entry=unit == "entry")
+        self._index_pending()
+        Ranking(self._db, expr, each_entry=unit == "entry")
         candidates, values = self._candidates(expr, where, facets, unit)
         group = {"entry": "id", "turn": f"id >> {SEQ_BITS}, turn", "session": f"id >> {SEQ_BITS}"}[unit]
         # Cross joins keep SQLite from starting at the sessions, even if its statistics suggest that.
@@ -273,11 +273,15 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
         total, counted = (rows[0][4], rows[0][5]) if rows else (0, 0)
         return SearchResult(hits=hits, total=total, complete=counted <= most)
 
+    def _index_pending(self) -> None:
+        """Index what this transaction has written: nothing here, but a writer overrides this."""
+
     def _candidates(self, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit) -> tuple[str, list[Any]]:
         """Return the query for the newest matches, the only ones that are ranked; its limit is still to bind."""
         text, negated = match_expression(expr)
         clauses, values = session_conditions(where)
-        asks_session = len(clauses) > 1 or self._has_hidden()
+        has_hidden = self._value("SELECT EXISTS (SELECT 1 FROM sessions WHERE hidden = 1)") == 1
+        asks_session = len(clauses) > 1 or has_hidden
         if not asks_session:
             clauses = ["TRUE"]
         if where.session_id is not None:
@@ -304,9 +308,6 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
             f" WHERE {matched if negated else 'found MATCH ?'} AND {' AND '.join(clauses)}"
             " ORDER BY found.rowid DESC LIMIT ?"
         ), [text, *values]
-
-    def _has_hidden(self) -> bool:
-        return self._value("SELECT EXISTS (SELECT 1 FROM sessions WHERE hidden = 1)") == 1
 
     def agent_ids(self, *, like: str | None = None, limit: int = 1000) -> list[tuple[str, str]]:
         rows = self._db.execute(

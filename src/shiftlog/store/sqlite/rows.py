@@ -44,11 +44,6 @@ def hour_of(at: datetime) -> int:
     return int(at.timestamp()) // 3600
 
 
-def hash_bytes(shown: str) -> bytes:
-    """Return the 32 bytes of a hash shown as `sha256:<hex>`."""
-    return bytes.fromhex(shown.removeprefix("sha256:"))
-
-
 def hash_shown(data: bytes) -> str:
     """Return a hash as it is shown."""
     return "sha256:" + data.hex()

@@ -23,22 +23,10 @@ from shiftlog.store.tallies import (
     tallies_of,
 )
 
-_KEY_COLUMNS = (
-    "agent",
-    "agent_id",
-    "agent_key",
-    "model",
-    "backend",
-    "caller",
-    "workspace",
-    "run_status",
-    "project",
-    "reported",
-    "parts",
-    "part",
-)
-# Those that stand in a column as they are.
-_shared = attrgetter(*_KEY_COLUMNS[:8])
+# From the agent to the status of the run: the fields of a key that stand in a column as they are.
+_SHARED = TallyKey._fields[1:9]
+_shared = attrgetter(*_SHARED)
+_KEY_COLUMNS = (*_SHARED, "project", "reported", "parts", "part")
 _COLUMNS = ("day", "id", *_KEY_COLUMNS, *FIGURES)
 _ADD = (
     f"INSERT INTO tallies ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"

@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from functools import partial
 from operator import attrgetter
 from typing import cast
 
@@ -13,16 +12,16 @@ from shiftlog.model.entry import Body
 from shiftlog.model.errors import StorageError
 from shiftlog.model.moves import UNFINISHED
 from shiftlog.model.nouns import FileTouch, Receipt, Session, Turn
-from shiftlog.model.search import Expr, apart
-from shiftlog.model.times import millis, precise
+from shiftlog.model.search import apart
+from shiftlog.model.times import millis
 from shiftlog.store.codec import blobs
-from shiftlog.store.codec.documents import encode, encode_body, encode_noun, encode_turn
-from shiftlog.store.protocol import Filter, Indexed, SearchResult, Unit
+from shiftlog.store.codec.documents import encode, encode_noun, encode_turn
+from shiftlog.store.protocol import Indexed
 from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sqlite.clients import SqliteClientWriter
-from shiftlog.store.sqlite.imports import OriginKeys, SqliteImportWriter, origin_rows
+from shiftlog.store.sqlite.imports import OriginKeys, SqliteImportWriter
 from shiftlog.store.sqlite.reader import SqliteReader
-from shiftlog.store.sqlite.rows import RECEIPT_KEYS, entry_id, hash_bytes, hour_of, whole_second_ms
+from shiftlog.store.sqlite.rows import RECEIPT_KEYS, entry_id, hour_of, whole_second_ms
 from shiftlog.store.sqlite.search import trigrams as grams
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
 
@@ -132,16 +131,7 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
             self._turns[session_id, request_id] = turn
         return turn
 
-    def append(self, session_id: str, entries: Sequence[Indexed]) -> None:
-        if not entries:
-            return
-        first, last = entries[0].entry, entries[-1].entry
-        key = self._move_head(session_id, first.seq, last.seq, hash_bytes(last.hash))
-        for item in entries:
-            self._insert(key, item)
-        self._backlog.grown.append((key, first.seq, last.seq))
-
-    def append_packed(self, session_id: str, entries: Sequence[Packed]) -> None:
+    def append(self, session_id: str, entries: Sequence[Packed]) -> None:
         if not entries:
             return
         key = self._move_head(session_id, entries[0].seq, entries[-1].seq, entries[-1].hash)
@@ -154,7 +144,13 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
 
     def put_origins(self, origins: Mapping[bytes, Origin]) -> None:
         keys = {session_id: self._known_key(session_id) for session_id in {o.session_id for o in origins.values()}}
-        self.insert_origins(origin_rows(origins, keys))
+        rows = [
+            (key, keys[origin.session_id], origin.turn, None if origin.doc is None else encode(origin.doc))
+            for key, origin in origins.items()
+        ]
+        # In the order of their keys, so that the tree grows page by page.
+        self._db.executemany("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?)", sorted(rows))
+        self._origin_keys.add(origins)
 
     def _move_head(self, session_id: str, first: int, last: int, head: bytes) -> int:
         key = self._key(session_id)
@@ -174,38 +170,15 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
             key = self._keys[session_id] = self._db.last_insert_rowid()
         return key
 
-    def _insert(self, key: int, item: Indexed) -> None:
-        entry = item.entry
-        row_id = entry_id(key, entry.seq)
-        self._db.execute(
-            "INSERT INTO entries (id, kind, at, turn, facet, body, salt, body_hash, hash)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            (
-                row_id,
-                entry.kind.value,
-                precise(entry.at),
-                entry.turn,
-                item.facet,
-                None if entry.body is None else encode_body(entry.body, partial(self._keep, row_id)),
-                entry.salt,
-                hash_bytes(entry.body_hash),
-                hash_bytes(entry.hash),
-            ),
-        )
-        if item.text:
-            self._backlog.texts.append((row_id, apart(item.text)))
-
     def _known_key(self, session_id: str) -> int:
         key = self._key(session_id)
         if key is None:
             raise LookupError(f"no entry of session {session_id} was appended yet")
         return key
 
-    def _keep(self, entry: int | None, digest: bytes, text: str) -> None:
+    def _keep(self, digest: bytes, text: str) -> None:
         if self._db.execute("SELECT 1 FROM blobs WHERE hash = ?", (digest,)).fetchone() is None:
             self._db.execute("INSERT INTO blobs VALUES (?, ?, ?)", (digest, len(text), blobs.pack(text)))
-        if entry is not None:
-            self._db.execute("INSERT OR IGNORE INTO blob_uses VALUES (?, ?)", (digest, entry))
 
     def put_session(self, session: Session) -> None:
         key = self._known_key(session.id)
@@ -233,7 +206,7 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
 
     def put_turn(self, session_id: str, turn: Turn) -> None:
         key = self._known_key(session_id)
-        document = encode_turn(turn, partial(self._keep, None))
+        document = encode_turn(turn, self._keep)
         stored = self.turn(session_id, turn.request_id)
         self._turns[session_id, turn.request_id] = turn
         turn_key = entry_id(key, turn.begun_seq)
@@ -281,18 +254,8 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
         self._db.execute("DELETE FROM aliases WHERE alias < ?", (alias,))
         return alias
 
-    def search(
-        self,
-        expr: Expr,
-        where: Filter,
-        *,
-        unit: Unit,
-        limit: int,
-        most: int,
-        facets: Iterable[str] | None = None,
-    ) -> SearchResult:
+    def _index_pending(self) -> None:
         self._backlog.index_texts(self._db)
-        return super().search(expr, where, unit=unit, limit=limit, most=most, facets=facets)
 
     def put_outcome(self, client_id: str, call_id: str, outcome: Body, at: datetime) -> None:
         self._db.execute(

@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from shiftlog.journal.continuity.capsule.build import build_capsule
 from shiftlog.journal.projection import apply
 from shiftlog.model.canonical import first_prev_hash
-from shiftlog.model.entry import Body, Draft, Entry, Kind
+from shiftlog.model.entry import Body, Entry, Kind
 from shiftlog.model.nouns import Session, Turn
+from tests.contract.builders import chained
 
 SESSION_ID = "Codex-20260701T100000Z-nightly"
 START = datetime(2026, 7, 1, 10, tzinfo=UTC)
@@ -35,11 +36,14 @@ class Diary:
 
     def write(self, kind: Kind, body: Body, turn: str | None = None) -> int:
         seq = len(self.entries) + 1
-        entry = Entry.chained(
-            Draft(kind=kind, body=body, turn=turn, salt=b"0" * 16),
+        entry = chained(
+            kind,
+            body,
+            turn,
             seq=seq,
             prev_hash=self.entries[-1].hash if self.entries else first_prev_hash(SESSION_ID),
-            at=START + timedelta(minutes=seq),
+            when=START + timedelta(minutes=seq),
+            salt=b"0" * 16,
         )
         self._session, after = apply(self._session, self.turns.get(turn or ""), entry, SESSION_ID)
         if turn is not None and after is not None:

@@ -22,28 +22,20 @@ _LENGTH_WEIGHT = 0.75
 
 
 class Ranking:
-    """The scoring function of one connection; `begin` prepares it for one query."""
+    """The scoring function of a connection for its next query; the words' rarity is estimated first."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: apsw.Connection, expr: Expr, *, each_entry: bool) -> None:
         self._db = db
-        self._rarity: dict[tuple[str, ...], float] = {}
-        self._mean_length = 0.0
-        self._session = -1
-        self._session_left = 0
-        self._left = 0
-        self._a_session = 0
-        db.register_fts5_function(FUNCTION, self._score)
-
-    def begin(self, expr: Expr, *, each_entry: bool) -> None:
-        """Estimate how rare the words are and reset the counters."""
         terms = positive_terms(expr)
         rows = self._db.execute("SELECT count(*) FROM found_docsize").fetchone() if len(terms) > 1 else None
         total = max(int(rows[0]), 1) if rows else 1
         self._rarity = {_words(term): self._rarity_of(term, total) for term in terms} if len(terms) > 1 else {}
         self._mean_length = 0.0
         self._session = -1
+        self._session_left = 0
         self._left = SCORED_MOST
         self._a_session = SCORED_MOST if each_entry else SCORED_A_SESSION
+        db.register_fts5_function(FUNCTION, self._score)
 
     def _rarity_of(self, term: Word | Phrase, total: int) -> float:
         row = self._db.execute(

@@ -149,17 +149,14 @@ def turns_in_question(db: apsw.Connection, key: int, covers: Sequence[Sequence[s
 
 
 def _rows(db: apsw.Connection, key: int, cover: Sequence[str], limit: int, after: int = 0) -> list[int]:
+    # A row must have all grams of one of the parts.
+    each = (" AND ".join(_quoted(gram) for gram in _grams(part)) for part in cover)
+    expression = " OR ".join([*(f"({grams})" for grams in each), f'"{_ANYTHING}"'])
     rows = db.execute(
         "SELECT rowid FROM grams WHERE grams MATCH ? AND rowid > ? AND rowid < ? ORDER BY rowid LIMIT ?",
-        (_expression(cover), max(entry_id(key, 0), after), entry_id(key + 1, 0), limit),
+        (expression, max(entry_id(key, 0), after), entry_id(key + 1, 0), limit),
     )
     return [int(row[0]) for row in rows]
-
-
-def _expression(cover: Sequence[str]) -> str:
-    """Return what a row must have, in FTS5's language: all grams of one of the parts."""
-    each = (" AND ".join(_quoted(gram) for gram in _grams(part)) for part in cover)
-    return " OR ".join([*(f"({grams})" for grams in each), f'"{_ANYTHING}"'])
 
 
 def _quoted(gram: str) -> str:
