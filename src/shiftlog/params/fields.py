@@ -169,23 +169,29 @@ class Given(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Integer(Field):
-    """A whole number; numeric text is accepted, a boolean is not. With `clamps` too large a number is lowered."""
+    """A whole number; a boolean is none. With `clamps` too large a number is lowered.
+
+    Without `bounds` the range is only the usual one: the operator may set another, which the service checks.
+    """
 
     minimum: int | None = None
     maximum: int | None = None
     clamps: bool = False
+    bounds: bool = True
 
     def read(self, value: object, path: str) -> int:
-        if self.wording.coerces and isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
+        coerces = self.wording.coerces
+        if coerces and isinstance(value, str) and _INTEGER.fullmatch(value.strip()):
             value = int(value)
-        if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        # Shell tools take any whole float as a number, so that one beyond the range is called just that.
+        if isinstance(value, float) and value.is_integer() and (abs(value) < 2**53 or not coerces):
             value = int(value)
         if isinstance(value, bool) or not isinstance(value, int):
             raise self.wording.integer(path, value, self.minimum, self.maximum)
         if self.clamps and self.maximum is not None:
             value = min(value, self.maximum)
         too_low = self.minimum is not None and value < self.minimum
-        if too_low or (self.maximum is not None and value > self.maximum):
+        if self.bounds and (too_low or (self.maximum is not None and value > self.maximum)):
             raise self.wording.integer(path, value, self.minimum, self.maximum)
         if self.maximum is None and value > MAX_INTEGER:
             raise InvalidParameter.invalid(path, f"integer of at most {MAX_INTEGER}", value)
@@ -195,8 +201,9 @@ class Integer(Field):
         schema: Schema = {"type": "integer"}
         if self.minimum is not None:
             schema["minimum"] = self.minimum
-        if self.maximum is not None and self.maximum < 2**31 - 1:
-            schema["maximum"] = self.maximum
+        most = self.maximum
+        if most is not None and not self.clamps and (most < 2**31 - 1 or not self.wording.coerces):
+            schema["maximum"] = most
         return schema
 
     def nested_schema(self) -> Schema:
