@@ -6,8 +6,7 @@ from html.parser import HTMLParser
 import pytest
 
 from shiftlog.text.printable import page_text
-from shiftlog.web.present.ansi import terminal
-from shiftlog.web.present.texts import diff, folded, markdown
+from shiftlog.web.present.texts import diff, folded, markdown, terminal
 from tests.web.place import Place
 from tests.web.stories import ANSI, BIDI, HOSTILE, SCRIPT, import_hostile, record_hostile
 

@@ -87,11 +87,6 @@ def wants_json(request: Request) -> bool:
     return "application/json" in accepted and "text/html" not in accepted
 
 
-def _wants_file(request: Request) -> bool:
-    """Return True if a program requests a file; it gets errors as JSON, not as a page."""
-    return request.url.path.endswith(FILES) and "text/html" not in request.headers.get("accept", "")
-
-
 def answering(look: Lookup) -> Endpoint:
     """Return the endpoint of a lookup; its errors become answers."""
 
@@ -113,8 +108,7 @@ def shown(request: Request, view: PageView) -> Response:
     """Answer with a view in the form that was asked for."""
     if wants_json(request):
         return json_response(view.data, view.status)
-    is_part = view.part is not None and "part" in request.query_params
-    template = view.part if is_part and view.part is not None else view.template
+    template = view.part if view.part is not None and "part" in request.query_params else view.template
     html = render(template, {**view.data, **view.extra, "here": request.url.path, "query": dict(request.query_params)})
     return HTMLResponse(html, view.status, HEADERS)
 
@@ -127,13 +121,14 @@ def status_of(error: ShiftlogError) -> int:
 def refusal(request: Request, error: ShiftlogError, status: int | None = None) -> Response:
     """Answer with an error."""
     code = status or status_of(error)
-    if wants_json(request) or _wants_file(request):
+    # A program that requests a file gets errors as JSON, not as a page.
+    is_file = request.url.path.endswith(FILES) and "text/html" not in request.headers.get("accept", "")
+    if is_file or wants_json(request):
         return json_response({"error": error.as_dict()}, code)
     about = {"heading": error.message, "hint": _hint(error), "code": code, "here": ""}
     if error.details.get("parameter") == "q":
         about |= {"q": request.query_params.get("q", ""), "hint": "Correct it and search again"}
-    html = render("message.html", about)
-    return HTMLResponse(html, code, HEADERS)
+    return HTMLResponse(render("message.html", about), code, HEADERS)
 
 
 def _hint(error: ShiftlogError) -> str | None:

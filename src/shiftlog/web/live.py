@@ -14,19 +14,19 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from shiftlog.app.app import App
-from shiftlog.journal.journal import find_session
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import PAGE_HEARTBEAT_S, PAGE_POLL_S
 from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.times import precise
 from shiftlog.shell.ports import Stream
 from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import HEADERS, encoded
 from shiftlog.web.present.templates import render
-from shiftlog.web.views.session import SessionView, number, turn_block
+from shiftlog.web.views.session import number, read_session, session_head, turn_block
 from shiftlog.web.views.sessions import mark_of, newest_heads
 from shiftlog.web.views.steps import steps_of
-from shiftlog.web.views.timeline import counts, entry_document
+from shiftlog.web.views.timeline import counts
 
 ENTRIES_AT_ONCE = 200
 OUTPUT_CHARS = 20_000
@@ -62,7 +62,7 @@ class Live:
 
     async def session(self, request: Request) -> Response:
         """Stream each new entry of a session and the output of its running commands."""
-        session = await self.app.store.read(lambda reader: find_session(reader, request.path_params["session_id"]))
+        session = await read_session(self.app, request, lambda _, session: session)
         came_back = request.headers.get("last-event-id", "")
         after = int(came_back) if came_back.isascii() and came_back.isdigit() and len(came_back) < 10 else None
         if after is None:
@@ -139,7 +139,7 @@ class Live:
         entries = reader.entries(session_id, after=after, until=head[0], limit=ENTRIES_AT_ONCE)
         news = [(entry.seq, _entry_item(reader, session, entry)) for entry in entries]
         if news:
-            facts = SessionView(app=self.app).facts(reader, session, self.app.clock.now())
+            facts = session_head(self.app, reader, session)
             news[-1][1]["head"] = render("_session_head.html", {"session": facts, "tab": "timeline"})
         return news
 
@@ -170,8 +170,7 @@ def _entry_item(reader: Reader, session: Session, entry: Entry) -> Item:
         item["html"] = render("_steps.html", {"steps": steps, "session_id": session.id})
         item["command_id"] = next((step["command_id"] for step in steps if step.get("command_id")), None)
         item["call_id"] = entry.facts.get("call_id")
-    document = entry_document(entry)
-    return {**item, "at": document["at"]}
+    return {**item, "at": precise(entry.at)}
 
 
 def _turn_html(session: Session, turn: Turn, *, is_new: bool) -> str:

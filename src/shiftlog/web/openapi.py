@@ -105,22 +105,15 @@ def _answer(says: str, schema: str | None, media: str = "application/json") -> S
     return {"description": says, "content": content}
 
 
-def _operation(says: str, answer: Schema, parameters: list[Schema], *more: int) -> Schema:
+def _operation(says: str, answer: Schema, parameters: list[Schema], **more: str) -> Schema:
     refusals = {
-        400: "Something asked for makes no sense",
-        401: "Neither cookie nor token",
-        403: "A foreign page or host",
+        "400": "Something asked for makes no sense",
+        "401": "Neither cookie nor token",
+        "403": "A foreign page or host",
+        "404": "There is none",
     }
-    names = {404: "There is none", 410: "No longer kept"}
-    every = {**refusals, **{status: names[status] for status in more}}
-    return {
-        "get": {
-            "summary": says,
-            "parameters": parameters,
-            "responses": {"200": answer}
-            | {str(status): _answer(text, "Error") for status, text in sorted(every.items())},
-        }
-    }
+    responses = {status: _answer(text, "Error") for status, text in (refusals | more).items()}
+    return {"get": {"summary": says, "parameters": parameters, "responses": {"200": answer} | responses}}
 
 
 def description() -> Schema:
@@ -160,25 +153,23 @@ def description() -> Schema:
     by = _query("by", "Which table.", {"type": "string", "enum": list(DIMENSIONS)})
     form = _path("form", "The format.", {"type": "string", "enum": ["html", "md", "jsonl"]})
     paths = {
-        "/sessions.json": _operation("List or search sessions", _answer("A page", "SessionList"), listing, 404),
-        f"{one}.json": _operation("Read a session's timeline", _answer("A page", "SessionPage"), timeline, 404),
-        f"{one}/turns/{{request_id}}.json": _operation("Read a turn", _answer("A page", "TurnPage"), turn, 404),
-        f"{one}/entries.json": _operation("Read the journal", _answer("A page", "Entries"), entries, 404),
-        f"{one}/entries/{{seq}}.json": _operation("Read an entry", _answer("It", "OneEntry"), [_SESSION, seq], 404),
+        "/sessions.json": _operation("List or search sessions", _answer("A page", "SessionList"), listing),
+        f"{one}.json": _operation("Read a session's timeline", _answer("A page", "SessionPage"), timeline),
+        f"{one}/turns/{{request_id}}.json": _operation("Read a turn", _answer("A page", "TurnPage"), turn),
+        f"{one}/entries.json": _operation("Read the journal", _answer("A page", "Entries"), entries),
+        f"{one}/entries/{{seq}}.json": _operation("Read an entry", _answer("It", "OneEntry"), [_SESSION, seq]),
         f"{one}/checkpoints/{{seq}}.json": _operation(
-            "What changed up to a checkpoint", _answer("It", "Checkpoint"), [_SESSION, seq], 404
+            "What changed up to a checkpoint", _answer("It", "Checkpoint"), [_SESSION, seq]
         ),
-        f"{one}/handover.json": _operation("Read the capsule", _answer("It", "Handover"), [_SESSION], 404),
-        f"{one}/handover.md": _operation(
-            "The capsule as Markdown", _answer("It", None, "text/markdown"), [_SESSION], 404
-        ),
-        f"{one}/trust.json": _operation("Check the chain now", _answer("What was found", "Trust"), [_SESSION], 404),
-        f"{one}/receipts/{{seq}}.json": _operation("A receipt", _answer("It", "Receipt"), [_SESSION, seq], 404),
-        f"{one}/export.{{form}}": _operation("A session as a file", _exports(), [_SESSION, form], 404),
-        "/usage.json": _operation("Tokens and cost", _answer("Totals", "Usage"), usage, 404),
-        "/usage.csv": _operation("One table of usage", _answer("It", None, "text/csv"), [*usage, by], 404),
+        f"{one}/handover.json": _operation("Read the capsule", _answer("It", "Handover"), [_SESSION]),
+        f"{one}/handover.md": _operation("The capsule as Markdown", _answer("It", None, "text/markdown"), [_SESSION]),
+        f"{one}/trust.json": _operation("Check the chain now", _answer("What was found", "Trust"), [_SESSION]),
+        f"{one}/receipts/{{seq}}.json": _operation("A receipt", _answer("It", "Receipt"), [_SESSION, seq]),
+        f"{one}/export.{{form}}": _operation("A session as a file", _exports(), [_SESSION, form]),
+        "/usage.json": _operation("Tokens and cost", _answer("Totals", "Usage"), usage),
+        "/usage.csv": _operation("One table of usage", _answer("It", None, "text/csv"), [*usage, by]),
         "/outputs/{command_id}.json": _operation(
-            "Read a command's output", _answer("A page", "Output"), output, 404, 410
+            "Read a command's output", _answer("A page", "Output"), output, **{"410": "No longer kept"}
         ),
     }
     return {

@@ -17,23 +17,23 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shiftlog.app.app import App
 from shiftlog.model.errors import InvalidParameter, Unauthorized, UnknownTool
 from shiftlog.model.limits import PAGE_COOKIE_S
-from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, Lookup, answering, json_response, refusal
+from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, PageView, answering, json_response, refusal
 from shiftlog.web.door import Door, is_foreign
 from shiftlog.web.live import Live
 from shiftlog.web.openapi import description
 from shiftlog.web.present.templates import HERE, address, render
-from shiftlog.web.views import export as exporting
-from shiftlog.web.views.checkpoint import CheckpointView
-from shiftlog.web.views.output import OutputView
-from shiftlog.web.views.proof import ProofView
-from shiftlog.web.views.session import SessionView
-from shiftlog.web.views.sessions import SessionsView
-from shiftlog.web.views.usage import UsageView
+from shiftlog.web.views import details, session
+from shiftlog.web.views.export import download
+from shiftlog.web.views.sessions import sessions_page
+from shiftlog.web.views.usage import usage_file, usage_page
 
 OPEN = "/open"
 STATIC = "/static/"
 HINT = "Run `shiftlog open` in a terminal: it makes a fresh link"
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+
+
+_View = Callable[[App, Request], Awaitable[PageView | Response]]
 
 
 def page_routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
@@ -42,37 +42,34 @@ def page_routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
 
 
 def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
-    session = SessionView(app=app)
-    sessions, usage, output = SessionsView(app=app), UsageView(app=app), OutputView(app=app)
-    proof, checkpoint = ProofView(app=app, sessions=session), CheckpointView(app=app, sessions=session)
     one = "/sessions/{session_id}"
-    pages: list[tuple[str, Lookup]] = [
-        ("/sessions", sessions.look),
-        (f"{one}/turns/{{request_id}}", session.look_at_turn),
-        (f"{one}/entries", session.look_at_entries),
-        (f"{one}/entries/{{seq}}", session.look_at_entry),
-        (f"{one}/checkpoints/{{seq}}", checkpoint.look),
-        (f"{one}/handover", proof.handover),
-        (f"{one}/trust", proof.trust),
-        ("/usage", usage.look),
-        ("/outputs/{command_id}", output.look),
+    pages: list[tuple[str, _View]] = [
+        ("/sessions", sessions_page),
+        (f"{one}/turns/{{request_id}}", session.turn_page),
+        (f"{one}/entries", session.entries_page),
+        (f"{one}/entries/{{seq}}", session.entry_page),
+        (f"{one}/checkpoints/{{seq}}", details.checkpoint_page),
+        (f"{one}/handover", details.handover_page),
+        (f"{one}/trust", details.trust_page),
+        ("/usage", usage_page),
+        ("/outputs/{command_id}", details.output_page),
+        (one, session.session_page),
     ]
-    files: list[tuple[str, Lookup]] = [
-        (f"{one}/handover.md", proof.brief),
-        (f"{one}/receipts/{{seq}}.json", proof.receipt),
-        (f"{one}/export.{{form}}", partial(exporting.download, app)),
-        (f"{one}/events", live.session),
-        ("/events", live.sessions),
-        ("/usage.csv", usage.download),
+    files: list[tuple[str, _View]] = [
+        ("/", sessions_page),
+        (f"{one}/handover.md", details.handover_file),
+        (f"{one}/receipts/{{seq}}.json", details.receipt_file),
+        (f"{one}/export.{{form}}", download),
+        ("/usage.csv", usage_file),
     ]
     return [
-        Route("/", answering(sessions.look)),
         Route(OPEN, partial(_enter, door)),
         Route("/openapi.json", _describe),
         Route(STATIC + "{name:path}", _static),
-        *(Route(path, answering(look)) for path, look in files),
-        *(Route(path + ending, answering(look)) for path, look in pages for ending in (".json", "")),
-        *(Route(one + ending, answering(session.look)) for ending in (".json", "")),
+        Route("/events", answering(live.sessions)),
+        Route(f"{one}/events", answering(live.session)),
+        *(Route(path, answering(partial(look, app))) for path, look in files),
+        *(Route(path + ending, answering(partial(look, app))) for path, look in pages for ending in (".json", "")),
     ]
 
 

@@ -15,9 +15,8 @@ from markupsafe import Markup
 from shiftlog import __version__
 from shiftlog.text import figures
 from shiftlog.text.printable import page_text
-from shiftlog.web.present import times
-from shiftlog.web.present.ansi import terminal
-from shiftlog.web.present.texts import FOLD_CHARS, FOLD_LINES, Folded, diff, folded, markdown, marked
+from shiftlog.web.present import texts
+from shiftlog.web.present.texts import FOLD_CHARS, FOLD_LINES, Folded, diff, folded
 
 HERE = Path(__file__).parent.parent
 TEMPLATES = HERE / "templates"
@@ -52,11 +51,11 @@ def _environment(exporting: bool = False) -> Environment:
         "duration": figures.duration,
         "millis": figures.milliseconds,
         "size": figures.binary_size,
-        "clock": times.clock,
-        "moment": times.moment,
-        "markdown": markdown,
-        "marked": marked,
-        "terminal": terminal,
+        "clock": texts.clock,
+        "moment": texts.moment,
+        "markdown": texts.markdown,
+        "marked": texts.marked,
+        "terminal": texts.terminal,
         "folded": _whole if exporting else folded,
         "diff": partial(diff, most=1 << 30) if exporting else diff,
     }

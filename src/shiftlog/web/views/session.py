@@ -1,9 +1,7 @@
 """The views of one session: facts, summary and timeline in pages; one turn; its entries; one entry."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from starlette.requests import Request
 from starlette.responses import Response
@@ -18,18 +16,17 @@ from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.web.answers import NOT_FOUND, PageView, refusal
 from shiftlog.web.present.charts import strip
-from shiftlog.web.present.times import between
+from shiftlog.web.present.texts import between
 from shiftlog.web.views.steps import steps_of
 from shiftlog.web.views.timeline import (
     ENTRIES_SHOWN,
-    Stretch,
+    Piece,
     entry_document,
     find_turn,
     is_of,
-    position_before,
     read_children,
+    read_pieces,
     read_strays,
-    read_stretch,
     read_turn,
     turn_document,
 )
@@ -40,150 +37,144 @@ FILES_SHOWN = 100
 OPENED_ENTRIES = 40
 SHORT_SESSION = 400
 ENTRIES_MOST = 1_000
+WHOLE_TURN = 1_000_000
 
 Item = dict[str, Any]
+Read = TypeVar("Read")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SessionView:
-    """Looks up sessions and what they are made of."""
+async def read_session(app: App, request: Request, work: Callable[[Reader, Session], Read]) -> Read:
+    """Read from the store about the session that the address names."""
+    name = request.path_params["session_id"]
+    return await app.store.read(lambda reader: work(reader, find_session(reader, name)))
 
-    app: App
 
-    async def look(self, request: Request) -> PageView:
-        """Show a session: facts, glance and a page of its timeline; `turn` begins it at that turn."""
-        name, query = request.path_params["session_id"], request.query_params
-        now = self.app.clock.now()
+async def session_page(app: App, request: Request) -> PageView:
+    """Show a session: facts, glance and a page of its timeline; `turn` begins it at that turn."""
+    query = request.query_params
 
-        def work(reader: Reader) -> tuple[Item, Item]:
-            session = find_session(reader, name)
-            place = query.get("place")
-            if query.get("turn"):
-                place = position_before(find_turn(reader, session, query["turn"]))
-            stretch = read_stretch(reader, session, place)
-            children = read_children(reader, session)
-            is_first = not place
-            data: Item = {
-                "session": self.facts(reader, session, now),
-                "timeline": [_piece_document(piece) for piece in stretch.pieces],
-                "next_place": stretch.next_place,
-            }
-            extra: Item = {"timeline": self._blocks(reader, session, stretch, children), "is_first": is_first}
-            if "part" not in query:
-                last = session.turns_total + session.turns_deleted
-                turns = reader.turns(session.id, after=max(0, last - GLANCE_TURNS))
-                data["glance"] = _glance(reader, session, turns)
-                extra["strip"] = strip(turns, session)
-                extra["family"] = _family(reader, session)
-            return data, extra
-
-        data, extra = await self.app.store.read(work)
-        return PageView(data=data, template="session.html", part="_timeline.html", extra=extra)
-
-    async def look_at_turn(self, request: Request) -> PageView:
-        """Show the steps of one turn, from the entry `after` on."""
-        name, request_id = request.path_params["session_id"], request.path_params["request_id"]
-        after = number(request.query_params, "after", 0)
-        now = self.app.clock.now()
-
-        def work(reader: Reader) -> tuple[Item, Item]:
-            session = find_session(reader, name)
-            turn = find_turn(reader, session, request_id)
-            entries = read_turn(reader, session, turn, after)
-            more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
-            children = [child for child in read_children(reader, session) if is_of(child, turn)]
-            data: Item = {
-                "session_id": session.id,
-                "turn": turn_document(turn),
-                "entries": [entry_document(entry) for entry in entries],
-                "next_after": entries[-1].seq if more else None,
-            }
-            block = turn_block(session, turn, steps_of(entries, () if more else children), opened=True)
-            block["next_after"] = data["next_after"]
-            return data, {"block": block, "session": self.facts(reader, session, now)}
-
-        data, extra = await self.app.store.read(work)
-        return PageView(data=data, template="turn.html", part="_turn_steps.html", extra=extra)
-
-    async def look_at_entries(self, request: Request) -> PageView:
-        """Show the journal itself: entries as they were written."""
-        name, query = request.path_params["session_id"], request.query_params
-        after, limit = number(query, "after", 0), number(query, "limit", 100, ENTRIES_MOST, least=1)
-        now = self.app.clock.now()
-
-        def work(reader: Reader) -> tuple[Item, Item]:
-            session = find_session(reader, name)
-            entries = reader.entries(session.id, after=after, until=session.head_seq, limit=limit)
-            last = entries[-1].seq if entries else session.head_seq
-            data: Item = {
-                "session_id": session.id,
-                "entries": [entry_document(entry) for entry in entries],
-                "total": session.head_seq,
-                "next_after": last if last < session.head_seq else None,
-            }
-            return data, {"session": self.facts(reader, session, now)}
-
-        data, extra = await self.app.store.read(work)
-        return PageView(data=data, template="entries.html", extra=extra)
-
-    async def look_at_entry(self, request: Request) -> PageView | Response:
-        """Show one entry whole, and where it belongs."""
-        name, seq = request.path_params["session_id"], number(request.path_params, "seq", 0)
-        now = self.app.clock.now()
-
-        def work(reader: Reader) -> tuple[Item, Item] | None:
-            session = find_session(reader, name)
-            found = reader.entries(session.id, after=seq - 1, until=seq) if 0 < seq <= session.head_seq else []
-            if not found:
-                return None
-            data: Item = {"session_id": session.id, "entry": entry_document(found[0]), "total": session.head_seq}
-            return data, {"session": self.facts(reader, session, now)}
-
-        read = await self.app.store.read(work)
-        if read is None:
-            return refusal(request, InvalidParameter.invalid("seq", f"the session has no entry {seq}", seq), NOT_FOUND)
-        return PageView(data=read[0], template="entry.html", extra=read[1])
-
-    def facts(self, reader: Reader, session: Session, now: datetime) -> Item:
-        """Return the facts in the head of a session's page."""
-        facts = session_facts(session, self.app.runs, reader)
-        ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
-        facts |= obligation(session, now)
-        return facts | {
-            "files": reader.count_files(session.id),
-            "duration_s": int(between(facts["started"], ends, now)),
-            "is_live": session.is_live,
-            "resume_command": vendor_resume(session),
-            "subagent": dict(session.subagent),
-            "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
+    def work(reader: Reader, session: Session) -> tuple[Item, Item]:
+        place = query.get("place")
+        if query.get("turn"):
+            turn = find_turn(reader, session, query["turn"])
+            place = f"{turn.ordinal - 1}-{turn.begun_seq - 1}"
+        pieces, next_place = read_pieces(reader, session, place)
+        data: Item = {
+            "session": session_head(app, reader, session),
+            "timeline": [_piece_document(piece) for piece in pieces],
+            "next_place": next_place,
         }
+        blocks = timeline_blocks(reader, session, pieces, is_end=next_place is None)
+        extra: Item = {"timeline": blocks, "is_first": not place}
+        if "part" not in query:
+            last = session.turns_total + session.turns_deleted
+            turns = reader.turns(session.id, after=max(0, last - GLANCE_TURNS))
+            data["glance"] = _glance(reader, session, turns)
+            extra |= {"strip": strip(turns, session), "family": _family(reader, session)}
+        return data, extra
 
-    def _blocks(self, reader: Reader, session: Session, stretch: Stretch, children: Sequence[Session]) -> list[Item]:
-        """Return the pieces of a timeline for the template; a short session shows its steps at once."""
-        blocks: list[Item] = []
-        room = SHORT_SESSION if session.head_seq <= SHORT_SESSION else OPENED_ENTRIES
-        for piece in stretch.pieces:
-            if piece.turn is None:
-                blocks.append({"kind": "loose", "seq": piece.seq, "steps": steps_of(piece.entries)})
-                continue
-            turn = piece.turn
-            is_open = not turn.is_terminal
-            size = turn.last_seq - turn.begun_seq
-            if not is_open and size > room:
-                blocks.append(turn_block(session, turn, None if size > 1 else []))
-                continue
-            entries = read_turn(reader, session, turn, 0)
-            more, entries = len(entries) > ENTRIES_SHOWN, entries[:ENTRIES_SHOWN]
-            own = [child for child in children if is_of(child, turn)]
-            block = turn_block(session, turn, steps_of(entries, () if more else own), opened=is_open)
-            block["next_after"] = entries[-1].seq if more else None
-            blocks.append(block)
-            room -= len(entries)
-        if stretch.next_place is None:
-            strays = read_strays(reader, session, children)
-            if strays:
-                blocks.append({"kind": "loose", "seq": session.head_seq, "steps": steps_of((), strays)})
-        return blocks
+    data, extra = await read_session(app, request, work)
+    return PageView(data=data, template="session.html", part="_timeline.html", extra=extra)
+
+
+async def turn_page(app: App, request: Request) -> PageView:
+    """Show the steps of one turn, from the entry `after` on."""
+    after = number(request.query_params, "after", 0)
+
+    def work(reader: Reader, session: Session) -> tuple[Item, Item]:
+        turn = find_turn(reader, session, request.path_params["request_id"])
+        entries, next_after = read_turn(reader, session, turn, after)
+        children = [] if next_after else [child for child in read_children(reader, session) if is_of(child, turn)]
+        data: Item = {
+            "session_id": session.id,
+            "turn": turn_document(turn),
+            "entries": [entry_document(entry) for entry in entries],
+            "next_after": next_after,
+        }
+        block = turn_block(session, turn, steps_of(entries, children), opened=True, next_after=next_after)
+        return data, {"block": block, "session": session_head(app, reader, session)}
+
+    data, extra = await read_session(app, request, work)
+    return PageView(data=data, template="turn.html", part="_turn_steps.html", extra=extra)
+
+
+async def entries_page(app: App, request: Request) -> PageView:
+    """Show the journal itself: entries as they were written."""
+    query = request.query_params
+    after, limit = number(query, "after", 0), number(query, "limit", 100, ENTRIES_MOST, least=1)
+
+    def work(reader: Reader, session: Session) -> tuple[Item, Item]:
+        entries = reader.entries(session.id, after=after, until=session.head_seq, limit=limit)
+        last = entries[-1].seq if entries else session.head_seq
+        data: Item = {
+            "session_id": session.id,
+            "entries": [entry_document(entry) for entry in entries],
+            "total": session.head_seq,
+            "next_after": last if last < session.head_seq else None,
+        }
+        return data, {"session": session_head(app, reader, session)}
+
+    data, extra = await read_session(app, request, work)
+    return PageView(data=data, template="entries.html", extra=extra)
+
+
+async def entry_page(app: App, request: Request) -> PageView | Response:
+    """Show one entry whole, and where it belongs."""
+    seq = number(request.path_params, "seq", 0)
+
+    def work(reader: Reader, session: Session) -> tuple[Item, Item] | None:
+        found = reader.entries(session.id, after=seq - 1, until=seq) if 0 < seq <= session.head_seq else []
+        if not found:
+            return None
+        data: Item = {"session_id": session.id, "entry": entry_document(found[0]), "total": session.head_seq}
+        return data, {"session": session_head(app, reader, session)}
+
+    read = await read_session(app, request, work)
+    if read is None:
+        return refusal(request, InvalidParameter.invalid("seq", f"the session has no entry {seq}", seq), NOT_FOUND)
+    return PageView(data=read[0], template="entry.html", extra=read[1])
+
+
+def session_head(app: App, reader: Reader, session: Session) -> Item:
+    """Return the facts in the head of a session's page."""
+    now = app.clock.now()
+    facts = session_facts(session, app.runs, reader) | obligation(session, now)
+    ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
+    return facts | {
+        "files": reader.count_files(session.id),
+        "duration_s": int(between(facts["started"], ends, now)),
+        "is_live": session.is_live,
+        "resume_command": vendor_resume(session),
+        "subagent": dict(session.subagent),
+        "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
+    }
+
+
+def timeline_blocks(
+    reader: Reader, session: Session, pieces: Sequence[Piece], *, is_end: bool, whole: bool = False
+) -> list[Item]:
+    """Return the pieces of a timeline for the template; a short session shows its steps at once, `whole` any."""
+    blocks: list[Item] = []
+    children = read_children(reader, session)
+    room = SHORT_SESSION if session.head_seq <= SHORT_SESSION else OPENED_ENTRIES
+    for piece in pieces:
+        turn = piece.turn
+        if turn is None:
+            blocks.append({"kind": "loose", "seq": piece.seq, "steps": steps_of(piece.entries)})
+            continue
+        size = turn.last_seq - turn.begun_seq
+        if not whole and turn.is_terminal and size > room:
+            blocks.append(turn_block(session, turn, None if size > 1 else []))
+            continue
+        entries, next_after = read_turn(reader, session, turn, 0, WHOLE_TURN if whole else ENTRIES_SHOWN)
+        own = [] if next_after else [child for child in children if is_of(child, turn)]
+        opened = whole or not turn.is_terminal
+        blocks.append(turn_block(session, turn, steps_of(entries, own), opened=opened, next_after=next_after))
+        room -= len(entries)
+    strays = read_strays(reader, session, children) if is_end else []
+    if strays:
+        blocks.append({"kind": "loose", "seq": session.head_seq, "steps": steps_of((), strays)})
+    return blocks
 
 
 def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 30, *, least: int = 0) -> int:
@@ -197,7 +188,9 @@ def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 3
     return int(text)
 
 
-def turn_block(session: Session, turn: Turn, steps: list[Item] | None, *, opened: bool = False) -> Item:
+def turn_block(
+    session: Session, turn: Turn, steps: list[Item] | None, *, opened: bool = False, next_after: int | None = None
+) -> Item:
     """Return a turn for the template."""
     document = turn_document(turn)
     return {
@@ -209,7 +202,7 @@ def turn_block(session: Session, turn: Turn, steps: list[Item] | None, *, opened
         # Commands and checkpoints are steps beside dialog and actions, notes are none.
         "count": max(turn.dialog_items + turn.actions, sum(step["type"] != "quiet" for step in steps or ())),
         "opened": opened,
-        "next_after": None,
+        "next_after": next_after,
         "duration_s": between(document["begun_at"], document["finished_at"], turn.last_updated),
         "tokens": _tokens(turn),
         "cost_usd": turn.usage.cost_usd if turn.usage else None,
@@ -223,7 +216,7 @@ def _tokens(turn: Turn) -> int:
     return used.input_tokens + used.cached_input_tokens + used.cache_creation_tokens + used.output_tokens
 
 
-def _piece_document(piece: Any) -> Item:
+def _piece_document(piece: Piece) -> Item:
     if piece.turn is not None:
         return {"kind": "turn", "seq": piece.seq, "turn": turn_document(piece.turn)}
     return {"kind": "entries", "seq": piece.seq, "entries": [entry_document(entry) for entry in piece.entries]}

@@ -37,16 +37,10 @@ class Piece:
     entries: tuple[Entry, ...] = ()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stretch:
-    """A page of a timeline; `next_place` is the position of the next page."""
-
-    pieces: tuple[Piece, ...]
-    next_place: str | None
-
-
-def read_stretch(reader: Reader, session: Session, place: str | None, limit: int = TURNS_SHOWN) -> Stretch:
-    """Return the next turns and the entries between them."""
+def read_pieces(
+    reader: Reader, session: Session, place: str | None, limit: int = TURNS_SHOWN
+) -> tuple[list[Piece], str | None]:
+    """Return the next turns and the entries between them, and the position of the next page."""
     ordinal, seq = _read_position(place)
     turns = reader.turns(session.id, after=ordinal, limit=limit + 1)
     more = len(turns) > limit
@@ -68,12 +62,7 @@ def read_stretch(reader: Reader, session: Session, place: str | None, limit: int
         pieces.append(Piece(seq=gap[0].seq, entries=tuple(gap)))
     pieces.sort(key=lambda piece: piece.seq)
     last = shown[-1].ordinal if shown else ordinal
-    return Stretch(pieces=tuple(pieces), next_place=f"{last}-{until}" if more else None)
-
-
-def position_before(turn: Turn) -> str:
-    """Return the position of the page that begins with this turn."""
-    return f"{turn.ordinal - 1}-{turn.begun_seq - 1}"
+    return pieces, f"{last}-{until}" if more else None
 
 
 def _read_position(place: str | None) -> tuple[int, int]:
@@ -93,8 +82,10 @@ def find_turn(reader: Reader, session: Session, name: str) -> Turn:
     return turn
 
 
-def read_turn(reader: Reader, session: Session, turn: Turn, after: int, limit: int = ENTRIES_SHOWN) -> list[Entry]:
-    """Return the next entries of a turn that still count, at most `limit` of them and one more."""
+def read_turn(
+    reader: Reader, session: Session, turn: Turn, after: int, limit: int = ENTRIES_SHOWN
+) -> tuple[list[Entry], int | None]:
+    """Return the next entries of a turn that still count and, if there are more, the seq to go on after."""
     found: list[Entry] = []
     after = max(after, turn.begun_seq - 1)
     while len(found) <= limit:
@@ -103,7 +94,7 @@ def read_turn(reader: Reader, session: Session, turn: Turn, after: int, limit: i
         if len(entries) <= limit:
             break
         after = entries[-1].seq
-    return found[: limit + 1]
+    return found[:limit], found[limit - 1].seq if len(found) > limit else None
 
 
 def counts(turn: Turn, entry: Entry) -> bool:

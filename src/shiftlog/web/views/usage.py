@@ -3,7 +3,6 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
 from datetime import date, timedelta
 from typing import Any
 
@@ -28,74 +27,66 @@ COLUMNS = ("sessions", *_TOKENS, "tokens", "cost_usd", "cost_unknown")
 Item = dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UsageView:
-    """Looks up tokens and cost."""
+async def usage_page(app: App, request: Request) -> PageView:
+    """Show usage of the last month, or of the days that the query names."""
+    data = await _totals(app, request.query_params)
+    tables: dict[str, list[Item]] = data["by"]
+    days = _every_day(tables["day"])
+    pictures = {
+        "day": [
+            bars(days, "day", "tokens", "Tokens per day"),
+            bars(days, "day", "cost_usd", "Cost per day"),
+        ]
+    }
+    for name in DIMENSIONS[1:]:
+        pictures[name] = [
+            levels(tables[name], name, "tokens", f"Tokens per {name}"),
+            levels(tables[name], name, "cost_usd", f"Cost per {name}"),
+        ]
+    return PageView(data=data, template="usage.html", extra={"pictures": pictures, "dimensions": DIMENSIONS})
 
-    app: App
 
-    async def look(self, request: Request) -> PageView:
-        """Show usage of the last month, or of the days that the query names."""
-        filters = self._filters(request.query_params)
-        data = await self._totals(filters)
-        tables: dict[str, list[Item]] = data["by"]
-        days = _every_day(tables["day"])
-        pictures = {
-            "day": [
-                bars(days, "day", "tokens", "Tokens per day"),
-                bars(days, "day", "cost_usd", "Cost per day"),
-            ]
-        }
-        for name in DIMENSIONS[1:]:
-            pictures[name] = [
-                levels(tables[name], name, "tokens", f"Tokens per {name}"),
-                levels(tables[name], name, "cost_usd", f"Cost per {name}"),
-            ]
-        return PageView(data=data, template="usage.html", extra={"pictures": pictures, "dimensions": DIMENSIONS})
+async def usage_file(app: App, request: Request) -> Response:
+    """Return one of the tables as CSV."""
+    by = request.query_params.get("by", "day")
+    if by not in DIMENSIONS:
+        raise InvalidParameter.invalid("by", "one of " + ", ".join(DIMENSIONS), by, allowed=list(DIMENSIONS))
+    data = await _totals(app, request.query_params)
+    file = io.StringIO()
+    writer = csv.writer(file)
+    writer.writerow((by, *COLUMNS))
+    for row in data["by"][by]:
+        writer.writerow((_cell(row[by]), *(row[name] for name in COLUMNS)))
+    headers = {**HEADERS, "Content-Disposition": f'attachment; filename="shiftlog-usage-by-{by}.csv"'}
+    return Response(file.getvalue(), 200, headers, "text/csv; charset=utf-8")
 
-    async def download(self, request: Request) -> Response:
-        """Return one of the tables as CSV."""
-        by = request.query_params.get("by", "day")
-        if by not in DIMENSIONS:
-            raise InvalidParameter.invalid("by", "one of " + ", ".join(DIMENSIONS), by, allowed=list(DIMENSIONS))
-        data = await self._totals(self._filters(request.query_params))
-        file = io.StringIO()
-        writer = csv.writer(file)
-        writer.writerow((by, *COLUMNS))
-        for row in data["by"][by]:
-            writer.writerow((_cell(row[by]), *(row[name] for name in COLUMNS)))
-        headers = {**HEADERS, "Content-Disposition": f'attachment; filename="shiftlog-usage-by-{by}.csv"'}
-        return Response(file.getvalue(), 200, headers, "text/csv; charset=utf-8")
 
-    def _filters(self, query: Mapping[str, str]) -> dict[str, str]:
-        filters = {name: value for name in FILTERS if (value := query.get(name, "").strip())}
-        if "from" not in filters and "to" not in filters:
-            filters["from"] = (self.app.clock.now().date() - timedelta(days=DAYS - 1)).isoformat()
-        return filters
+async def _totals(app: App, query: Mapping[str, str]) -> Item:
+    now, runs = app.clock.now(), app.runs
+    filters = {name: value for name in FILTERS if (value := query.get(name, "").strip())}
+    if "from" not in filters and "to" not in filters:
+        filters["from"] = (now.date() - timedelta(days=DAYS - 1)).isoformat()
 
-    async def _totals(self, filters: Mapping[str, str]) -> Item:
-        now, runs = self.app.clock.now(), self.app.runs
+    def work(reader: Reader) -> tuple[Item, Item, list[Item]]:
+        where = runs_filter(reader, filters, now)
+        # A session has one day, agent and project but may have used many models, so models are added up apart.
+        return (
+            total_usage(reader, runs, where, ["day", "agent", "project"]),
+            total_usage(reader, runs, where, ["model"]),
+            list(app.spending_limits.states(reader, runs, now)),
+        )
 
-        def work(reader: Reader) -> tuple[Item, Item, list[Item]]:
-            where = runs_filter(reader, filters, now)
-            # A session has one day, agent and project but may have used many models, so models are added up apart.
-            return (
-                total_usage(reader, runs, where, ["day", "agent", "project"]),
-                total_usage(reader, runs, where, ["model"]),
-                list(self.app.spending_limits.states(reader, runs, now)),
-            )
-
-        rest, models, budgets = await self.app.store.read(work)
-        tables = {name: _summed(rest["rows"], name) for name in DIMENSIONS if name != "model"}
-        tables["model"] = _summed(models["rows"], "model")
-        tables["day"].sort(key=lambda row: str(row["day"]))
-        return {
-            "filters": dict(filters),
-            "total": _with_tokens(rest["total"]),
-            "by": {name: tables[name] for name in DIMENSIONS},
-            "budgets": budgets,
-            "warnings": rest["warnings"],
-        }
+    rest, models, budgets = await app.store.read(work)
+    tables = {name: _summed(rest["rows"], name) for name in DIMENSIONS if name != "model"}
+    tables["model"] = _summed(models["rows"], "model")
+    tables["day"].sort(key=lambda row: str(row["day"]))
+    return {
+        "filters": filters,
+        "total": rest["total"] | {"tokens": sum(rest["total"][column] for column in _TOKENS)},
+        "by": {name: tables[name] for name in DIMENSIONS},
+        "budgets": budgets,
+        "warnings": rest["warnings"],
+    }
 
 
 def _summed(rows: Iterable[Item], name: str) -> list[Item]:
@@ -123,10 +114,6 @@ def _every_day(rows: list[Item]) -> list[Item]:
         return rows
     names = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
     return [known.get(name, {"day": name, "tokens": 0, "cost_usd": 0.0}) for name in names]
-
-
-def _with_tokens(total: Item) -> Item:
-    return {**total, "tokens": sum(total[column] for column in _TOKENS)}
 
 
 def _cell(value: object) -> object:
