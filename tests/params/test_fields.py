@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.params.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, SessionRef, Text
+from shiftlog.params.wording import SHELL
 
 ITEM = Record(fields={"role": Choice(required=True, values=("model", "tool")), "note": Text()})
 FIELDS = Record(
@@ -227,3 +228,14 @@ def test_a_number_that_is_too_large_is_refused_in_words_that_are_true(
 
 def test_a_field_that_says_how_large_it_may_be_takes_numbers_beyond_those_of_json_readers() -> None:
     assert Integer(minimum=0, maximum=2**63 - 1).read(2**62, "it") == 2**62
+
+
+@pytest.mark.parametrize("value", [0, 2**53, 10**30, float(2**53), 1e300])
+def test_a_shell_tool_names_the_range_for_a_whole_number_of_any_size(value: object) -> None:
+    assert refused(Integer(minimum=1, maximum=500).worded(SHELL), value)["expected"] == "an integer of 1 to 500"
+
+
+def test_a_range_that_the_operator_may_change_is_shown_and_left_to_the_service_to_check() -> None:
+    seconds = Integer(minimum=1, maximum=3600, bounds=False).worded(SHELL)
+    assert seconds.read(2**60, "it") == 2**60
+    assert seconds.type_schema() == {"type": "integer", "minimum": 1, "maximum": 3600}

@@ -191,16 +191,16 @@ TURN_FIELDS: dict[str, Field] = {
     "files_modified": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Added."),
     "blockers": ListOf(item=Text(lines=True), description="Added."),
     "commits": ListOf(
-        item=TypeOnly(record=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."
+        item=TypeOnly(inner=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."
     ),
     "dialog": ListOf(item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Appended."),
     "actions": ListOf(item=ACTION_ITEM, max_items=APPEND_ITEMS, description="Appended."),
     "usage": TypeOnly(
-        record=USAGE,
+        inner=USAGE,
         description="To add: input_, cached_input_, cache_creation_, output_, reasoning_tokens, cost_usd.",
     ),
     "clear": ListOf(
-        item=TypeOnly(record=Choice(values=CLEARABLE)),
+        item=TypeOnly(inner=Choice(values=CLEARABLE)),
         description="Fields above to empty.",
     ),
 }
@@ -216,7 +216,7 @@ FINISH_TURN = Record(
         "error_code": Text(max_chars=NAME_CHARS, description="Short code."),
         "response": Text(lines=True, description="Required when completed."),
         **{
-            name: Repeated(field=spec, description="See update_turn.")
+            name: Repeated(inner=spec, description="See update_turn.")
             for name, spec in TURN_FIELDS.items()
             if name != "response"
         },

@@ -26,7 +26,7 @@ CALLER: ContextVar[Caller] = ContextVar("shiftlog_caller", default=_UNKNOWN)
 _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
 _LEVEL: ContextVar[list[types.LoggingLevel | None]] = ContextVar("shiftlog_log_level")
 _GONE: ContextVar[Callable[[], bool]] = ContextVar("shiftlog_client_gone", default=lambda: False)
-_CALL: ContextVar["Call"] = ContextVar("shiftlog_call")
+CALL: ContextVar["Call"] = ContextVar("shiftlog_call")
 
 
 @dataclass(slots=True, kw_only=True)
@@ -79,14 +79,14 @@ def enter_connection(is_gone: Callable[[], bool]) -> None:
 
 def client_name() -> str | None:
     """Return the name that the client of the current call gave itself."""
-    call = _CALL.get(None)
+    call = CALL.get(None)
     params = call.context.session.client_params if call is not None else None
     return params.client_info.name if params is not None else None
 
 
 async def confirm_with_client(question: str) -> bool | None:
     """Ask the person at the client a yes-or-no question; return None without an answer or a way to ask."""
-    call = _CALL.get(None)
+    call = CALL.get(None)
     if call is None:
         return None
     session = call.context.session
@@ -98,18 +98,13 @@ async def confirm_with_client(question: str) -> bool | None:
     return {"accept": True, "decline": False}.get(answer.action)
 
 
-def enter_call(call: Call) -> None:
-    """Make a call the current one of this task."""
-    _CALL.set(call)
-
-
 def current_call() -> Call:
     """Return the call that this task serves; raise LookupError outside one."""
-    return _CALL.get()
+    return CALL.get()
 
 
 async def report_progress(done: float, total: float | None = None, message: str | None = None) -> None:
     """Report progress of the current call; do nothing where no call runs (CLI, library)."""
-    call = _CALL.get(None)
+    call = CALL.get(None)
     if call is not None:
         await call.progress(done, total, message)

@@ -1,6 +1,6 @@
 """Everything the MCP face offers over an app, and the part of it that one client gets.
 
-Native tools and dialects meet only here; neither imports the other.
+Native tools and dialects are joined here; no native tool imports a dialect.
 """
 
 from collections.abc import Mapping

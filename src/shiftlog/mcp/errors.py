@@ -18,17 +18,8 @@ from shiftlog.mcp.calls import Context
 from shiftlog.model.errors import Category, InternalError, ShiftlogError, trouble
 from shiftlog.text.printable import excerpt
 
-# For errors that no tool result can carry: resources, prompts, malformed calls.
-PROTOCOL_CODES: dict[Category, int] = {
-    Category.INVALID: types.INVALID_PARAMS,
-    Category.NOT_FOUND: types.INVALID_PARAMS,
-    Category.CONFLICT: types.INVALID_PARAMS,
-    Category.FORBIDDEN: types.INVALID_PARAMS,
-    Category.DENIED: types.INVALID_PARAMS,
-    Category.FAILED: types.INTERNAL_ERROR,
-    Category.UNAVAILABLE: types.INTERNAL_ERROR,
-    Category.INTERNAL: types.INTERNAL_ERROR,
-}
+# What no change of the request would cure.
+_SERVER_SIDE = (Category.FAILED, Category.UNAVAILABLE, Category.INTERNAL)
 # Revision 2025-11-25 has a code of its own for this; 2026-07-28 uses the code of bad parameters.
 RESOURCE_NOT_FOUND_2025 = -32002
 
@@ -39,8 +30,9 @@ log = logging.getLogger(__name__)
 
 
 def protocol_error(error: ShiftlogError) -> MCPError:
-    """Return the JSON-RPC form of an error."""
-    return MCPError(PROTOCOL_CODES[error.category], error.message, error.as_dict())
+    """Return the JSON-RPC form of an error that no tool result can carry: of a resource, prompt or malformed call."""
+    code = types.INTERNAL_ERROR if error.category in _SERVER_SIDE else types.INVALID_PARAMS
+    return MCPError(code, error.message, error.as_dict())
 
 
 def resource_not_found(ctx: Context, uri: str, error: Mapping[str, object] | None = None) -> MCPError:

@@ -6,6 +6,7 @@
 import base64
 import json
 from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from functools import partial
 from typing import Any, NoReturn, cast
 
@@ -16,16 +17,8 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 
 from shiftlog.dialects.delx.refusals import refusal
-from shiftlog.mcp.calls import CALLER, Call, Context, enter_call, set_level
-from shiftlog.mcp.errors import (
-    defect,
-    edge,
-    mask,
-    protocol_error,
-    repeated,
-    resource_error,
-    resource_not_found,
-)
+from shiftlog.mcp.calls import CALL, CALLER, Call, Context, set_level
+from shiftlog.mcp.errors import defect, edge, mask, protocol_error, repeated, resource_error, resource_not_found
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError, UnknownTool
@@ -52,8 +45,8 @@ class Face:
         listed = [tool.as_listed() for tool in chosen.tools if tool.listed]
         self._tool_list = types.ListToolsResult(tools=listed)
         self._prompts = {prompt.name: prompt for prompt in chosen.prompts}
-        self._resources = {item.uri: item for item in chosen.resources if not item.is_template}
-        self._templates = [(UriTemplate.parse(i.uri), i) for i in chosen.resources if i.is_template]
+        self._resources = {item.uri: item for item in chosen.resources if "{" not in item.uri}
+        self._templates = [(UriTemplate.parse(item.uri), item) for item in chosen.resources if "{" in item.uri]
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return the schema that `Mcp-Param-*` headers are checked against."""
@@ -102,35 +95,15 @@ class Face:
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourcesResult:
         _refuse_cursor(params)
-        return types.ListResourcesResult(
-            resources=[
-                types.Resource(
-                    uri=item.uri,
-                    name=item.name,
-                    title=item.title,
-                    description=item.description,
-                    mime_type=item.mime_type,
-                )
-                for item in self._resources.values()
-            ]
-        )
+        listed = [types.Resource(uri=item.uri, **item.about()) for item in self._resources.values()]
+        return types.ListResourcesResult(resources=listed)
 
     async def list_templates(
         self, ctx: Context, params: types.PaginatedRequestParams | None
     ) -> types.ListResourceTemplatesResult:
         _refuse_cursor(params)
-        return types.ListResourceTemplatesResult(
-            resource_templates=[
-                types.ResourceTemplate(
-                    uri_template=item.uri,
-                    name=item.name,
-                    title=item.title,
-                    description=item.description,
-                    mime_type=item.mime_type,
-                )
-                for _, item in self._templates
-            ]
-        )
+        listed = [types.ResourceTemplate(uri_template=item.uri, **item.about()) for _, item in self._templates]
+        return types.ListResourceTemplatesResult(resource_templates=listed)
 
     async def read_resource(self, ctx: Context, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
         found = self._find_resource(params.uri)
@@ -153,7 +126,16 @@ class Face:
 
     async def list_prompts(self, ctx: Context, params: types.PaginatedRequestParams | None) -> types.ListPromptsResult:
         _refuse_cursor(params)
-        return types.ListPromptsResult(prompts=[_listed_prompt(prompt) for prompt in self.chosen.prompts])
+        listed = [
+            types.Prompt(
+                name=prompt.name,
+                title=prompt.title,
+                description=prompt.description,
+                arguments=[types.PromptArgument(**asdict(argument)) for argument in prompt.arguments],
+            )
+            for prompt in self.chosen.prompts
+        ]
+        return types.ListPromptsResult(prompts=listed)
 
     async def render_prompt(
         self, ctx: Context, params: types.GetPromptRequestParams
@@ -178,7 +160,7 @@ def _begin(ctx: Context) -> Caller:
     name = str(ctx.request_id)
     # An id that cannot be kept as it is would name another call.
     caller = changed(CALLER.get(), call_id=name if excerpt(name) == name else None)
-    enter_call(Call(caller=caller, context=ctx))
+    CALL.set(Call(caller=caller, context=ctx))
     return caller
 
 
@@ -241,17 +223,6 @@ def _contents(uri: str, mime_type: str, content: Content) -> _Contents:
         return types.BlobResourceContents(uri=uri, mime_type=mime_type, blob=blob)
     text = content if isinstance(content, str) else compact(content)
     return types.TextResourceContents(uri=uri, mime_type=mime_type, text=text)
-
-
-def _listed_prompt(prompt: Prompt) -> types.Prompt:
-    return types.Prompt(
-        name=prompt.name,
-        title=prompt.title,
-        description=prompt.description,
-        arguments=[
-            types.PromptArgument(name=a.name, description=a.description, required=a.required) for a in prompt.arguments
-        ],
-    )
 
 
 def _prompt_arguments(prompt: Prompt, given: dict[str, str]) -> dict[str, str]:

@@ -4,7 +4,7 @@
 """
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, cast
 
 import mcp_types as types
@@ -120,10 +120,10 @@ class Resource:
     mime_type: str
     read: ReadResource
 
-    @property
-    def is_template(self) -> bool:
-        """Return True if the URI has variables to fill."""
-        return "{" in self.uri
+    def about(self) -> dict[str, Any]:
+        """Return what lists say about it, besides its URI."""
+        names = ("name", "title", "description", "mime_type")
+        return {name: getattr(self, name) for name in names}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,15 +152,8 @@ class Prompt:
 
 
 _NAMES = ListOf(item=Text(max_chars=200), max_items=200)
-_FLAGS = Record(
-    fields={
-        "toolsets": _NAMES,
-        "tools": _NAMES,
-        "exclude_tools": _NAMES,
-        "read_only": Boolean(),
-        "dialects": _NAMES,
-    }
-)
+_LISTS = ("toolsets", "tools", "exclude_tools", "dialects")
+_FLAGS = Record(fields={**dict.fromkeys(_LISTS, _NAMES), "read_only": Boolean()})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,19 +174,12 @@ class Selection:
     def read(cls, flags: Mapping[str, object]) -> "Selection":
         """Read command line flags or a handshake; each list may also be one text with commas."""
         values = _FLAGS.read(flags)
-        lists = {name: _split(value) for name, value in values.items() if name != "read_only"}
-        return cls(read_only=values.get("read_only", False), **lists)
+        values |= {name: _split(values[name]) for name in _LISTS if name in values}
+        return cls(**values)
 
     def as_dict(self) -> dict[str, Any]:
         """Return what `read` reads, without what was left out."""
-        values = {
-            "toolsets": list(self.toolsets),
-            "tools": list(self.tools),
-            "exclude_tools": list(self.exclude_tools),
-            "read_only": self.read_only,
-            "dialects": list(self.dialects),
-        }
-        return {name: value for name, value in values.items() if value}
+        return {name: value if value is True else list(value) for name, value in asdict(self).items() if value}
 
 
 def _split(words: Iterable[str]) -> tuple[str, ...]:

@@ -135,18 +135,14 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
         self._finish_s = finish_s
         self._lines: deque[bytes | Overlong] = deque()
         self._waiting: anyio.CancelScope | None = None
-        self._stopped = False
+        # Set when nothing more is read; requests then end without having been cancelled.
+        self.has_ended = False
         self._metadata = ServerMessageMetadata(on_request_unanswered=writing.count_answered)
-
-    @property
-    def has_ended(self) -> bool:
-        """Return True if nothing more is read; requests then end without having been cancelled."""
-        return self._stopped
 
     async def stop_at(self, event: anyio.Event) -> None:
         """Read no more once the event is set."""
         await event.wait()
-        self._stopped = True
+        self.has_ended = True
         if self._waiting is not None:
             self._waiting.cancel()
 
@@ -157,7 +153,7 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
                 message = await self._admit(self._lines.popleft())
                 if message is not None:
                     return message
-            if self._stopped:
+            if self.has_ended:
                 await self.writing.finish(self._finish_s)
                 raise anyio.EndOfStream
             await self._read_more()
@@ -168,7 +164,7 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
                 self._lines.extend(self._cutter.feed(await self._source.receive()))
         except (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError):
             self._lines.extend(self._cutter.rest())
-            self._stopped = True
+            self.has_ended = True
 
     async def _admit(self, line: bytes | Overlong) -> SessionMessage | None:
         if isinstance(line, Overlong):

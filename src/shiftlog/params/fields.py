@@ -242,7 +242,7 @@ class Boolean(Field):
                 return True
             if word in ("false", "no", "0", 0):
                 return False
-        raise self.wording.boolean(path, value)
+        raise self.wording.wrong(path, self.wording.boolean, value)
 
     def type_schema(self) -> Schema:
         return {"type": "boolean"}
@@ -280,11 +280,11 @@ class ListOf(Field):
     max_items: int = 10_000
 
     def read(self, value: object, path: str) -> list[Any]:
-        kind = self.item.record if isinstance(self.item, TypeOnly) else self.item
+        kind = self.item.inner if isinstance(self.item, TypeOnly) else self.item
         if isinstance(value, str) and isinstance(kind, Text | Choice):
             value = [value] if value.strip() else []
         if not isinstance(value, list | tuple):
-            raise self.wording.not_list(path, value)
+            raise self.wording.wrong(path, self.wording.list_, value)
         items = cast(Sequence[object], value)
         if self.required and not items:
             raise self.wording.missing(path)
@@ -410,32 +410,35 @@ class Record(Field):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Repeated(Field):
-    """A field that a sibling tool describes in full; here its schema is only the type."""
+class Wrapped(Field):
+    """A field that is read as another one but has a schema of its own."""
 
-    field: Field
+    inner: Field
 
     def read(self, value: object, path: str) -> Any:
-        return self.field.read(value, path)
+        return self.inner.read(value, path)
+
+    def worded(self, wording: Wording) -> Self:
+        return replace(self, wording=wording, inner=self.inner.worded(wording))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Repeated(Wrapped):
+    """A field that a sibling tool describes in full; here its schema is only the type."""
 
     def type_schema(self) -> Schema:
-        schema = self.field.type_schema()
+        schema = self.inner.type_schema()
         if schema["type"] == "array":
             return {"type": "array", "items": {"type": schema["items"]["type"]}}
         return {"type": schema["type"]}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TypeOnly(Field):
+class TypeOnly(Wrapped):
     """A field whose schema is only its type; the description names its members in fewer words."""
 
-    record: Field
-
-    def read(self, value: object, path: str) -> Any:
-        return self.record.read(value, path)
-
     def type_schema(self) -> Schema:
-        return {"type": self.record.type_schema()["type"]}
+        return {"type": self.inner.type_schema()["type"]}
 
 
 def _described(schema: Schema, description: str) -> Schema:

@@ -35,6 +35,7 @@ class Wording:
     """The journal's wording: `Parameter 'x' is invalid: …`. Its tools accept numbers, flags and lists as text too."""
 
     coerces = True
+    boolean, list_ = "a boolean", "a list"
 
     def wrong(self, path: str, expected: str, value: object, problem: str = "type") -> InvalidParameter:
         """Return the error for a value of the wrong type, range or format."""
@@ -55,17 +56,9 @@ class Wording:
             says = f"integer of at least {least}" if most is None else f"integer {least}..{most}"
         return InvalidParameter.invalid(path, says, value)
 
-    def boolean(self, path: str, value: object) -> InvalidParameter:
-        """Return the error for a value that is neither true nor false."""
-        return self.wrong(path, "a boolean", value)
-
     def choice(self, path: str, value: object, values: Sequence[str]) -> InvalidParameter:
         """Return the error for a value that is not one of the words."""
         return InvalidParameter.invalid(path, "one of " + ", ".join(values), value, allowed=list(values))
-
-    def not_list(self, path: str, value: object) -> InvalidParameter:
-        """Return the error for a value that is not a list."""
-        return self.wrong(path, "a list", value)
 
     def too_many(self, path: str, count: int, most: int) -> InvalidParameter:
         """Return the error for a list that is too long."""
@@ -76,6 +69,7 @@ class ShellWording(Wording):
     """The shell tools' wording: `argument "x" must be …`. They accept values of the declared type alone."""
 
     coerces = False
+    boolean, list_ = "true or false", "a list of strings"
 
     def wrong(self, path: str, expected: str, value: object, problem: str = "type") -> InvalidParameter:
         return must_be(path, expected, problem)
@@ -92,16 +86,10 @@ class ShellWording(Wording):
             return must_be(path, "an integer")
         return must_be(path, f"an integer of {least} to {most}", "range")
 
-    def boolean(self, path: str, value: object) -> InvalidParameter:
-        return must_be(path, "true or false")
-
     def choice(self, path: str, value: object, values: Sequence[str]) -> InvalidParameter:
         if not isinstance(value, str):
             return must_be(path, "a string")
         return must_be(path, "one of " + ", ".join(values), "range")
-
-    def not_list(self, path: str, value: object) -> InvalidParameter:
-        return must_be(path, "a list of strings")
 
     def too_many(self, path: str, count: int, most: int) -> InvalidParameter:
         return must_be(path, f"at most {most} strings", "range")

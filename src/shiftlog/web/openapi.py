@@ -152,6 +152,8 @@ def description() -> Schema:
     usage = [*_FILTERS, *_USED]
     by = _query("by", "Which table.", {"type": "string", "enum": list(DIMENSIONS)})
     form = _path("form", "The format.", {"type": "string", "enum": ["html", "md", "jsonl"]})
+    kinds = ("text/html", "text/markdown", "application/x-ndjson")
+    exports: Schema = {"description": "The file", "content": {media: {"schema": _TEXT} for media in kinds}}
     paths = {
         "/sessions.json": _operation("List or search sessions", _answer("A page", "SessionList"), listing),
         f"{one}.json": _operation("Read a session's timeline", _answer("A page", "SessionPage"), timeline),
@@ -165,7 +167,7 @@ def description() -> Schema:
         f"{one}/handover.md": _operation("The capsule as Markdown", _answer("It", None, "text/markdown"), [_SESSION]),
         f"{one}/trust.json": _operation("Check the chain now", _answer("What was found", "Trust"), [_SESSION]),
         f"{one}/receipts/{{seq}}.json": _operation("A receipt", _answer("It", "Receipt"), [_SESSION, seq]),
-        f"{one}/export.{{form}}": _operation("A session as a file", _exports(), [_SESSION, form]),
+        f"{one}/export.{{form}}": _operation("A session as a file", exports, [_SESSION, form]),
         "/usage.json": _operation("Tokens and cost", _answer("Totals", "Usage"), usage),
         "/usage.csv": _operation("One table of usage", _answer("It", None, "text/csv"), [*usage, by]),
         "/outputs/{command_id}.json": _operation(
@@ -183,8 +185,3 @@ def description() -> Schema:
         "components": {"schemas": _SCHEMAS, "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}}},
         "security": [{"token": []}],
     }
-
-
-def _exports() -> Schema:
-    kinds = ("text/html", "text/markdown", "application/x-ndjson")
-    return {"description": "The file", "content": {media: {"schema": _TEXT} for media in kinds}}

@@ -54,7 +54,7 @@ CLOSE_SESSION = Record(
         "capsule": _Capsule(description=f"Hand-over note, shown as claimed: version 1, {_KEYS}."),
         "include_summary": Boolean(description="Default true."),
         "on_held": Choice(values=("refuse", TAKE_OVER), description="Default refuse."),
-        **{name: Repeated(field=spec, or_blank=spec.or_blank) for name, spec in FIGURES.items()},
+        **{name: Repeated(inner=spec, or_blank=spec.or_blank) for name, spec in FIGURES.items()},
         "idempotency_key": IDEMPOTENCY_KEY,
         "fence": FENCE,
     },

@@ -6,8 +6,9 @@ text, as clients of execkit expect.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import Any, Self, cast
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, cast
 
 import mcp_types as types
 from mcp.shared.exceptions import MCPError
@@ -16,6 +17,7 @@ from shiftlog.app.app import App
 from shiftlog.guard.budgets.spec import KEEP_MODES
 from shiftlog.mcp.calls import current_call
 from shiftlog.mcp.registry import Reply, Run, Tool
+from shiftlog.mcp.tools.adapters import Service
 from shiftlog.mcp.tools.shell import named, run_cancellable
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError
@@ -33,8 +35,8 @@ from shiftlog.model.shell_errors import (
     SshKeyNotPermitted,
     WorkspaceRequired,
 )
-from shiftlog.params.fields import Boolean, Choice, Field, Given, Integer, ListOf, RawText, Record
-from shiftlog.params.wording import SHELL, Wording
+from shiftlog.params.fields import Boolean, Choice, Given, Integer, ListOf, RawText, Record, Schema, Wrapped
+from shiftlog.params.wording import SHELL
 from shiftlog.shell.requests import CONTAINER, NAME, Conventions
 
 TOOLSET = "execkit"
@@ -43,64 +45,39 @@ TIMEOUT_S = 120
 SUMMARY_CHARS = 200
 TRANSCRIPT_CHARS = 2_000
 
+_COUNT: Schema = {"type": ["integer", "null"], "minimum": 0}
+
+
+def _object_or_null(properties: Schema, *required: str) -> Schema:
+    shape: Schema = {"type": "object", "properties": properties}
+    if required:
+        shape["required"] = list(required)
+    return {"anyOf": [{**shape, "additionalProperties": False}, {"type": "null"}]}
+
+
 _BUDGET = Given(
-    shape={
-        "anyOf": [
-            {
-                "type": "object",
-                "properties": {
-                    "grep": {
-                        "anyOf": [
-                            {
-                                "type": "object",
-                                "properties": {
-                                    "pattern": {"type": "string"},
-                                    "context": {"type": ["integer", "null"], "minimum": 0},
-                                },
-                                "required": ["pattern"],
-                                "additionalProperties": False,
-                            },
-                            {"type": "null"},
-                        ]
-                    },
-                    "keep": {
-                        "anyOf": [
-                            {
-                                "type": "object",
-                                "properties": {
-                                    "mode": {"type": "string", "enum": ["all", "tail", "head", "head_tail"]},
-                                    "n": {"type": ["integer", "null"], "minimum": 0},
-                                    "head": {"type": ["integer", "null"], "minimum": 0},
-                                    "tail": {"type": ["integer", "null"], "minimum": 0},
-                                },
-                                "required": ["mode"],
-                                "additionalProperties": False,
-                            },
-                            {"type": "null"},
-                        ]
-                    },
-                    "max_chars": {"type": ["integer", "null"], "minimum": 0},
+    shape=_object_or_null(
+        {
+            "grep": _object_or_null({"pattern": {"type": "string"}, "context": _COUNT}, "pattern"),
+            "keep": _object_or_null(
+                {
+                    "mode": {"type": "string", "enum": ["all", "tail", "head", "head_tail"]},
+                    "n": _COUNT,
+                    "head": _COUNT,
+                    "tail": _COUNT,
                 },
-                "additionalProperties": False,
-            },
-            {"type": "null"},
-        ]
-    },
+                "mode",
+            ),
+            "max_chars": _COUNT,
+        }
+    ),
     description="Which part of the output is returned: grep, then keep, then max_chars.",
 )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Nullable(Field):
+class Nullable(Wrapped):
     """An argument that clients of execkit also send as null."""
-
-    inner: Field
-
-    def read(self, value: object, path: str) -> Any:
-        return self.inner.read(value, path)
-
-    def worded(self, wording: Wording) -> Self:
-        return replace(self, wording=wording, inner=self.inner.worded(wording))
 
     def type_schema(self) -> dict[str, Any]:
         schema = self.inner.type_schema()
@@ -185,7 +162,7 @@ Body = Callable[[App, Caller, dict[str, Any]], Awaitable[Reply]]
 def execkit_tools(app: App) -> tuple[Tool, ...]:
     """Return the seven tools over an app."""
 
-    def tool(name: str, title: str, says: str, params: Record, body: Body, **kind: bool) -> Tool:
+    def tool(name: str, title: str, says: str, params: Record, body: Body, **kind: Any) -> Tool:
         return Tool(
             name=name,
             toolset=TOOLSET,
@@ -193,12 +170,9 @@ def execkit_tools(app: App) -> tuple[Tool, ...]:
             description=says,
             params=params,
             run=_checked(app, params, body),
-            render_error=_said(name),
-            read_only=kind.get("read_only", False),
-            destructive=kind.get("destructive", False),
-            idempotent=kind.get("idempotent", False),
-            open_world=kind.get("open_world", False),
+            render_error=partial(_said, name),
             annotated=bool(kind),
+            **kind,
         )
 
     return (
@@ -261,7 +235,7 @@ async def _create(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     ]
     wanted = {name: value for name, value in given.items() if name not in ignored}
     if "output_budget" in wanted:
-        wanted["output_budget"] = _checked_mode(_without_nulls(wanted["output_budget"]))
+        wanted["output_budget"] = _checked_budget(wanted["output_budget"])
     if transport == "docker":
         if "container" not in wanted:
             raise _TextError("docker: 'container' required")
@@ -281,8 +255,7 @@ async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     most = app.shells.commands.limits.timeout_s_max
     timeout_s = max(1, min((caller.command_timeout_s or TIMEOUT_S) if seconds is None else seconds, most))
     arguments: dict[str, Any] = {"shell_id": shell_id, "command": values["command"], "timeout_s": timeout_s}
-    if values.get("budget") is not None:
-        arguments["budget"] = _checked_mode(_without_nulls(values["budget"]))
+    arguments["budget"] = _checked_budget(values.get("budget"))
     manner = Conventions(dialect=True, shown_chars=SHOWN_CHARS, wait_idle_s=timeout_s)
     ran = await run_cancellable(app, arguments, caller, manner)
     if ran["state"] == "unknown":
@@ -295,27 +268,28 @@ async def _exec(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     names = ("command", "stdout", "stderr", "exit_code", "duration_ms", "cwd", "truncated", "timed_out")
     answer: dict[str, Any] = {name: ran[name] for name in names}
     answer["duration_ms"] = round(ran["duration_ms"])
-    if ran["budget"] is not None:
-        answer["budget"] = ran["budget"]
-    if ran["hint"] is not None:
-        answer["hint"] = ran["hint"]
+    answer |= {name: ran[name] for name in ("budget", "hint") if ran[name] is not None}
     if ran["shell_state"] in ("ended", "lost"):
         answer["session_closed"] = True
     return Reply(data=answer)
 
 
+async def _every(service: Service, caller: Caller, rows: str, **request: object) -> list[dict[str, Any]]:
+    """Read all pages of a list."""
+    found: list[dict[str, Any]] = []
+    cursor: str | None = None
+    while True:
+        page = await service({**request, "limit": 200, "cursor": cursor}, caller)
+        found += page[rows]
+        cursor = page["next_cursor"]
+        if cursor is None:
+            return found
+
+
 async def _list(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
-    rows: list[dict[str, Any]] = []
-    request: dict[str, Any] = {"limit": 200}
-    while request:
-        page = await app.shells.list_shells(request, caller)
-        rows += page["shells"]
-        request = {"limit": 200, "cursor": page["next_cursor"]} if page["next_cursor"] else {}
-    return Reply(
-        data=[
-            {"session_id": row["shell_id"], "transport": row["transport"], "idle_secs": row["idle_s"]} for row in rows
-        ]
-    )
+    rows = await _every(app.shells.list_shells, caller, "shells")
+    names = {"session_id": "shell_id", "transport": "transport", "idle_secs": "idle_s"}
+    return Reply(data=[{name: row[own] for name, own in names.items()} for row in rows])
 
 
 async def _destroy(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
@@ -328,23 +302,15 @@ async def _destroy(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
 
 async def _checkpoint(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     _known(app, values["session_id"])
-    arguments = {"shell_id": values["session_id"], **({"label": values["label"]} if values.get("label") else {})}
+    arguments = {"shell_id": values["session_id"], "label": values.get("label") or None}
     saved = await app.workspaces.create_checkpoint(arguments, caller)
     return Reply(data={"checkpoint_id": saved["checkpoint_id"]})
 
 
 async def _checkpoints(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     _known(app, values["session_id"])
-    rows: list[dict[str, Any]] = []
-    cursor: str | None = None
     try:
-        while True:
-            request = {"shell_id": values["session_id"], "limit": 200, **({"cursor": cursor} if cursor else {})}
-            page = await app.workspaces.list_checkpoints(request, caller)
-            rows += page["checkpoints"]
-            cursor = page["next_cursor"]
-            if cursor is None:
-                break
+        rows = await _every(app.workspaces.list_checkpoints, caller, "checkpoints", shell_id=values["session_id"])
     except WorkspaceRequired:
         return Reply(data=[])
     return Reply(
@@ -360,16 +326,10 @@ async def _restore(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
     wanted = values.get("checkpoint_id")
     if wanted is not None and not re.fullmatch(r"[0-9a-f]{4,40}", wanted):
         raise _TextError("invalid checkpoint id", create=False)
-    arguments = {"shell_id": values["session_id"], "clean": True, **({"checkpoint_id": wanted} if wanted else {})}
+    arguments = {"shell_id": values["session_id"], "clean": True, "checkpoint_id": wanted}
     restored = await app.workspaces.restore_checkpoint(arguments, caller)
-    return Reply(
-        data={
-            "restored_to": restored["restored_to"],
-            "files_changed": restored["files_changed"],
-            "safety_checkpoint_id": restored["safety_checkpoint_id"],
-            "left_in_place": restored["left_in_place"],
-        }
-    )
+    names = ("restored_to", "files_changed", "safety_checkpoint_id", "left_in_place")
+    return Reply(data={name: restored[name] for name in names})
 
 
 def _known(app: App, shell_id: str) -> None:
@@ -406,30 +366,25 @@ class _TextError(InternalError):
         super().__init__(f"session_create failed: pty/transport error: {text}" if create else text)
 
 
-def _said(tool: str) -> Callable[[ShiftlogError], str]:
-    def said(error: ShiftlogError) -> str:
-        text = error.message
-        if isinstance(error, _TextError):
-            return text
-        if isinstance(error, PolicyDenied | PolicyUndecidable):
-            return text
-        if isinstance(error, ShellLimit):
-            return f"session limit reached ({error.details.get('limit')}); destroy unused sessions"
-        if isinstance(error, BudgetInvalid):
-            return f"invalid output budget: {text}"
-        if isinstance(error, WorkspaceRequired):
-            return "unsupported: checkpoints require an explicit workspace"
-        if isinstance(error, GitMissing):
-            return "unsupported: checkpoints need git on the remote host"
-        if isinstance(error, NothingToRestore):
-            return "no checkpoint to restore"
-        if tool == "session_restore":
-            return f"restore failed: {text}"
-        if tool == "session_create":
-            return f"session_create failed: pty/transport error: {_create_text(error)}"
+def _said(tool: str, error: ShiftlogError) -> str:
+    text = error.message
+    if isinstance(error, _TextError | PolicyDenied | PolicyUndecidable):
         return text
-
-    return said
+    if isinstance(error, ShellLimit):
+        return f"session limit reached ({error.details.get('limit')}); destroy unused sessions"
+    if isinstance(error, BudgetInvalid):
+        return f"invalid output budget: {text}"
+    if isinstance(error, WorkspaceRequired):
+        return "unsupported: checkpoints require an explicit workspace"
+    if isinstance(error, GitMissing):
+        return "unsupported: checkpoints need git on the remote host"
+    if isinstance(error, NothingToRestore):
+        return "no checkpoint to restore"
+    if tool == "session_restore":
+        return f"restore failed: {text}"
+    if tool == "session_create":
+        return f"session_create failed: pty/transport error: {_create_text(error)}"
+    return text
 
 
 def _create_text(error: ShiftlogError) -> str:
@@ -440,9 +395,9 @@ def _create_text(error: ShiftlogError) -> str:
     return error.message
 
 
-def _checked_mode(budget: object) -> object:
-    """Refuse an unknown keep mode in execkit's words."""
-    given: object = budget
+def _checked_budget(budget: object) -> object:
+    """Return a budget without nulls; refuse an unknown keep mode in execkit's words."""
+    budget = given = _without_nulls(budget)
     for name in ("keep", "mode"):
         given = cast(Mapping[str, object], given).get(name) if isinstance(given, Mapping) else None
     if isinstance(given, str) and given not in KEEP_MODES:

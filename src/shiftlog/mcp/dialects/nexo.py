@@ -12,10 +12,11 @@ from shiftlog.app.app import App
 from shiftlog.journal.requests import IDEMPOTENCY_KEY, NAME_CHARS, PROMPT, RUN_FIELDS, TITLE_CHARS
 from shiftlog.journal.runs.requests import FIGURES
 from shiftlog.mcp.registry import RenderError, Reply, Run, Tool
+from shiftlog.mcp.tools.outputs import FLAG, NUMBER, TEXT, TEXT_OR_NULL, record
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, InvalidSessionId, SessionNotFound, ShiftlogError
 from shiftlog.model.resonance import Resonance
-from shiftlog.params.fields import Choice, Field, Record, Schema, SessionRef, Text
+from shiftlog.params.fields import Choice, Field, Record, Schema, SessionRef, Text, Wrapped
 
 TOOLSET = "nexo"
 
@@ -44,13 +45,8 @@ Errors, as {ok: false, error, code, session_id: null}: invalid_parameter, sessio
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Lenient(Field):
+class Lenient(Wrapped):
     """A value as ledger clients send it: numbers also as text, empty text for unknown."""
-
-    inner: Field
-
-    def read(self, value: object, path: str) -> Any:
-        return self.inner.read(value, path)
 
     def type_schema(self) -> Schema:
         schema = self.inner.type_schema()
@@ -100,36 +96,28 @@ CLOSE_PARAMS = Record(
     }
 )
 
-_TEXT: Schema = {"type": "string"}
-_TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
-_WARNINGS: Schema = {"type": "array", "items": _TEXT}
-
-
-def _output(properties: Schema) -> Schema:
-    return {"type": "object", "properties": properties, "required": list(properties)}
-
-
-CREATE_OUTPUT = _output(
+_WARNINGS: Schema = {"type": "array", "items": TEXT}
+CREATE_OUTPUT = record(
     {
-        "ok": {"type": "boolean"},
-        "session_id": {"type": "integer"},
-        "resonance_tier": _TEXT,
-        "session": _TEXT,
-        "model": _TEXT_OR_NULL,
-        "reasoning_effort": _TEXT_OR_NULL,
-        "started": _TEXT,
+        "ok": FLAG,
+        "session_id": NUMBER,
+        "resonance_tier": TEXT,
+        "session": TEXT,
+        "model": TEXT_OR_NULL,
+        "reasoning_effort": TEXT_OR_NULL,
+        "started": TEXT,
         "warnings": _WARNINGS,
     }
 )
-CLOSE_OUTPUT = _output(
+CLOSE_OUTPUT = record(
     {
-        "ok": {"type": "boolean"},
-        "error": _TEXT,
-        "session": _TEXT,
-        "status": _TEXT,
-        "duration_ms": {"type": "integer"},
+        "ok": FLAG,
+        "error": TEXT,
+        "session": TEXT,
+        "status": TEXT,
+        "duration_ms": NUMBER,
         "total_cost_usd": {"type": ["number", "null"]},
-        "cost_source": _TEXT_OR_NULL,
+        "cost_source": TEXT_OR_NULL,
         "warnings": _WARNINGS,
     }
 )
@@ -185,18 +173,7 @@ def _create(app: App, params: Record) -> Run:
             # Where the client itself runs says nothing about its child.
             launcher = replace(launcher, cwd=None, workspace=None)
         opened = await app.sessions.open_session({"agent": agent, **values}, launcher)
-        return Reply(
-            data={
-                "ok": True,
-                "session_id": opened["run_id"],
-                "resonance_tier": opened["resonance_tier"],
-                "session": opened["session_id"],
-                "model": opened["model"],
-                "reasoning_effort": opened["reasoning_effort"],
-                "started": opened["started"],
-                "warnings": _messages(opened),
-            }
-        )
+        return _reply(CREATE_OUTPUT, opened, session_id=opened["run_id"])
 
     return create
 
@@ -211,18 +188,7 @@ def _close(app: App) -> Run:
             if not name.removeprefix("-").isdecimal():
                 raise
             raise SessionNotFound(f"Session not found: {name}") from None
-        return Reply(
-            data={
-                "ok": True,
-                "error": "",
-                "session": closed["session_id"],
-                "status": closed["status"],
-                "duration_ms": closed["duration_ms"],
-                "total_cost_usd": closed["total_cost_usd"],
-                "cost_source": closed["cost_source"],
-                "warnings": _messages(closed),
-            }
-        )
+        return _reply(CLOSE_OUTPUT, closed, error="")
 
     return close
 
@@ -248,5 +214,8 @@ def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
 
 
-def _messages(answered: Mapping[str, Any]) -> list[str]:
-    return [warning["message"] for warning in answered["warnings"]]
+def _reply(shape: Schema, answered: Mapping[str, Any], **own: object) -> Reply:
+    """Return the answer in the ledger's shape, whose other keys are the journal's own."""
+    warnings = [warning["message"] for warning in answered["warnings"]]
+    own |= {"ok": True, "session": answered["session_id"], "warnings": warnings}
+    return Reply(data={name: own[name] if name in own else answered[name] for name in shape["properties"]})

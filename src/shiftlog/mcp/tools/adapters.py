@@ -1,16 +1,15 @@
-"""Adapters from service methods to tools: plain answers, session handles from the transport, Delx's shapes."""
+"""Native tools from service methods: plain answers, session handles from the transport, Delx's shapes."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from shiftlog.dialects.delx.profiles import Presented
-from shiftlog.dialects.delx.refusals import refusal
 from shiftlog.dialects.delx.requests import unreserved
 from shiftlog.journal.journal import resolve_session_id
-from shiftlog.mcp.registry import RenderError, Reply, Run
+from shiftlog.mcp.registry import Reply, Run, Tool
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.params.fields import Record
+from shiftlog.params.fields import Record, Schema
 from shiftlog.store.protocol import Reader, Store
 
 Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
@@ -94,6 +93,9 @@ def without_reserved(params: Record, run: Run) -> Run:
     return dropped
 
 
-def render_error(tool: str) -> RenderError:
-    """Return the function that gives errors of a tool Delx's shape."""
-    return lambda error: refusal(tool, error)
+def native(toolset: str, name: str, description: str, params: Record, output: Schema, run: Run, **more: Any) -> Tool:
+    """Declare a native tool; its title is its name in words."""
+    title = name.replace("_", " ").capitalize()
+    return Tool(
+        name=name, toolset=toolset, title=title, description=description, params=params, output=output, run=run, **more
+    )

@@ -9,14 +9,15 @@ from shiftlog.ingest.importing.ports import ImportOptions, ImportProgress, StopS
 from shiftlog.journal.sessions import absolute
 from shiftlog.mcp.calls import report_progress
 from shiftlog.mcp.registry import Reply, Tool
-from shiftlog.mcp.tools.outputs import OBJECTS, OPEN_OBJECT, flag, listing, number, record, text
+from shiftlog.mcp.tools.adapters import native
+from shiftlog.mcp.tools.outputs import FLAG, NUMBER, OBJECTS, OPEN_OBJECT, TEXT, TEXT_OR_NULL, record
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.params.fields import Boolean, Integer, ListOf, Record, Text
 
 FILES_LISTED = 50
 
-TEXT = """\
+DESCRIPTION = """\
 Import the transcripts of other agents' sessions (Claude Code, Codex, Gemini CLI, Copilot CLI, OpenCode, Cursor) into \
 the journal. Use it when past sessions are missing from query_history; a session that you record yourself needs none.
 Reads the agents' own folders, or the given paths under them, the operator's roots or this workspace. Masks secrets, \
@@ -37,10 +38,10 @@ PARAMS = Record(
 
 OUTPUT = record(
     {
-        "ok": flag(),
-        "dry_run": flag(),
+        "ok": FLAG,
+        "dry_run": FLAG,
         "duration_s": {"type": "number"},
-        "bytes_read": number(),
+        "bytes_read": NUMBER,
         "mb_per_s": {"type": "number"},
         "totals": OPEN_OBJECT,
         "by_agent": OPEN_OBJECT,
@@ -48,16 +49,12 @@ OUTPUT = record(
         "redactions": OPEN_OBJECT,
         "skipped": OPEN_OBJECT,
         "files": OBJECTS,
-        "files_left_off": number(),
-        "errors": listing(record({"path": text(), "code": text(), "message": text()})),
+        "files_left_off": NUMBER,
+        "errors": {"type": "array", "items": record({"path": TEXT, "code": TEXT, "message": TEXT})},
         "warnings": OBJECTS,
-        "next": text(null=True),
+        "next": TEXT_OR_NULL,
     }
 )
-
-
-def _whole(path: str, caller: Caller) -> str:
-    return str(Path(caller.cwd or caller.workspace or "/", absolute(path, caller) or ""))
 
 
 def ingest_tools(app: App) -> tuple[Tool, ...]:
@@ -68,8 +65,9 @@ def ingest_tools(app: App) -> tuple[Tool, ...]:
         paths: list[str] = given.get("paths") or []
         if not all(path.strip() for path in paths):
             raise InvalidParameter.missing("paths")
+        here = Path(caller.cwd or caller.workspace or "/")
         options = ImportOptions(
-            paths=[_whole(path, caller) for path in paths],
+            paths=[str(here / (absolute(path, caller) or "")) for path in paths],
             agents=given.get("agents") or (),
             since=given.get("since") or None,
             dry_run=bool(given.get("dry_run")),
@@ -93,15 +91,4 @@ def ingest_tools(app: App) -> tuple[Tool, ...]:
         listed = given.get("max_files_listed")
         return Reply(data=app.redactor.value(report.shown(FILES_LISTED if listed is None else listed))[0])
 
-    return (
-        Tool(
-            name="import_transcripts",
-            toolset="ingest",
-            title="Import transcripts",
-            description=TEXT,
-            params=PARAMS,
-            output=OUTPUT,
-            idempotent=True,
-            run=run,
-        ),
-    )
+    return (native("ingest", "import_transcripts", DESCRIPTION, PARAMS, OUTPUT, run, idempotent=True),)

@@ -4,16 +4,19 @@ A description is read once, by a model: purpose, when and when not, what changes
 and prompts are in `resources`.
 """
 
+from functools import partial
+
 from shiftlog.app.app import App
+from shiftlog.dialects.delx.refusals import refusal
 from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.history.requests import QUERY_HISTORY
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, SESSION_ID, UPDATE_TURN
 from shiftlog.mcp.registry import Tool
 from shiftlog.mcp.tools import outputs
 from shiftlog.mcp.tools.adapters import (
+    native,
     presented,
     reading_with_handle,
-    render_error,
     through,
     with_handle,
     without_reserved,
@@ -70,95 +73,61 @@ ONE_SESSION = Record(fields={"session_id": SESSION_ID})
 
 
 def journal_tools(app: App) -> tuple[Tool, ...]:
-    """Return the journal's seven tools over an app."""
+    """Return the journal's seven tools over an app, and the one that only Delx clients call."""
+    tool, handled = partial(native, "journal"), partial(with_handle, app.store)
+    sessions, delx, history = app.sessions, app.delx, app.history
     return (
-        Tool(
-            name="open_session",
-            toolset="journal",
-            title="Open session",
-            description=OPEN_SESSION_TEXT,
-            params=OPEN_SESSION,
-            output=outputs.OPEN_SESSION,
-            run=through(app.sessions.open_session),
+        tool("open_session", OPEN_SESSION_TEXT, OPEN_SESSION, outputs.OPEN_SESSION, through(sessions.open_session)),
+        tool(
+            "resume_session",
+            RESUME_SESSION_TEXT,
+            RESUME_SESSION,
+            outputs.RESUME_SESSION,
+            presented(delx.resume_session),
+            render_error=partial(refusal, "resume_session"),
         ),
-        Tool(
-            name="resume_session",
-            toolset="journal",
-            title="Resume session",
-            description=RESUME_SESSION_TEXT,
-            params=RESUME_SESSION,
-            output=outputs.RESUME_SESSION,
-            run=presented(app.delx.resume_session),
-            render_error=render_error("resume_session"),
-        ),
-        Tool(
-            name="close_session",
-            toolset="journal",
-            title="Close session",
-            description=CLOSE_SESSION_TEXT,
-            params=CLOSE_SESSION,
-            output=outputs.CLOSE_SESSION,
+        tool(
+            "close_session",
+            CLOSE_SESSION_TEXT,
+            CLOSE_SESSION,
+            outputs.CLOSE_SESSION,
+            handled(presented(delx.close_session)),
             idempotent=True,
-            run=with_handle(app.store, presented(app.delx.close_session)),
-            render_error=render_error("close_session"),
+            render_error=partial(refusal, "close_session"),
             aliases=("sovereign_shutdown", "write_epitaph"),
         ),
-        Tool(
-            name="begin_turn",
-            toolset="journal",
-            title="Begin turn",
-            description=BEGIN_TURN_TEXT,
-            params=BEGIN_TURN,
-            output=outputs.BEGIN_TURN,
-            run=with_handle(app.store, through(app.sessions.begin_turn)),
-        ),
-        Tool(
-            name="update_turn",
-            toolset="journal",
-            title="Update turn",
-            description=UPDATE_TURN_TEXT,
-            params=UPDATE_TURN,
-            output=outputs.UPDATE_TURN,
-            run=with_handle(app.store, through(app.sessions.update_turn)),
-        ),
-        Tool(
-            name="finish_turn",
-            toolset="journal",
-            title="Finish turn",
-            description=FINISH_TURN_TEXT,
-            params=FINISH_TURN,
-            output=outputs.FINISH_TURN,
+        tool("begin_turn", BEGIN_TURN_TEXT, BEGIN_TURN, outputs.BEGIN_TURN, handled(through(sessions.begin_turn))),
+        tool("update_turn", UPDATE_TURN_TEXT, UPDATE_TURN, outputs.UPDATE_TURN, handled(through(sessions.update_turn))),
+        tool(
+            "finish_turn",
+            FINISH_TURN_TEXT,
+            FINISH_TURN,
+            outputs.FINISH_TURN,
+            handled(through(sessions.finish_turn)),
             idempotent=True,
-            run=with_handle(app.store, through(app.sessions.finish_turn)),
         ),
+        tool(
+            "query_history",
+            QUERY_HISTORY_TEXT,
+            QUERY_HISTORY,
+            outputs.QUERY_HISTORY,
+            reading_with_handle(app.store, history.query_history),
+            read_only=True,
+            idempotent=True,
+        ),
+        # Reads one session under the names that Delx clients call; it is not listed.
         Tool(
-            name="query_history",
+            name="get_session_summary",
             toolset="journal",
-            title="Query history",
-            description=QUERY_HISTORY_TEXT,
-            params=QUERY_HISTORY,
+            title="Session summary",
+            description="Read one session. Use query_history instead.",
+            params=ONE_SESSION,
             output=outputs.QUERY_HISTORY,
             read_only=True,
             idempotent=True,
-            run=reading_with_handle(app.store, app.history.query_history),
+            run=handled(without_reserved(ONE_SESSION, through(history.query_history))),
+            aliases=("session_summary", "session_snapshot"),
+            part_of="query_history",
+            listed=False,
         ),
-        _summary_tool(app),
-    )
-
-
-def _summary_tool(app: App) -> Tool:
-    """Return the reading of one session under the names that Delx clients call; it is not listed."""
-    return Tool(
-        name="get_session_summary",
-        toolset="journal",
-        title="Session summary",
-        description="Read one session. Use query_history instead.",
-        params=ONE_SESSION,
-        output=outputs.QUERY_HISTORY,
-        read_only=True,
-        idempotent=True,
-        run=with_handle(app.store, without_reserved(ONE_SESSION, through(app.history.query_history))),
-        aliases=("session_summary", "session_snapshot"),
-        part_of="query_history",
-        listed=False,
     )

@@ -5,24 +5,14 @@ from typing import Any
 Schema = dict[str, Any]
 
 
-def text(*, null: bool = False) -> Schema:
-    """Describe a text."""
-    return {"type": ["string", "null"] if null else "string"}
-
-
-def number(*, null: bool = False) -> Schema:
-    """Describe a whole number."""
-    return {"type": ["integer", "null"] if null else "integer"}
-
-
-def flag() -> Schema:
-    """Describe a truth value."""
-    return {"type": "boolean"}
-
-
-def listing(item: Schema) -> Schema:
-    """Describe a list."""
-    return {"type": "array", "items": item}
+TEXT: Schema = {"type": "string"}
+TEXT_OR_NULL: Schema = {"type": ["string", "null"]}
+NUMBER: Schema = {"type": "integer"}
+NUMBER_OR_NULL: Schema = {"type": ["integer", "null"]}
+FLAG: Schema = {"type": "boolean"}
+OPEN_OBJECT: Schema = {"type": "object"}
+OBJECT_OR_NULL: Schema = {"type": ["object", "null"]}
+OBJECTS: Schema = {"type": "array", "items": OPEN_OBJECT}
 
 
 def record(properties: Schema, *, null: bool = False, also: tuple[str, ...] = ()) -> Schema:
@@ -34,18 +24,16 @@ def record(properties: Schema, *, null: bool = False, also: tuple[str, ...] = ()
     }
 
 
-OPEN_OBJECT: Schema = {"type": "object"}
-OBJECTS: Schema = {"type": "array", "items": {"type": "object"}}
 RECEIPT = record(
     {
         "code": {"type": "string", "enum": ["persisted", "unchanged", "queued"]},
-        "session_id": text(),
-        "seq": number(null=True),
-        "hash": text(null=True),
-        "redactions": number(),
+        "session_id": TEXT,
+        "seq": NUMBER_OR_NULL,
+        "hash": TEXT_OR_NULL,
+        "redactions": NUMBER,
     }
 )
-LEASE = record({"fence": number(), "expires_at": text(null=True)})
+LEASE = record({"fence": NUMBER, "expires_at": TEXT_OR_NULL})
 
 
 def _written(properties: Schema) -> Schema:
@@ -54,60 +42,58 @@ def _written(properties: Schema) -> Schema:
 
 OPEN_SESSION = _written(
     {
-        "session_id": text(),
-        "run_id": number(null=True),
-        "agent": text(),
-        "agent_id": text(),
-        "state": text(),
-        "started": text(),
+        "session_id": TEXT,
+        "run_id": NUMBER_OR_NULL,
+        "agent": TEXT,
+        "agent_id": TEXT,
+        "state": TEXT,
+        "started": TEXT,
         "lease": LEASE,
-        "resonance_tier": text(null=True),
-        "model": text(null=True),
-        "reasoning_effort": text(null=True),
-        "predecessor": record(
-            {"session_id": text(), "state": text(), "last_activity": text(), "title": text()}, null=True
-        ),
+        "resonance_tier": TEXT_OR_NULL,
+        "model": TEXT_OR_NULL,
+        "reasoning_effort": TEXT_OR_NULL,
+        "predecessor": record({"session_id": TEXT, "state": TEXT, "last_activity": TEXT, "title": TEXT}, null=True),
     }
 )
 BEGIN_TURN = _written(
     {
-        "session_id": text(),
-        "request_id": text(),
-        "status": text(),
-        "timestamp": text(),
-        "superseded_request_id": text(null=True),
+        "session_id": TEXT,
+        "request_id": TEXT,
+        "status": TEXT,
+        "timestamp": TEXT,
+        "superseded_request_id": TEXT_OR_NULL,
     }
 )
 UPDATE_TURN = _written(
     {
-        "session_id": text(),
-        "request_id": text(),
-        "updated": {"type": "boolean"},
-        "last_updated": text(),
-        "dialog_items": number(),
-        "actions": number(),
+        "session_id": TEXT,
+        "request_id": TEXT,
+        "updated": FLAG,
+        "last_updated": TEXT,
+        "dialog_items": NUMBER,
+        "actions": NUMBER,
     }
 )
 FINISH_TURN = _written(
     {
-        "session_id": text(),
-        "request_id": text(),
-        "status": text(),
-        "finished_at": text(null=True),
-        "error_code": text(),
+        "session_id": TEXT,
+        "request_id": TEXT,
+        "status": TEXT,
+        "finished_at": TEXT_OR_NULL,
+        "error_code": TEXT,
     }
 )
 QUERY_HISTORY = record(
     {
         "items": OBJECTS,
-        "total": number(),
-        "next_cursor": text(null=True),
-        "truncated": {"type": "boolean"},
+        "total": NUMBER,
+        "next_cursor": TEXT_OR_NULL,
+        "truncated": FLAG,
         "session": OPEN_OBJECT,
-        "session_id": text(),
+        "session_id": TEXT,
         "turn": OPEN_OBJECT,
-        "note": text(),
-        "total_is_lower_bound": {"type": "boolean"},
+        "note": TEXT,
+        "total_is_lower_bound": FLAG,
         "warnings": OBJECTS,
     },
     also=("session", "session_id", "turn", "note", "total_is_lower_bound", "warnings"),
@@ -118,55 +104,54 @@ def _shell(data: Schema, always: tuple[str, ...]) -> Schema:
     """Describe an answer whose data has more keys in the larger profiles."""
     return record(
         {
-            "ok": {"type": "boolean"},
-            "tool_name": text(),
-            "response_profile": text(),
-            "ritual_stripped": {"type": "boolean"},
-            "session_id": text(),
-            "agent_id": text(),
-            "status": text(),
+            "ok": FLAG,
+            "tool_name": TEXT,
+            "response_profile": TEXT,
+            "ritual_stripped": FLAG,
+            "session_id": TEXT,
+            "agent_id": TEXT,
+            "status": TEXT,
             "data": record(data, also=tuple(data.keys() - set(always))),
             "warnings": OBJECTS,
         }
     )
 
 
-_TOKEN: Schema = {"recovery_token": text(null=True), "recovery_token_expires_at": text(null=True)}
-_OBJECT_OR_NULL: Schema = {"type": ["object", "null"]}
+_TOKEN: Schema = {"recovery_token": TEXT_OR_NULL, "recovery_token_expires_at": TEXT_OR_NULL}
 
 CLOSE_SESSION = _shell(
     {
-        "session_id": text(),
-        "status": text(),
-        "state": text(),
+        "session_id": TEXT,
+        "status": TEXT,
+        "state": TEXT,
         **_TOKEN,
-        "next_action": _OBJECT_OR_NULL,
-        "reason": text(null=True),
-        "succession_policy": text(null=True),
-        "closed_at": text(null=True),
+        "next_action": OBJECT_OR_NULL,
+        "reason": TEXT_OR_NULL,
+        "succession_policy": TEXT_OR_NULL,
+        "closed_at": TEXT_OR_NULL,
         "summary": OPEN_OBJECT,
-        "successor_deadline": text(null=True),
+        "successor_deadline": TEXT_OR_NULL,
         "capsule": OPEN_OBJECT,
-        "receipt": _OBJECT_OR_NULL,
-        "head_hash": text(),
-        "entry_count": number(),
+        "receipt": OBJECT_OR_NULL,
+        "head_hash": TEXT,
+        "entry_count": NUMBER,
     },
     always=("session_id", "status", "state", *_TOKEN, "next_action"),
 )
 RESUME_SESSION = _shell(
     {
-        "resumed_session_id": text(),
+        "resumed_session_id": TEXT,
         "resume_mode": {"type": "string", "enum": ["reattached", "reopened", "forked", "read_only"]},
-        "state": text(),
+        "state": TEXT,
         **_TOKEN,
-        "lease": record({"fence": number(), "expires_at": text(null=True)}, null=True),
+        "lease": record({"fence": NUMBER, "expires_at": TEXT_OR_NULL}, null=True),
         "how_to_reattach": OPEN_OBJECT,
-        "state_before": text(),
-        "attested": {"type": "boolean"},
-        "last_activity": text(),
+        "state_before": TEXT,
+        "attested": FLAG,
+        "last_activity": TEXT,
         "capsule": OPEN_OBJECT,
-        "vendor_resume": text(null=True),
-        "drift": _OBJECT_OR_NULL,
+        "vendor_resume": TEXT_OR_NULL,
+        "drift": OBJECT_OR_NULL,
         "other_candidates": OBJECTS,
     },
     always=("resumed_session_id", "resume_mode", "state", *_TOKEN, "lease", "how_to_reattach"),

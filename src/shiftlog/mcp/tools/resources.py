@@ -1,6 +1,7 @@
 """Resources and prompts: sessions, turns, capsules and outputs to read, a hand-over and a catch-up to paste."""
 
 from datetime import datetime, timedelta
+from functools import partial
 from io import StringIO
 from typing import Any
 
@@ -51,32 +52,27 @@ def resources(app: App) -> tuple[Resource, ...]:
             parts.append("".join(wanted) + (_way_on(page, stream) if is_cut else ""))
         return STDERR_MARK.join(parts) if all(parts) else "".join(parts)
 
+    of_session = partial(Resource, toolset="journal", mime_type=JSON)
     return (
-        Resource(
+        of_session(
             uri="shiftlog://sessions/{id}",
-            toolset="journal",
             name="session",
             title="Session",
             description="A session: its facts, run, lineage and turns with counts.",
-            mime_type=JSON,
             read=session,
         ),
-        Resource(
+        of_session(
             uri="shiftlog://sessions/{id}/turns/{request_id}",
-            toolset="journal",
             name="turn",
             title="Turn",
             description="A turn whole: request, response, lists, dialog and actions.",
-            mime_type=JSON,
             read=turn,
         ),
-        Resource(
+        of_session(
             uri="shiftlog://sessions/{id}/capsule",
-            toolset="journal",
             name="capsule",
             title="Capsule",
             description="The hand-over packet of a session, built from its journal as it stands.",
-            mime_type=JSON,
             read=capsule,
         ),
         Resource(

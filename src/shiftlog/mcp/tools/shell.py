@@ -13,11 +13,20 @@ import anyio
 from shiftlog.app.app import App
 from shiftlog.mcp.calls import client_is_gone, client_name, confirm_with_client, report_progress
 from shiftlog.mcp.registry import Run, Tool
-from shiftlog.mcp.tools.adapters import through, with_handle
-from shiftlog.mcp.tools.outputs import OBJECTS, OPEN_OBJECT, Schema, flag, listing, number, record, text
+from shiftlog.mcp.tools.adapters import native, through, with_handle
+from shiftlog.mcp.tools.outputs import (
+    FLAG,
+    NUMBER,
+    NUMBER_OR_NULL,
+    OBJECT_OR_NULL,
+    OBJECTS,
+    OPEN_OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    record,
+)
 from shiftlog.model.caller import Caller
 from shiftlog.model.nouns import changed
-from shiftlog.params.fields import Record
 from shiftlog.shell import requests
 from shiftlog.shell.ports import CallCancelled
 from shiftlog.shell.requests import NATIVE, Conventions
@@ -54,88 +63,86 @@ CLOSE_SHELL_TEXT = """\
 End a shell and every process it started; for one command use send_input with a signal. Repeats answer already_ended; \
 outputs stay. Errors: shell_not_found."""
 
-OPENED: Schema = record(
+OPENED = record(
     {
-        "shell_id": text(),
-        "session_id": text(),
-        "implicit_session": flag(),
-        "transport": text(),
-        "target": text(null=True),
-        "name": text(null=True),
-        "state": text(),
-        "shell": text(),
-        "cwd": text(),
-        "workspace": text(null=True),
-        "sandbox": text(),
+        "shell_id": TEXT,
+        "session_id": TEXT,
+        "implicit_session": FLAG,
+        "transport": TEXT,
+        "target": TEXT_OR_NULL,
+        "name": TEXT_OR_NULL,
+        "state": TEXT,
+        "shell": TEXT,
+        "cwd": TEXT,
+        "workspace": TEXT_OR_NULL,
+        "sandbox": TEXT,
         "checkpoints": OPEN_OBJECT,
-        "enforcement": text(),
-        "enforcement_note": text(null=True),
-        "kill_scope": text(),
-        "startup_output": text(),
-        "created_at": text(),
+        "enforcement": TEXT,
+        "enforcement_note": TEXT_OR_NULL,
+        "kill_scope": TEXT,
+        "startup_output": TEXT,
+        "created_at": TEXT,
     }
 )
-RAN: Schema = record(
+RAN = record(
     {
-        "shell_id": text(),
-        "command_id": text(),
-        "session_id": text(),
-        "request_id": text(null=True),
-        "command": text(),
-        "state": text(),
-        "exit_code": number(null=True),
-        "signal": text(null=True),
+        "shell_id": TEXT,
+        "command_id": TEXT,
+        "session_id": TEXT,
+        "request_id": TEXT_OR_NULL,
+        "command": TEXT,
+        "state": TEXT,
+        "exit_code": NUMBER_OR_NULL,
+        "signal": TEXT_OR_NULL,
         "duration_ms": {"type": "number"},
-        "cwd": text(),
-        "shell_state": text(),
-        "ended_reason": text(null=True),
-        "stdout": text(),
-        "stderr": text(),
-        "truncated": flag(),
-        "timed_out": flag(),
-        "budget": {"type": ["object", "null"]},
+        "cwd": TEXT,
+        "shell_state": TEXT,
+        "ended_reason": TEXT_OR_NULL,
+        "stdout": TEXT,
+        "stderr": TEXT,
+        "truncated": FLAG,
+        "timed_out": FLAG,
+        "budget": OBJECT_OR_NULL,
         "output": OPEN_OBJECT,
-        "redactions": number(),
-        "verdict": text(),
-        "enforcement": text(),
-        "enforcement_note": text(null=True),
-        "checkpoint_id": text(null=True),
-        "state_kept": flag(),
-        "syntax_error": {"type": ["object", "null"]},
-        "recorded": flag(),
-        "hint": text(null=True),
+        "redactions": NUMBER,
+        "verdict": TEXT,
+        "enforcement": TEXT,
+        "enforcement_note": TEXT_OR_NULL,
+        "checkpoint_id": TEXT_OR_NULL,
+        "state_kept": FLAG,
+        "syntax_error": OBJECT_OR_NULL,
+        "recorded": FLAG,
+        "hint": TEXT_OR_NULL,
     }
 )
-PAGE: Schema = record(
+PAGE = record(
     {
-        "command_id": text(),
-        "state": text(),
-        "exit_code": number(null=True),
-        "stream": text(),
-        "text": text(),
-        "from_line": number(),
-        "lines": number(),
-        "bytes_total": number(),
-        "lines_total": number(),
-        "next_cursor": text(null=True),
-        "eof": flag(),
-        "budget": {"type": ["object", "null"]},
-        "screen": text(),
+        "command_id": TEXT,
+        "state": TEXT,
+        "exit_code": NUMBER_OR_NULL,
+        "stream": TEXT,
+        "text": TEXT,
+        "from_line": NUMBER,
+        "lines": NUMBER,
+        "bytes_total": NUMBER,
+        "lines_total": NUMBER,
+        "next_cursor": TEXT_OR_NULL,
+        "eof": FLAG,
+        "budget": OBJECT_OR_NULL,
+        "screen": TEXT,
     },
     also=("screen",),
 )
-SENT: Schema = record(
-    {"command_id": text(), "state": text(), "bytes_written": number(), "eof": flag(), "signalled": text(null=True)}
-)
-LISTED: Schema = record({"shells": OBJECTS, "next_cursor": text(null=True)})
-CLOSED: Schema = record(
+SENT = record({"command_id": TEXT, "state": TEXT, "bytes_written": NUMBER, "eof": FLAG, "signalled": TEXT_OR_NULL})
+LISTED = record({"shells": OBJECTS, "next_cursor": TEXT_OR_NULL})
+CLOSED = record(
     {
-        "shell_id": text(),
-        "state": text(),
-        "already_ended": flag(),
-        "killed": number(),
-        "kill_scope": text(),
-        "stopped_commands": listing(text()),
+        "shell_id": TEXT,
+        "state": TEXT,
+        "already_ended": FLAG,
+        "killed": NUMBER,
+        "kill_scope": TEXT,
+        "stopped_commands": {"type": "array", "items": TEXT},
     }
 )
 
@@ -143,30 +150,14 @@ CLOSED: Schema = record(
 def shell_tools(app: App) -> tuple[Tool, ...]:
     """Return the six shell tools over an app; the service itself is made with the first call."""
 
-    def tool(name: str, title: str, description: str, params: Record, output: Schema, run: Run, **kind: Any) -> Tool:
-        return Tool(
-            name=name,
-            toolset="shell",
-            title=title,
-            description=description,
-            params=params,
-            output=output,
-            run=run,
-            **kind,
-        )
+    def call(verb: str) -> Run:
+        return through(lambda arguments, caller: attrgetter(verb)(app.shells)(arguments, named(caller)))
 
+    tool, handled = partial(native, "shell"), partial(with_handle, app.store)
     return (
-        tool(
-            "open_shell",
-            "Open shell",
-            OPEN_SHELL_TEXT,
-            requests.OPEN_SHELL,
-            OPENED,
-            with_handle(app.store, _call(app, "open_shell")),
-        ),
+        tool("open_shell", OPEN_SHELL_TEXT, requests.OPEN_SHELL, OPENED, handled(call("open_shell"))),
         tool(
             "run_command",
-            "Run command",
             RUN_COMMAND_TEXT,
             requests.RUN_COMMAND,
             RAN,
@@ -176,68 +167,51 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
         ),
         tool(
             "read_output",
-            "Read output",
             READ_OUTPUT_TEXT,
             requests.READ_OUTPUT,
             PAGE,
-            _call(app, "commands.read_output"),
+            call("commands.read_output"),
             read_only=True,
             idempotent=True,
         ),
-        tool(
-            "send_input",
-            "Send input",
-            SEND_INPUT_TEXT,
-            requests.SEND_INPUT,
-            SENT,
-            _call(app, "commands.send_input"),
-            destructive=True,
-        ),
+        tool("send_input", SEND_INPUT_TEXT, requests.SEND_INPUT, SENT, call("commands.send_input"), destructive=True),
         tool(
             "list_shells",
-            "List shells",
             LIST_SHELLS_TEXT,
             requests.LIST_SHELLS,
             LISTED,
-            with_handle(app.store, _call(app, "list_shells")),
+            handled(call("list_shells")),
             read_only=True,
             idempotent=True,
         ),
         tool(
             "close_shell",
-            "Close shell",
             CLOSE_SHELL_TEXT,
             requests.CLOSE_SHELL,
             CLOSED,
-            _call(app, "close_shell"),
+            call("close_shell"),
             destructive=True,
             idempotent=True,
         ),
     )
 
 
-def _call(app: App, verb: str) -> Run:
-    return through(lambda arguments, caller: attrgetter(verb)(app.shells)(arguments, named(caller)))
-
-
 async def run_cancellable(
     app: App, arguments: Mapping[str, Any], caller: Caller, conventions: Conventions = NATIVE
 ) -> dict[str, Any]:
     """Run a command for a request: output is reported as progress, and cancelling the request ends the command."""
+
+    async def report(total: int, newest: str) -> None:
+        await report_progress(total, None, newest)
+
+    run = app.shells.commands.run_command
     try:
-        return await app.shells.commands.run_command(
-            arguments, named(caller), report_output, conventions, confirm_with_client
-        )
+        return await run(arguments, named(caller), report, conventions, confirm_with_client)
     except CallCancelled as cancelled:
         if not client_is_gone():
             with anyio.CancelScope(shield=True):
                 await app.shells.commands.cancel(cancelled.command_id)
         raise
-
-
-async def report_output(total: int, newest: str) -> None:
-    """Report the newest output of a command as progress."""
-    await report_progress(total, None, newest)
 
 
 def named(caller: Caller) -> Caller:

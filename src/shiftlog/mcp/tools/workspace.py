@@ -5,9 +5,19 @@ from typing import Any
 
 from shiftlog.app import workspaces as requests
 from shiftlog.app.app import App
-from shiftlog.mcp.registry import Run, Tool
-from shiftlog.mcp.tools.adapters import through
-from shiftlog.mcp.tools.outputs import OBJECTS, OPEN_OBJECT, Schema, flag, number, record, text
+from shiftlog.mcp.registry import Tool
+from shiftlog.mcp.tools.adapters import native, through
+from shiftlog.mcp.tools.outputs import (
+    FLAG,
+    NUMBER,
+    OBJECT_OR_NULL,
+    OBJECTS,
+    OPEN_OBJECT,
+    TEXT,
+    TEXT_OR_NULL,
+    Schema,
+    record,
+)
 from shiftlog.model.caller import Caller
 from shiftlog.params.fields import Record
 
@@ -27,43 +37,43 @@ go further back.
 Errors: nothing_to_restore, checkpoint_not_found, turn_not_found, shell_busy, restore_incomplete, \
 sandbox_not_allowed."""
 
-CREATED: Schema = record(
+CREATED = record(
     {
-        "checkpoint_id": text(),
-        "label": text(),
-        "kind": text(),
-        "created_at": text(),
-        "request_id": text(null=True),
-        "command_id": text(null=True),
-        "unchanged": flag(),
-        "files": number(),
+        "checkpoint_id": TEXT,
+        "label": TEXT,
+        "kind": TEXT,
+        "created_at": TEXT,
+        "request_id": TEXT_OR_NULL,
+        "command_id": TEXT_OR_NULL,
+        "unchanged": FLAG,
+        "files": NUMBER,
         "not_covered": OPEN_OBJECT,
     }
 )
-LISTED: Schema = record({"checkpoints": OBJECTS, "next_cursor": text(null=True)})
-DIFF: Schema = record(
+LISTED = record({"checkpoints": OBJECTS, "next_cursor": TEXT_OR_NULL})
+DIFF = record(
     {
-        "from": text(),
-        "to": text(null=True),
+        "from": TEXT,
+        "to": TEXT_OR_NULL,
         "files": OBJECTS,
-        "files_changed": number(),
-        "patch": text(null=True),
-        "truncated": flag(),
-        "budget": {"type": ["object", "null"]},
+        "files_changed": NUMBER,
+        "patch": TEXT_OR_NULL,
+        "truncated": FLAG,
+        "budget": OBJECT_OR_NULL,
     }
 )
-RESTORED: Schema = record(
+RESTORED = record(
     {
-        "restored_to": text(),
-        "files_changed": number(),
+        "restored_to": TEXT,
+        "files_changed": NUMBER,
         "changes": OBJECTS,
-        "changes_truncated": flag(),
+        "changes_truncated": FLAG,
         "left_in_place": OPEN_OBJECT,
-        "safety_checkpoint_id": text(null=True),
+        "safety_checkpoint_id": TEXT_OR_NULL,
         "not_covered": OPEN_OBJECT,
         "failed": OBJECTS,
-        "dry_run": flag(),
-        "hint": text(null=True),
+        "dry_run": FLAG,
+        "hint": TEXT_OR_NULL,
     }
 )
 
@@ -71,36 +81,16 @@ RESTORED: Schema = record(
 def workspace_tools(app: App) -> tuple[Tool, ...]:
     """Return the four workspace tools over an app."""
 
-    def tool(name: str, title: str, says: str, params: Record, output: Schema, **kind: Any) -> Tool:
-        return Tool(
-            name=name,
-            toolset="workspace",
-            title=title,
-            description=says,
-            params=params,
-            output=output,
-            run=_call(app, name),
-            idempotent=kind.get("read_only", False),
-            **kind,
-        )
+    def tool(name: str, says: str, params: Record, output: Schema, **kind: bool) -> Tool:
+        async def call(arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+            return await getattr(app.workspaces, name)(arguments, caller)  # made with the first call
+
+        kind["idempotent"] = kind.get("read_only", False)
+        return native("workspace", name, says, params, output, through(call), **kind)
 
     return (
-        tool("create_checkpoint", "Create checkpoint", CREATE_TEXT, requests.CREATE_CHECKPOINT, CREATED),
-        tool("list_checkpoints", "List checkpoints", LIST_TEXT, requests.LIST_CHECKPOINTS, LISTED, read_only=True),
-        tool("diff_checkpoint", "Diff checkpoint", DIFF_TEXT, requests.DIFF_CHECKPOINT, DIFF, read_only=True),
-        tool(
-            "restore_checkpoint",
-            "Restore checkpoint",
-            RESTORE_TEXT,
-            requests.RESTORE_CHECKPOINT,
-            RESTORED,
-            destructive=True,
-        ),
+        tool("create_checkpoint", CREATE_TEXT, requests.CREATE_CHECKPOINT, CREATED),
+        tool("list_checkpoints", LIST_TEXT, requests.LIST_CHECKPOINTS, LISTED, read_only=True),
+        tool("diff_checkpoint", DIFF_TEXT, requests.DIFF_CHECKPOINT, DIFF, read_only=True),
+        tool("restore_checkpoint", RESTORE_TEXT, requests.RESTORE_CHECKPOINT, RESTORED, destructive=True),
     )
-
-
-def _call(app: App, verb: str) -> Run:
-    async def service(arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
-        return await getattr(app.workspaces, verb)(arguments, caller)  # made with the first call
-
-    return through(service)
