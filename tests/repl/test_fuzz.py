@@ -13,8 +13,7 @@ from shiftlog.repl.framing import Document, Framing
 from shiftlog.repl.loop import answered, serve
 from shiftlog.repl.texts import json as json_text
 from shiftlog.repl.texts.json import Outline, UnreadableText
-from shiftlog.repl.texts.yaml import load
-from shiftlog.repl.texts.yaml_writer import write
+from shiftlog.repl.texts.yaml import load, write
 
 TEXT = st.text(st.characters(exclude_categories=("Cs",)), max_size=40)
 VALUES = st.recursive(

@@ -5,7 +5,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shiftlog import __version__
@@ -13,9 +13,8 @@ from shiftlog.link import wire
 
 if TYPE_CHECKING:
     from argparse import Namespace
-    from contextlib import AbstractAsyncContextManager
 
-    from shiftlog.daemon.services import OpenServices, Services
+    from shiftlog.daemon.services import OpenServices
 
 IMPORT = "import"
 
@@ -73,18 +72,9 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
 
         from shiftlog.daemon.lifecycle import serve
 
-        opening = open_services or _open_app_services
-        return anyio.run(lambda: serve(lock, listener, opening, idle_stop_s=given.idle_stop_s))
+        return anyio.run(lambda: serve(lock, listener, open_services, idle_stop_s=given.idle_stop_s))
     finally:
         lock.close()
-
-
-def _open_app_services(
-    home: str, connected: "Callable[[], Collection[str]]"
-) -> "AbstractAsyncContextManager[Services]":
-    from shiftlog.daemon.app_services import open_app_services
-
-    return open_app_services(home, connected)
 
 
 def _complain(message: str) -> int:

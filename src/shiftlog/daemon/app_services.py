@@ -1,8 +1,9 @@
-"""The services of the real daemon: one open app behind the connections, with MCP, HTTP and watching background it.
+"""The services of the real daemon: one open app behind the connections, and the imports that run beside them.
 
-Each of those has a module of its own. This one answers the lifecycle and the control connection.
+MCP and HTTP have modules of their own. This one answers the lifecycle and the control connection.
 """
 
+import logging
 from collections.abc import AsyncGenerator, Awaitable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,20 +19,27 @@ from shiftlog.daemon.http_service import HttpService
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.mcp_loading import McpLoader
 from shiftlog.daemon.services import ServeMcp
-from shiftlog.daemon.watching import end_unused_workers, watch_transcripts
+from shiftlog.daemon.tasks import until
 from shiftlog.journal.sessions import workspace_of
+from shiftlog.link.import_workers import take_prestarted
 from shiftlog.model.caller import LIBRARY, Caller
-from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.limits import DAEMON_FINISH_S
+from shiftlog.model.errors import InvalidParameter, ShiftlogError
+from shiftlog.model.limits import DAEMON_FINISH_S, IMPORT_WATCH_RETRY_S
 
 # The parts of a hello that state the policy of its client.
 CLIENT_POLICY = frozenset({"policy_files", "policy_variables"})
 
+# An import that the daemon was started for has begun by then.
+IMPORT_WAIT_S = 3.0
+
 OPTIONS_HINT = "Correct the options of `shiftlog mcp` where the agent's configuration starts it"
 
 
+log = logging.getLogger(__name__)
+
+
 class AppServices:
-    """One open app as the daemon's lifecycle sees it."""
+    """One open app as the daemon's lifecycle sees it; `Services` explains the methods."""
 
     def __init__(self, app: App) -> None:
         self._app = app
@@ -40,16 +48,14 @@ class AppServices:
 
     @property
     def idle_stop_s(self) -> float | None:
-        """How long the daemon stays without client and work; None for ever."""
         return self._app.config.daemon.idle_stop_minutes * 60 or None
 
     @property
     def log_level(self) -> str:
-        """The lowest level of records that are kept."""
         return self._app.config.daemon.log_level
 
     async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
-        """Return the function that serves a client with these options; the configuration fills in the others."""
+        # The configuration fills in the options that the client leaves out.
         timeout_s = None
         if not CLIENT_POLICY.isdisjoint(options):
             from shiftlog.app.policy import command_timeout_s, without_policy
@@ -76,31 +82,23 @@ class AppServices:
         return serve
 
     def control(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
-        """Answer a control request with one result or a stream of items; raise ShiftlogError."""
         if method == "page.open":
             return self._http.open_page(params.get("session_id"), caller)
         if method == "export":
-            return self._export(params)
+            from shiftlog.web.views.export import exported
+
+            pieces = exported(self._app, str(params.get("session_id")), str(params.get("format", "md")))
+            return ({"text": piece} async for piece in pieces)
         return answer(self._app, method, params, _in_workspace(caller))
 
-    async def _export(self, params: dict[str, object]) -> AsyncGenerator[object]:
-        from shiftlog.web.views.export import exported
-
-        pieces = exported(self._app, str(params.get("session_id")), str(params.get("format", "md")))
-        async for piece in pieces:
-            yield {"text": piece}
-
     async def client_gone(self, caller: Caller) -> None:
-        """End the leases of a client whose last connection has closed."""
         if caller.client_id is not None:
             await self._app.continuity.client_gone(caller.client_id)
 
     async def renew_leases(self, client_ids: Iterable[str]) -> None:
-        """Keep the leases of connected clients alive, and of those that came over HTTP lately."""
         await self._app.continuity.renew(self.present(client_ids))
 
     async def sweep(self, client_ids: Iterable[str]) -> None:
-        """Do the periodic work while these clients are connected."""
         await self._app.sweep(self.present(client_ids))
 
     def present(self, client_ids: Iterable[str]) -> list[str]:
@@ -112,7 +110,6 @@ class AppServices:
         return bool(self._app.live_shells() or self._app.config.ingest.watch or self._http.was_used())
 
     async def status(self) -> dict[str, object]:
-        """Return the counts of the store, and where HTTP is served."""
         http = await self._http.status()
         counts = cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY))
         return {**await counts, **http}
@@ -122,13 +119,13 @@ class AppServices:
         app = self._app
         async with anyio.create_task_group() as background:
             background.start_soon(self._mcp.load, draining)
-            background.start_soon(end_unused_workers, app, draining)
+            background.start_soon(_end_unused_workers, app, draining)
             # Loading shells is left out if an earlier daemon left none behind.
             if await app.shell_log.left(app.clock.now()):
                 await app.shells.recover()
             background.start_soon(app.hooks.run, draining)
             if app.config.ingest.watch:
-                background.start_soon(watch_transcripts, app, draining)
+                background.start_soon(_watch_transcripts, app, draining)
             await self._http.run(draining)
 
 
@@ -149,3 +146,33 @@ def _read_params(text: str) -> Any:
     from shiftlog.repl.one_shot import parsed
 
     return parsed(text)
+
+
+async def _watch_transcripts(app: App, draining: anyio.Event) -> None:
+    """Import transcripts as they grow, until the daemon drains; a failure is logged and tried again."""
+    from shiftlog.ingest.importing.ports import ImportOptions, StopSign
+
+    stop = StopSign()
+
+    async def end() -> None:
+        await draining.wait()
+        stop.set()
+
+    async with anyio.create_task_group() as waiting:
+        waiting.start_soon(end)
+        while not stop.is_set():
+            try:
+                async for report in app.imports.watch(ImportOptions(), stop):
+                    for error in report.errors:
+                        log.warning("import: %s", error["message"])
+            except ShiftlogError as error:
+                log.warning("import: %s", error.message)
+                await stop.wait(IMPORT_WATCH_RETRY_S)
+
+
+async def _end_unused_workers(app: App, draining: anyio.Event) -> None:
+    """End the prestarted workers of an import that never came."""
+    async with until(draining):
+        await anyio.sleep(IMPORT_WAIT_S)
+    if not app.is_importing:
+        take_prestarted(0)

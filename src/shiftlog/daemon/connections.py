@@ -68,20 +68,11 @@ class Connections:
         self._end = end
         self._started = time.monotonic()
         self._clients: set[ConnectedClient] = set()
-        self._open = 0
+        self.open_count = 0
         self._emptied = anyio.Event()
-        self._draining = anyio.Event()
+        self.draining = anyio.Event()  # after it, no new request is read
         self._farewell = "stop"
         self.last_use = self._started
-
-    @property
-    def draining(self) -> anyio.Event:
-        """The event after which no new request is read."""
-        return self._draining
-
-    def are_open(self) -> bool:
-        """Return True if a client is connected."""
-        return self._open > 0
 
     def mcp_client_ids(self) -> set[str]:
         """Return the ids of the MCP clients that are connected."""
@@ -91,8 +82,8 @@ class Connections:
     async def drain(self, reason: str) -> None:
         """Stop reading, and return when every request is answered and every connection closed."""
         self._farewell = reason
-        self._draining.set()
-        while self._open:
+        self.draining.set()
+        while self.open_count:
             self._emptied = anyio.Event()
             await self._emptied.wait()
 
@@ -110,7 +101,7 @@ class Connections:
 
     async def serve(self, sock: socket.socket) -> None:
         """Serve one connection until either side ends it; never raise."""
-        self._open += 1
+        self.open_count += 1
         try:
             sock.setblocking(False)
             peer = read_peer(sock)
@@ -122,9 +113,9 @@ class Connections:
         except Exception:
             log.exception("A connection failed")
         finally:
-            self._open -= 1
+            self.open_count -= 1
             self.last_use = time.monotonic()
-            if not self._open:
+            if not self.open_count:
                 self._emptied.set()
 
     async def _receive(self, lines: LineStream, sock: socket.socket, peer: Peer) -> None:
@@ -154,7 +145,7 @@ class Connections:
 
     async def _first_line(self, lines: LineStream) -> bytes | None:
         line = None
-        async with until(self._draining):
+        async with until(self.draining):
             with anyio.move_on_after(HELLO_S):
                 try:
                     line = await lines.read(wire.HELLO_BYTES)
@@ -166,7 +157,7 @@ class Connections:
         """Return True, and begin to end, if a newer client wants its own daemon instead of this one."""
         if hello.version == __version__ or not wire.newer(hello.version, __version__):
             return False
-        async with until(self._draining):
+        async with until(self.draining):
             line = await lines.read(wire.HELLO_BYTES)
             if line == wire.RETIRE:
                 self._end("retire")
@@ -177,20 +168,17 @@ class Connections:
 
     async def _serve_role(self, client: ConnectedClient, lines: LineStream, serve_mcp: ServeMcp | None) -> None:
         if serve_mcp is None:
-
-            def answers(method: str, params: dict[str, object]) -> Answer:
-                return self._answer(method, params, client.caller)
-
-            await Control(lines, answers).serve(self._draining)
+            control = Control(lines, lambda method, params: self._answer(method, params, client.caller))
+            await control.serve(self.draining)
             return
-        await serve_mcp(lines, client.caller, self._draining)
-        if self._draining.is_set():
+        await serve_mcp(lines, client.caller, self.draining)
+        if self.draining.is_set():
             await lines.send(farewell_line(self._farewell))
 
     async def _note_departure(self, client: ConnectedClient) -> None:
         """Report a client that left. The clients of a draining daemon come back to the next one."""
         client_id = client.caller.client_id
-        if client.hello.role != "mcp" or self._draining.is_set() or client_id in self.mcp_client_ids():
+        if client.hello.role != "mcp" or self.draining.is_set() or client_id in self.mcp_client_ids():
             return
         with anyio.CancelScope(shield=True):
             await self._services.client_gone(client.caller)

@@ -18,7 +18,6 @@ from shiftlog.model.limits import HTTP_START_WAIT_S
 if TYPE_CHECKING:
     from shiftlog.daemon.http import HttpFace
 
-
 log = logging.getLogger(__name__)
 
 

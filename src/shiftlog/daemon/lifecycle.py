@@ -33,20 +33,22 @@ log = logging.getLogger(__name__)
 
 
 async def serve(
-    lock: DaemonLock, listener: socket.socket, open_services: OpenServices, *, idle_stop_s: float | None
+    lock: DaemonLock, listener: socket.socket, open_services: OpenServices | None, *, idle_stop_s: float | None
 ) -> int:
-    """Serve clients until the daemon ends; return the exit status.
+    """Serve clients until the daemon ends; return the exit status. The services are by default those of the app.
 
     Clients may connect before the services are open. They wait for the hello, and get an error if opening fails.
     """
     daemon: Daemon | None = None
 
     def connected() -> set[str]:
-        return daemon.mcp_client_ids() if daemon is not None else set()
+        return daemon.connections.mcp_client_ids() if daemon is not None else set()
 
     try:
         async with AsyncExitStack() as stack:
             try:
+                if open_services is None:
+                    from shiftlog.daemon.app_services import open_app_services as open_services
                 services = await stack.enter_async_context(open_services(lock.home, connected))
             except Exception as error:
                 # No client has sent anything yet, so the error's text quotes none.
@@ -55,19 +57,15 @@ async def serve(
                 _refuse_waiting(listener, refusal)
                 return 1
             set_level(services.log_level)
-            _freeze_memory()
+            # Garbage collection of long-lived objects cost a tenth of every write.
+            gc.collect()
+            gc.freeze()
+            gc.set_threshold(*COLLECT_AFTER)
             daemon = Daemon(lock, listener, services, idle_stop_s=idle_stop_s)
             await daemon.run()
         return 0
     finally:
         listener.close()
-
-
-def _freeze_memory() -> None:
-    """Exempt long-lived objects from garbage collection, which cost a tenth of every write."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*COLLECT_AFTER)
 
 
 def _start_error(error: Exception) -> ShiftlogError:
@@ -105,24 +103,21 @@ class Daemon:
         self._listener = listener
         self._services = services
         self._idle_stop_s = services.idle_stop_s if idle_stop_s is None else idle_stop_s or None
-        self._connections = Connections(lock.home, services, self.end)
+        self.connections = Connections(lock.home, services, self.end)
         self._reason = ""
         self._ending = anyio.Event()
         self._hurried = anyio.Event()
         self._background_ended = anyio.Event()
 
-    def mcp_client_ids(self) -> set[str]:
-        """Return the ids of the MCP clients that are connected."""
-        return self._connections.mcp_client_ids()
-
     async def run(self) -> None:
         """Serve until something ends the daemon, then drain."""
+        services, clients = self._services, self.connections.mcp_client_ids
         log.info("version %s serves %s as pid %d", __version__, self._lock.home, os.getpid())
         async with anyio.create_task_group() as background:
             background.start_soon(self._obey_signals)
             background.start_soon(self._watch)
-            background.start_soon(repeat, RENEW_EVERY_S, self._renew)
-            background.start_soon(repeat, SWEEP_EVERY_S, self._sweep)
+            background.start_soon(repeat, RENEW_EVERY_S, lambda: services.renew_leases(clients()))
+            background.start_soon(repeat, SWEEP_EVERY_S, lambda: services.sweep(clients()))
             background.start_soon(self._run_background)
             async with anyio.create_task_group() as connections:
                 async with until(self._ending):
@@ -150,7 +145,7 @@ class Daemon:
                 log.exception("A connection could not be accepted")
                 await anyio.sleep(0.1)  # mostly out of descriptors; some will be free again
                 continue
-            connections.start_soon(self._connections.serve, sock)
+            connections.start_soon(self.connections.serve, sock)
 
     def _listen_again(self) -> None:
         """Open the socket again after a cleaner of temporary files removed it; shells and clients stay."""
@@ -164,12 +159,12 @@ class Daemon:
         self._listener.close()
         with anyio.move_on_after(DAEMON_DRAIN_S):
             async with until(self._hurried):
-                await self._connections.drain("retire" if self._reason == "retire" else "stop")
+                await self.connections.drain("retire" if self._reason == "retire" else "stop")
                 await self._background_ended.wait()
-        self._connections.cut()
+        self.connections.cut()
 
     async def _run_background(self) -> None:
-        await self._services.run_background(self._connections.draining)
+        await self._services.run_background(self.connections.draining)
         self._background_ended.set()
 
     async def _obey_signals(self) -> None:
@@ -189,14 +184,8 @@ class Daemon:
                 self.end("the lock file is gone")
             elif not self._lock.has_socket():
                 self._listen_again()
-            if self._connections.are_open() or self._services.busy():
+            if self.connections.open_count or self._services.busy():
                 in_use_at = time.monotonic()
-            idle_s = time.monotonic() - max(in_use_at, self._connections.last_use)
+            idle_s = time.monotonic() - max(in_use_at, self.connections.last_use)
             if self._idle_stop_s is not None and idle_s >= self._idle_stop_s:
                 self.end("idle")
-
-    async def _renew(self) -> None:
-        await self._services.renew_leases(self._connections.mcp_client_ids())
-
-    async def _sweep(self) -> None:
-        await self._services.sweep(self._connections.mcp_client_ids())

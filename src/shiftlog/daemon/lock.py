@@ -26,15 +26,8 @@ class DaemonLock:
     def __init__(self, home: str, lock: int) -> None:
         self.home = home
         self._descriptor = lock
-        self._socket_path: Path | None = None
+        self.socket_path: Path | None = None  # set by `listen`
         self._socket_inode: tuple[int, int] | None = None
-
-    @property
-    def socket_path(self) -> Path:
-        """Return where the daemon listens; available after `listen`."""
-        if self._socket_path is None:
-            raise RuntimeError("the daemon does not listen yet")
-        return self._socket_path
 
     def listen(self) -> socket.socket:
         """Open a non-blocking socket (0600) and replace the file of an earlier daemon.
@@ -58,7 +51,7 @@ class DaemonLock:
             self._note(path)
             self._socket_inode = _inode(draft)
             draft.replace(path)
-            self._socket_path = path
+            self.socket_path = path
         except BaseException:
             draft.unlink(missing_ok=True)
             listener.close()
@@ -76,12 +69,12 @@ class DaemonLock:
 
     def has_socket(self) -> bool:
         """Return True if the socket's file is still there; cleaners of temporary files remove such files."""
-        return self._socket_path is not None and _inode(self._socket_path) == self._socket_inode
+        return self.socket_path is not None and _inode(self.socket_path) == self._socket_inode
 
     def remove_socket(self) -> None:
         """Remove the socket's file, so that no more clients connect."""
-        if self._socket_path is not None and self.has_socket():
-            self._socket_path.unlink(missing_ok=True)
+        if self.socket_path is not None and self.has_socket():
+            self.socket_path.unlink(missing_ok=True)
 
     def close(self) -> None:
         """Remove the socket's file and release the lock."""

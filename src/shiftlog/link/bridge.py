@@ -70,8 +70,9 @@ class Unanswered:
     def note_sent(self, line: bytes) -> None:
         """Record a line that was sent to the daemon."""
         message = read_message(line)
-        method = message.get("method")
-        if isinstance(method, str) and has_id(message):
+        method, given = message.get("method"), message.get("id")
+        # An answer can only name an id that is a string or an integer.
+        if isinstance(method, str) and isinstance(given, str | int) and not isinstance(given, bool):
             self.in_flight[id_text(message)] = (method, line)
             if method == "initialize":
                 self.initialize, self.initialize_id, self.initialized = line, id_text(message), None
@@ -125,12 +126,6 @@ def _refuse_constant(name: str) -> object:
 def as_object(value: object) -> dict[str, object]:
     """Return the value if it is a JSON object, else an empty object."""
     return value if isinstance(value, dict) else {}  # pyright: ignore[reportUnknownVariableType]
-
-
-def has_id(message: dict[str, object]) -> bool:
-    """Return True if a message has an id that an answer can name: a string or an integer."""
-    given = message.get("id")
-    return isinstance(given, str | int) and not isinstance(given, bool)
 
 
 def id_text(message: dict[str, object], key: str = "id") -> str:
@@ -235,7 +230,8 @@ class Bridge:
             if wanted:
                 connection.sock.setblocking(False)
                 poll.register(connection.sock.fileno(), wanted)
-        ready = dict(poll.poll(self._poll_ms(left_s)))
+        wait_ms = None if left_s is None else int(left_s * 1000) + 1
+        ready = dict(poll.poll(wait_ms if self._is_warm else 0))
         if ready.pop(self._stdout, 0) and not (self.out and self._flush_to_client()):
             return False
         if self._stdin in ready:
@@ -248,11 +244,6 @@ class Bridge:
         if connection is not None and ready:
             self._read_daemon(connection)
         return True
-
-    def _poll_ms(self, left_s: float | None) -> int | None:
-        if not self._is_warm:
-            return 0
-        return None if left_s is None else int(left_s * 1000) + 1
 
     def _warm_up(self) -> None:
         """Load what forwarding the first line did not need."""

@@ -7,7 +7,6 @@ import json
 import os
 import time
 from collections.abc import Generator
-from types import TracebackType
 from typing import Any, Self
 
 from shiftlog.link import processes, wire
@@ -45,9 +44,7 @@ class Client:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def close(self) -> None:
@@ -140,7 +137,9 @@ def connect(home: str | None = None, *, start: bool = True, timeout_s: float = 3
         hello = wire.hello_line(role="control", face="cli", client_id=os.urandom(16).hex())
         connection = wire.open_connection(opened, hello, start=start, timeout_s=timeout_s, purpose=purpose)
     except wire.WireError as error:
-        raise _unreachable(error) from error
+        if error.code in ("storage_error", "wire_mismatch"):
+            raise DaemonUnreachable(error.message, hint=error.hint) from error
+        raise error_from({"code": error.code, "message": error.message, "hint": error.hint}) from error
     return Client(connection, opened)
 
 
@@ -166,9 +165,3 @@ def error_from(wire_error: dict[str, Any]) -> ShiftlogError:
     classes = {leaf.code: leaf for leaf in leaves()}
     leaf = classes.get(str(wire_error.get("code")), InternalError)
     return leaf(str(wire_error.get("message")), details=wire_error.get("details"), hint=wire_error.get("hint"))
-
-
-def _unreachable(error: wire.WireError) -> ShiftlogError:
-    if error.code in ("storage_error", "wire_mismatch"):
-        return DaemonUnreachable(error.message, hint=error.hint)
-    return error_from({"code": error.code, "message": error.message, "hint": error.hint})

@@ -150,7 +150,5 @@ def _failed(what: str, home: str, child: _SpawnedDaemon | None) -> WireError:
             tail = log.read().decode("utf-8", "replace").strip()
     except OSError:
         pass
-    hint = "Its log is empty, as on a full disk; run `shiftlogd --foreground` to see why"
-    if tail:
-        hint = f"It said: {tail}"
-    return WireError("storage_error", f"{what} (state directory {home})", hint)
+    empty = "Its log is empty, as on a full disk; run `shiftlogd --foreground` to see why"
+    return WireError("storage_error", f"{what} (state directory {home})", f"It said: {tail}" if tail else empty)

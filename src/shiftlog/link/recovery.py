@@ -112,8 +112,8 @@ def _outcomes(bridge: "Bridge", calls: dict[str, str | None]) -> dict[str, Outco
         return None
     try:
         for number, (call_id, tool) in enumerate(calls.items(), 1):
-            name = _name(call_id)
-            if name is None:
+            name = str(json.loads(call_id))
+            if len(name) > NAME_CHARS:  # the journal does not keep its outcome
                 continue
             params = {"client_id": bridge.client_id, "call_id": name, "tool": tool}
             question = {"id": number, "method": "call_outcome", "params": params}
@@ -143,12 +143,6 @@ def _is_keyed(line: bytes) -> bool:
     """Return True if a tool call carries an idempotency key."""
     arguments = as_object(as_object(read_message(line).get("params")).get("arguments"))
     return any(arguments.get(name) for name in ("idempotency_key", "idempotencyKey"))
-
-
-def _name(call_id: str) -> str | None:
-    """Return the name under which the journal keeps a call's outcome; None for an id that it does not keep."""
-    name = str(json.loads(call_id))
-    return name if len(name) <= NAME_CHARS else None
 
 
 def _lost_answer(call_id: str, method: str, outcome: Outcome, *, keyed: bool) -> bytes:

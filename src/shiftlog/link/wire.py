@@ -118,10 +118,12 @@ def _user_home() -> str:
 def open_home(path: str | None = None) -> str:
     """Create the state directory if needed, check that it is private (0700), and return its path."""
     home = home_path() if path is None else os.path.abspath(os.path.expanduser(path))
-    if not _is_utf8(home):
+    try:
+        home.encode("utf-8")
+    except UnicodeEncodeError:
         shown = os.fsencode(home).decode("utf-8", "replace")
         message = f"The name of the state directory {shown} is not UTF-8"
-        raise WireError("storage_error", message, "Set SHIFTLOG_HOME to a directory whose name is")
+        raise WireError("storage_error", message, "Set SHIFTLOG_HOME to a directory whose name is") from None
     try:
         os.makedirs(home, 0o700, exist_ok=True)
         info = os.stat(home)
@@ -134,14 +136,6 @@ def open_home(path: str | None = None) -> str:
         message = f"The state directory {home} cannot be used: {error.strerror}"
         raise WireError("storage_error", message, "Set SHIFTLOG_HOME to a directory that you can write") from error
     return home
-
-
-def _is_utf8(path: str) -> bool:
-    try:
-        path.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def lock_path(home: str) -> str:
@@ -298,7 +292,9 @@ def _read_greeting(connection: Connection, answer: bytes) -> Connection:
             error = said["error"]
             raise WireError(str(error["code"]), str(error["message"]), str(error.get("hint") or ""))
         if said["hello"] != WIRE:
-            raise wire_mismatch(said["hello"])
+            message = f"The other side speaks wire {said['hello']}, this one speaks wire {WIRE}"
+            hint = "Run `shiftlog daemon stop` with the version that started the daemon, then restart this client"
+            raise WireError("wire_mismatch", message, hint)
         connection.daemon_version = str(said["version"])
         connection.daemon_pid = int(said["pid"])
     except (ValueError, TypeError, KeyError) as error:
@@ -311,15 +307,6 @@ def _read_greeting(connection: Connection, answer: bytes) -> Connection:
         connection.close()
         raise
     return connection
-
-
-def wire_mismatch(theirs: object) -> WireError:
-    """Return the error for two versions that cannot talk to each other."""
-    return WireError(
-        "wire_mismatch",
-        f"The other side speaks wire {theirs}, this one speaks wire {WIRE}",
-        "Run `shiftlog daemon stop` with the version that started the daemon, then restart this client",
-    )
 
 
 def open_connection(

@@ -128,15 +128,7 @@ def error(request_id: str, payload: Envelope) -> Envelope:
 
 def refusal(request_id: str, reason: str) -> Envelope:
     """Return the answer to an invalid envelope."""
-    return error(
-        request_id,
-        {
-            "code": "invalid_envelope",
-            "message": f"Invalid request envelope: {reason}",
-            "retryable": False,
-            "details": {"reason": reason},
-        },
-    )
+    return _refused(request_id, "invalid_envelope", f"Invalid request envelope: {reason}", {"reason": reason})
 
 
 def _no_batch(request_id: str, kind: str) -> Envelope:
@@ -145,8 +137,11 @@ def _no_batch(request_id: str, kind: str) -> Envelope:
         "supportedEnvelopeTypes": SUPPORTED_TYPES,
         "supportedMultiRequestShape": MULTI_REQUEST_SHAPE,
     }
-    payload = {"code": "unsupported_batch_envelope", "message": BATCH_MESSAGE, "retryable": False}
-    return error(request_id, {**payload, "details": details})
+    return _refused(request_id, "unsupported_batch_envelope", BATCH_MESSAGE, details)
+
+
+def _refused(request_id: str, code: str, message: str, details: Envelope) -> Envelope:
+    return error(request_id, {"code": code, "message": message, "retryable": False, "details": details})
 
 
 def written(envelope: Envelope, form: str) -> bytes:
@@ -155,6 +150,6 @@ def written(envelope: Envelope, form: str) -> bytes:
         from shiftlog.repl.texts.json import dump
 
         return (dump(envelope) + "\n").encode("utf-8")
-    from shiftlog.repl.texts.yaml_writer import write
+    from shiftlog.repl.texts.yaml import write
 
     return f"{write(envelope)}\n---\n".encode()

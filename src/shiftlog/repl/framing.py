@@ -6,10 +6,13 @@ unreadable document comes out with the reason.
 
 import re
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 from shiftlog.repl.texts import json as json_text
 from shiftlog.repl.texts.json import ENVELOPE_BYTES, TOO_LARGE, UnreadableText
+
+if TYPE_CHECKING:
+    from shiftlog.repl.texts.yaml import Loaded
 
 # This much of an overlong document is kept, to find its request id.
 KEPT_CHARS = 4_096
@@ -274,43 +277,42 @@ class _Yaml:
         """Return True if the document is a complete envelope, so that a `type:` line begins the next one."""
         if self._problem is not None:
             return True
-        value = self._parsed()[0]
-        return value is not None and {"type", "payload"} <= value.keys()
+        loaded = self._parsed()
+        return loaded is not None and {"type", "payload"} <= loaded.value.keys()
 
     def _whole_at_blank(self) -> Document | None:
         """Return the document if it is a complete envelope and does not end inside a scalar."""
         if self._problem is not None or self._awaited is not None or self._block_indent is not None:
             return None
-        value, ends_in_block, block_indent = self._parsed()
-        if value is None:
+        loaded = self._parsed()
+        if loaded is None:
             return None
-        if ends_in_block:
-            self._block_indent = block_indent
-            self._awaited = ANY_LINE if block_indent is None else None
+        if loaded.ends_in_block:
+            self._block_indent = loaded.block_indent
+            self._awaited = ANY_LINE if loaded.block_indent is None else None
             return None
-        self._awaited = _missing(value)
-        return Document(form="yaml", value=value, text=self._text()) if self._awaited is None else None
+        self._awaited = _missing(loaded.value)
+        return Document(form="yaml", value=loaded.value, text=self._text()) if self._awaited is None else None
 
-    def _parsed(self) -> tuple[dict[str, Any] | None, bool, int | None]:
-        """Parse the text so far; return its mapping, if any, and whether and how it ends in a block scalar."""
+    def _parsed(self) -> "Loaded | None":
+        """Parse the text so far; return it if it is a mapping."""
         from shiftlog.repl.texts.yaml import UnfinishedText, load
 
-        nothing = None, False, None
         if self._never:
-            return nothing
+            return None
         try:
             loaded = load(self._text())
         except UnfinishedText as error:
             self._awaited = tuple(error.awaited)
-            return nothing
+            return None
         except UnreadableText:
             self._never = True
-            return nothing
+            return None
         if not isinstance(loaded.value, dict):
             self._never = loaded.value is not None
             self._awaited = ANY_LINE
-            return nothing
-        return cast(dict[str, Any], loaded.value), loaded.ends_in_block, loaded.block_indent
+            return None
+        return loaded
 
     def _text(self) -> str:
         return "\n".join(self._lines) + "\n"

@@ -42,11 +42,13 @@ class InProcessAnswers:
         if spool.is_dir() and any(path.suffix == ".jsonl" for path in spool.iterdir()):
             await self._app.hooks.drain()
 
-    def ask(self, question: dict[str, object]) -> dict[str, Any]:
-        """Answer one call."""
+    def call(
+        self, method: str, params: dict[str, object] | None = None, *, timeout_s: float | None = None
+    ) -> dict[str, Any]:
+        """Answer one call; the app itself bounds its time."""
 
         async def work() -> Any:
-            return await cast(Awaitable[Any], answer(self._app, "sessionlog", question, self._caller))
+            return await cast(Awaitable[Any], answer(self._app, method, params or {}, self._caller))
 
         return self._runner.run(work())
 

@@ -2,7 +2,7 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from shiftlog.repl import envelopes, streams
@@ -24,7 +24,8 @@ def serve(call: Call, *, stdin: int = 0, stdout: int = 1, prompt: bool = False) 
                 sys.stderr.write(PROMPT)
                 sys.stderr.flush()
             piece = _read(stdin)
-            _answer(call, framing.feed(piece) if piece else framing.end(), stdout)
+            for document in framing.feed(piece) if piece else framing.end():
+                streams.write(envelopes.written(answered(call, document), document.form), stdout)
             if not piece:
                 return 0
     except BrokenPipeError:
@@ -36,11 +37,6 @@ def _read(stdin: int) -> bytes:
         return os.read(stdin, CHUNK_BYTES)
     except OSError:  # a closed standard input counts as an ended one
         return b""
-
-
-def _answer(call: Call, documents: Iterable[Document], stdout: int) -> None:
-    for document in documents:
-        streams.write(envelopes.written(answered(call, document), document.form), stdout)
 
 
 def answered(call: Call, document: Document) -> envelopes.Envelope:

@@ -21,7 +21,7 @@ Usage: {program} [OPTIONS]
 Read request envelopes of the session log on standard input and write their answers to standard output, as JSON lines or
 YAML documents.
 
-ReplOptions:
+Options:
   --agent-stdio          read envelopes until the input ends (the default without a terminal)
   --interactive          the same, with a prompt (the default on a terminal)
   --invoke METHOD        send one request and print its result; PARAMS is JSON or YAML, `-` reads it from the input
@@ -46,16 +46,13 @@ class UsageError(Exception):
 class ReplOptions:
     """The options of one command line."""
 
-    __slots__ = ("agent", "agent_stdio", "interactive", "invoke", "marker_file", "params", "workspace_path")
-
-    def __init__(self) -> None:
-        self.agent: str | None = None
-        self.agent_stdio = False
-        self.interactive = False
-        self.invoke: str | None = None
-        self.marker_file: str | None = None
-        self.params: str | None = None
-        self.workspace_path: str | None = None
+    agent: str | None = None
+    agent_stdio = False
+    interactive = False
+    invoke: str | None = None
+    marker_file: str | None = None
+    params: str | None = None
+    workspace_path: str | None = None
 
 
 def parse(arguments: list[str]) -> ReplOptions:
@@ -95,18 +92,15 @@ def check(options: ReplOptions, rest: list[str]) -> ReplOptions:
     if options.invoke is not None and (options.agent_stdio or options.interactive):
         raise UsageError("--invoke goes neither with --agent-stdio nor with --interactive")
     options.params = rest[0] if rest else None
-    if options.agent and not _is_agent(options.agent):
-        raise UsageError(f"--agent {options.agent!r}: PascalCase letters and digits, such as ClaudeCode")
+    name = options.agent
+    if name and not (name.isascii() and name.isalnum() and name[0].isupper() and len(name) <= AGENT_CHARS):
+        raise UsageError(f"--agent {name!r}: PascalCase letters and digits, such as ClaudeCode")
     path = options.workspace_path
     if path is None:
         options.workspace_path = _here()
     elif not os.path.isdir(path):  # noqa: PTH112
         raise UsageError(f"the workspace {path} is no directory")
     return options
-
-
-def _is_agent(name: str) -> bool:
-    return name.isascii() and name.isalnum() and name[0].isupper() and len(name) <= AGENT_CHARS
 
 
 def _here() -> str:
@@ -154,7 +148,16 @@ def main(arguments: list[str], program: str) -> int:
     """Run the program; return its exit status."""
     processes.open_missing_streams()
     try:
-        return _main(arguments, program)
+        if "--help" in arguments or "-h" in arguments:
+            streams.write(USAGE.format(program=program).encode())
+            return OK
+        if "--version" in arguments:
+            streams.write(f"{program} {__version__}\n".encode())
+            return OK
+        return run(parse(arguments))
+    except UsageError as error:
+        _complain(f"{program}: {error}\nTry '{program} --help'.\n")
+        return MISUSED
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:
@@ -162,21 +165,6 @@ def main(arguments: list[str], program: str) -> int:
     except streams.CannotWrite as error:
         _complain(f"{program}: cannot write the answer: {error}\n")
         return FAILED
-
-
-def _main(arguments: list[str], program: str) -> int:
-    if "--help" in arguments or "-h" in arguments:
-        streams.write(USAGE.format(program=program).encode())
-        return OK
-    if "--version" in arguments:
-        streams.write(f"{program} {__version__}\n".encode())
-        return OK
-    try:
-        options = parse(arguments)
-    except UsageError as error:
-        _complain(f"{program}: {error}\nTry '{program} --help'.\n")
-        return MISUSED
-    return run(options)
 
 
 def _complain(text: str) -> None:

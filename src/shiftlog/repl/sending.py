@@ -27,9 +27,11 @@ Answer = dict[str, Any]
 
 
 class Answers(Protocol):
-    """A place where calls of the session log are answered."""
+    """A place where calls of the session log are answered: the daemon's client, or an app in this process."""
 
-    def ask(self, question: dict[str, object]) -> Answer: ...
+    def call(
+        self, method: str, params: dict[str, object] | None = None, *, timeout_s: float | None = None
+    ) -> Answer: ...
     def close(self) -> None: ...
 
 
@@ -62,7 +64,8 @@ class CallSender:
         for attempt in range(ATTEMPTS):
             try:
                 answers = self._answers = self._answers or self._reach()
-                answer = answers.ask({**question, "binding": self._binding, "again": attempt > 0})
+                given = {**question, "binding": self._binding, "again": attempt > 0}
+                answer = answers.call(QUESTION, given, timeout_s=waiting_s(method, self._timeout_s))
             except DaemonUnreachable as error:
                 problem = error
                 self.close()
@@ -88,7 +91,7 @@ class CallSender:
             raise _problem(error) from error
         try:
             hello = wire.hello_line(role="control", face="repl", client_id=str(self._about["client"]))
-            return _DaemonAnswers(Client(wire.open_connection(home, hello), home), self._timeout_s)
+            return Client(wire.open_connection(home, hello), home)
         except wire.WireError as error:
             if error.code != "storage_error":
                 raise _problem(error) from error
@@ -162,17 +165,3 @@ def _defect(error: Exception) -> Answer:
         "retryable": False,
         "details": {"reason": reason},
     }
-
-
-class _DaemonAnswers:
-    """Answers from the daemon over its control connection."""
-
-    def __init__(self, client: Client, timeout_s: float) -> None:
-        self._client = client
-        self._timeout_s = timeout_s
-
-    def ask(self, question: dict[str, object]) -> Answer:
-        return self._client.call(QUESTION, question, timeout_s=waiting_s(str(question["method"]), self._timeout_s))
-
-    def close(self) -> None:
-        self._client.close()

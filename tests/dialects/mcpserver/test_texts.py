@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from shiftlog.repl.texts.yaml import load
-from shiftlog.repl.texts.yaml_writer import write
+from shiftlog.repl.texts.yaml import load, write
 from tests.dialects.mcpserver.log import SESSION, TURN, Log, envelope
 
 PROMPT = "Do: this # that {now} [or] \"never\" 'ever' \\ back\n\n  indented\ttab\n- item\n🚀 ünïcode \u2028 end"

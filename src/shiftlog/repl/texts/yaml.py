@@ -1,21 +1,24 @@
-"""Reading YAML 1.2 with the core schema: no aliases, no duplicate keys, no custom tags.
+"""YAML 1.2 with the core schema: no aliases, no duplicate keys, no custom tags.
 
 Only true, false, null, integers and floats are typed; timestamps, `No` and `on` are text. ruamel's parser is loaded for
 the first YAML document.
+
+Answers are written in block style with strings on one line, so that no document contains a blank line. Text that
+another reader could type differently (a timestamp, `no`, a number) is double-quoted.
 """
 
+import json
 import math
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from shiftlog.repl.texts.json import UnreadableText, check
 from shiftlog.text.printable import SURROGATES
 
 _NULL = re.compile(r"null|Null|NULL|~|")
-_TRUE = re.compile(r"true|True|TRUE")
-_FALSE = re.compile(r"false|False|FALSE")
+_BOOLEAN = re.compile(r"true|True|TRUE|false|False|FALSE")
 _INTEGER = re.compile(r"[-+]?[0-9]{1,4000}")
 _OCTAL = re.compile(r"0o[0-7]{1,4000}")
 _HEX = re.compile(r"0x[0-9a-fA-F]{1,4000}")
@@ -24,6 +27,11 @@ _CORE = "tag:yaml.org,2002:"
 # Line ends in YAML 1.1 and for the parser; ordinary characters in 1.2.
 _FORMER_ENDS = "\x85\u2028\u2029"
 _PRIVATE_USE = range(0xE000, 0xF900)
+
+# What is written without quotes; no reader takes it for anything but text.
+_PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*")
+_RESERVED = frozenset("true false null yes no on off y n".split())
+_UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,12 +53,14 @@ class UnfinishedText(UnreadableText):
 
 def load(text: str) -> Loaded:
     """Read one document; raise UnfinishedText if further lines could complete it, else UnreadableText."""
+    from ruamel.yaml import YAML
     from ruamel.yaml.error import YAMLError
 
     masks = _masks(text)
     builder = _Builder(unmasked={ord(mask): own for own, mask in masks.items()})
     try:
-        for event in _parser()(text.translate(str.maketrans(masks))):
+        parser: Any = YAML(typ="safe", pure=True)
+        for event in parser.parse(text.translate(str.maketrans(masks))):
             builder.take(event)
     except YAMLError as error:
         raise _reason(error, text) from None
@@ -72,17 +82,6 @@ def _masks(text: str) -> dict[str, str]:
     folded = text.lower()  # an escape names a character too
     unused = (chr(code) for code in _PRIVATE_USE if chr(code) not in text and f"{code:x}" not in folded)
     return dict(zip(former, unused, strict=False))
-
-
-@lru_cache(maxsize=1)
-def _parser() -> Any:
-    from ruamel.yaml import YAML
-
-    def events(text: str) -> Any:
-        yaml = YAML(typ="safe", pure=True)
-        return yaml.parse(text)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-
-    return events
 
 
 def _reason(error: Any, text: str) -> UnreadableText:
@@ -196,7 +195,7 @@ def _typed(event: Any, text: str) -> Any:
 def _core(text: str) -> Any:
     if _NULL.fullmatch(text):
         return None
-    if _TRUE.fullmatch(text) or _FALSE.fullmatch(text):
+    if _BOOLEAN.fullmatch(text):
         return text[0] in "tT"
     if _INTEGER.fullmatch(text):
         return int(text)
@@ -214,3 +213,48 @@ def _whole(text: str) -> str:
     if not SURROGATES.search(text):
         return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "surrogatepass")
+
+
+def write(value: dict[str, Any]) -> str:
+    """Return a mapping as a YAML document, with its line end."""
+    return "\n".join(_mapping(value, "")) + "\n"
+
+
+def _mapping(value: dict[str, Any], indent: str) -> Iterator[str]:
+    for name, item in value.items():
+        yield from _entry(f"{indent}{_text(name)}:", item, indent)
+
+
+def _entry(head: str, item: Any, indent: str) -> Iterator[str]:
+    if isinstance(item, dict) and item:
+        yield head
+        yield from _mapping(cast(dict[str, Any], item), indent + "  ")
+    elif isinstance(item, list) and item:
+        yield head
+        for part in cast(list[Any], item):
+            yield from _item(part, indent + "  ")
+    else:
+        yield f"{head} {_scalar(item)}"
+
+
+def _item(part: Any, indent: str) -> Iterator[str]:
+    if isinstance(part, dict) and part:
+        lines = _mapping(cast(dict[str, Any], part), indent + "  ")
+    elif isinstance(part, list) and part:
+        lines = (line for inner in cast(list[Any], part) for line in _item(inner, indent + "  "))
+    else:
+        yield f"{indent}- {_scalar(part)}"
+        return
+    for n, line in enumerate(lines):
+        yield f"{indent}- {line[len(indent) + 2 :]}" if n == 0 else line
+
+
+def _scalar(value: Any) -> str:
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+def _text(text: str) -> str:
+    if len(text) <= 200 and _PLAIN.fullmatch(text) and text.lower() not in _RESERVED:
+        return text
+    quoted = json.dumps(text, ensure_ascii=False)
+    return _UNPRINTABLE.sub(lambda character: f"\\u{ord(character[0]):04x}", quoted)
