@@ -4,18 +4,16 @@ The workspace is found from the working directory. Restoring first saves the fil
 """
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import ask, complete_shell, json_option, limit_option
-from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since
+from shiftlog.cli.connecting import ask, complete_shell, json_option, limit_option, options
+from shiftlog.cli.screen.output import Column, Printer, print_json, since
 from shiftlog.text.figures import count, size
 from shiftlog.text.printable import terminal_text
 
-F = TypeVar("F", bound=Callable[..., Any])
 Item = dict[str, Any]
 
 KINDS = ("manual", "auto", "open", "turn", "safety")
@@ -26,40 +24,31 @@ STYLES = {"A": "green", "D": "red", "+": "green", "-": "red", "@": "cyan"}
 DONE = {"written": "written back", "created": "brought back", "deleted": "removed", "mode": "mode set back"}
 
 _COLUMNS = (
-    Column("CHECKPOINT"),
-    Column("", right=False),
-    Column("TAKEN", right=True),
-    Column("KIND"),
-    Column("FILES", right=True),
-    Column("TURN", spare=2),
-    Column("BEFORE COMMAND", spare=1),
-    Column("LABEL", cut=True),
+    Column("CHECKPOINT", lambda checkpoint: (checkpoint["checkpoint_id"][:SHOWN_ID], "cyan")),
+    Column("", lambda checkpoint: ("*" if checkpoint["current"] else "", "bold green")),
+    Column("TAKEN", lambda checkpoint: f"{since(checkpoint['created_at'])} ago", right=True),
+    Column("KIND", "kind"),
+    Column("FILES", "files_changed", right=True),
+    Column("TURN", lambda checkpoint: (checkpoint["request_id"] or "", "dim"), spare=2),
+    Column("BEFORE COMMAND", lambda checkpoint: (checkpoint["command_id"] or "", "dim"), spare=1),
+    Column("LABEL", "label", cut=True),
 )
 
-
-def workspace_options(command: F) -> F:
-    """Add the options that name another workspace than the one around the working directory."""
-    command = click.option(
-        "--workspace", "-w", metavar="DIR", help="Workspace (default: the one around the working directory)."
-    )(command)
-    return click.option(
-        "--shell",
-        metavar="ID",
-        shell_complete=complete_shell,
-        help="The workspace of this live shell, local or remote.",
-    )(command)
-
-
-def restore_options(command: F) -> F:
-    """Add the options of every restore."""
-    options = (
-        click.option("--dry-run", "-n", is_flag=True, help="Only show what would change."),
-        click.option("--keep-new", is_flag=True, help="Keep files created since (default: save and remove them)."),
-        click.option("--path", "paths", metavar="PATH", multiple=True, help="Only this path. Repeatable."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+shell_option = click.option(
+    "--shell", metavar="ID", shell_complete=complete_shell, help="The workspace of this live shell, local or remote."
+)
+paths_option = click.option("--path", "paths", metavar="PATH", multiple=True, help="Only this path. Repeatable.")
+# They name another workspace than the one around the working directory.
+workspace_options = options(
+    shell_option,
+    click.option("--workspace", "-w", metavar="DIR", help="Workspace (default: the one around the working directory)."),
+)
+restore_options = options(
+    click.option("--dry-run", "-n", is_flag=True, help="Only show what would change."),
+    click.option("--keep-new", is_flag=True, help="Keep files created since (default: save and remove them)."),
+    paths_option,
+    workspace_options,
+)
 
 
 def _target(workspace: str | None, shell: str | None) -> Item:
@@ -80,9 +69,7 @@ def _paths(paths: tuple[str, ...], workspace: str | None, shell: str | None) -> 
 
 @click.command(short_help="List the saved states of a workspace.")
 @click.argument("workspace", required=False)
-@click.option(
-    "--shell", metavar="ID", shell_complete=complete_shell, help="The workspace of this live shell, local or remote."
-)
+@shell_option
 @click.option("--turn", metavar="TURN", help="Only checkpoints of this turn.")
 @click.option("--kind", type=click.Choice(KINDS), help="Only checkpoints of this kind.")
 @limit_option(200, default=50)
@@ -101,54 +88,29 @@ def checkpoints(
       shiftlog checkpoints
       shiftlog checkpoints ~/src/webshop --kind manual
     """
-    params = {**_target(workspace, shell), "request_id": turn, "kind": kind, "limit": limit}
-    found = ask("checkpoints", {name: value for name, value in params.items() if value is not None})
+    found = ask("checkpoints", {**_target(workspace, shell), "request_id": turn, "kind": kind, "limit": limit})
     if as_json:
         print_json(found)
         return
     printer = Printer()
     rows: list[Item] = found["checkpoints"]
     printer.line((found["workspace"], "bold"))
-    if not rows:
-        printer.line("No checkpoint matches.")
-        return
-    printer.table(_COLUMNS, map(_row, rows))
+    printer.table(_COLUMNS, rows, nothing="No checkpoint matches.")
     if found["next_cursor"]:
         printer.line((f"The newest {count(len(rows), 'checkpoint')}; --limit shows more", "dim"))
 
 
-def _row(checkpoint: Item) -> list[Part]:
-    return [
-        (checkpoint["checkpoint_id"][:SHOWN_ID], "cyan"),
-        ("*" if checkpoint["current"] else "", "bold green"),
-        f"{since(checkpoint['created_at'])} ago",
-        checkpoint["kind"],
-        str(checkpoint["files_changed"]),
-        (checkpoint["request_id"] or "", "dim"),
-        (checkpoint["command_id"] or "", "dim"),
-        checkpoint["label"],
-    ]
-
-
 @click.command(short_help="Show what changed since a checkpoint.")
-@click.argument("checkpoint", required=False)
-@click.option("--turn", metavar="TURN", help="Since the start of this turn, or of the `last` one.")
-@click.option("--command", "command_id", metavar="ID", help="Since the state before this command.")
+@click.argument("checkpoint_id", required=False, metavar="[CHECKPOINT]")
+@click.option("--turn", "before_turn", metavar="TURN", help="Since the start of this turn, or of the `last` one.")
+@click.option("--command", "before_command", metavar="ID", help="Since the state before this command.")
 @click.option("--to", metavar="CHECKPOINT", help="Up to this checkpoint (default: up to the current files).")
 @click.option("--patch", "-p", is_flag=True, help="Show the changed lines.")
-@click.option("--path", "paths", metavar="PATH", multiple=True, help="Only this path. Repeatable.")
+@paths_option
 @workspace_options
 @json_option
 def diff(
-    checkpoint: str | None,
-    turn: str | None,
-    command_id: str | None,
-    to: str | None,
-    patch: bool,
-    paths: tuple[str, ...],
-    workspace: str | None,
-    shell: str | None,
-    as_json: bool,
+    patch: bool, paths: tuple[str, ...], workspace: str | None, shell: str | None, as_json: bool, **states: str | None
 ) -> None:
     """Show the changes in a workspace since CHECKPOINT, since a turn or since a command.
 
@@ -161,13 +123,12 @@ def diff(
       shiftlog diff 9f1c --patch
       shiftlog diff --turn last --patch --path src
     """
-    asked: Item = {"checkpoint_id": checkpoint, "before_turn": turn, "before_command": command_id, "to": to}
+    asked: Item = {name: value for name, value in states.items() if value is not None}
     if paths:
         asked["paths"] = _paths(paths, workspace, shell)
     if patch:
         asked |= {"format": "patch", "budget": {"max_chars": PATCH_CHARS}}
-    given = {name: value for name, value in asked.items() if value is not None}
-    found = ask("diff", {**_target(workspace, shell), "diff": given})
+    found = ask("diff", {**_target(workspace, shell), "diff": asked})
     if as_json:
         print_json(found)
         return
@@ -175,11 +136,13 @@ def diff(
     if not found["files_changed"]:
         printer.line("Nothing changed.")
         return
-    if patch:
-        _print_patch(printer, found["patch"] or "")
-    else:
-        for file in found["files"]:
-            printer.line(*_file_line(file))
+    for line in (found["patch"] or "").splitlines() if patch else ():
+        heading = line.startswith(("diff --git", "--- ", "+++ ", "index "))
+        printer.line((line, "bold" if heading else STYLES.get(line[:1], "")))
+    for file in () if patch else found["files"]:
+        mark = MARKS.get(file["status"], "?")
+        lines = "binary" if file["binary"] else f"+{file['insertions'] or 0} -{file['deletions'] or 0}"
+        printer.line((f"{mark}  ", STYLES.get(mark, "yellow")), terminal_text(file["path"]), (f"  {lines}", "dim"))
     if found["truncated"]:
         printer.line(("Cut; --path narrows it down", "yellow"))
     added = sum(file["insertions"] or 0 for file in found["files"])
@@ -189,23 +152,10 @@ def diff(
     printer.line((f"{total}, from {found['from'][:SHOWN_ID]} {until}", "dim"))
 
 
-def _file_line(file: Item) -> list[Part]:
-    mark = MARKS.get(file["status"], "?")
-    lines = "binary" if file["binary"] else f"+{file['insertions'] or 0} -{file['deletions'] or 0}"
-    return [(f"{mark}  ", STYLES.get(mark, "yellow")), terminal_text(file["path"]), (f"  {lines}", "dim")]
-
-
-def _print_patch(printer: Printer, patch: str) -> None:
-    for line in patch.splitlines():
-        heading = line.startswith(("diff --git", "--- ", "+++ ", "index "))
-        printer.line((line, "bold" if heading else STYLES.get(line[:1], "")))
-
-
 @click.command(short_help="Revert the file changes of the last commands.")
 @click.argument("commands", type=click.IntRange(1, 10_000), metavar="[N]", default=1)
 @click.option("--to", metavar="CHECKPOINT", help="Restore this checkpoint instead; this also reverts an undo.")
 @restore_options
-@workspace_options
 @json_option
 def undo(commands: int, to: str | None, as_json: bool, **options: Any) -> None:
     """Revert the file changes of the last N commands in a workspace (default: 1).
@@ -233,7 +183,6 @@ def undo(commands: int, to: str | None, as_json: bool, **options: Any) -> None:
 @click.command(short_help="Restore the files as they were before a turn.")
 @click.argument("turn")
 @restore_options
-@workspace_options
 @json_option
 def rewind(turn: str, as_json: bool, **options: Any) -> None:
     """Restore the files of a workspace to their state at the start of TURN.

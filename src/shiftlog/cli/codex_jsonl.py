@@ -3,7 +3,7 @@
 import base64
 import json
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -93,7 +93,8 @@ def capture(file: str | None) -> None:
         log = _Log(client)
         current: dict[str, Any] = log.call("currentSession", {"agent": AGENT}) or {}
         rollout = _read(file or _found(current.get("agentSessionTranscriptFile")))
-        print_json({**log.capture(rollout, current), **_counted(rollout)}, indent=None)
+        counted = {"skippedLines": rollout.skipped_lines, "unknownRecords": rollout.unknown_records}
+        print_json({**log.capture(rollout, current), **counted}, indent=None)
 
 
 @codex_jsonl.command()
@@ -254,10 +255,6 @@ def _outcome(session: str | None, request: str, status: str, *, amended: bool, r
     return {**about, "amended": amended, "redactions": redactions}
 
 
-def _counted(rollout: "CapturedRollout") -> dict[str, Any]:
-    return {"skippedLines": rollout.skipped_lines, "unknownRecords": rollout.unknown_records}
-
-
 def _captured(turn: Turn) -> Turn:
     return {name: turn[name] for name in CAPTURED if turn.get(name) not in (None, "", [], 0)}
 
@@ -267,9 +264,15 @@ def _shown(turn: Turn) -> Turn:
 
 
 def _read(file: str) -> "CapturedRollout":
+    """Read a rollout with its secrets masked by the built-in and the operator's rules."""
+    from shiftlog.config.loading import load
+    from shiftlog.guard.secrets.redactor import PATH_FIELDS, Redactor, Rule
     from shiftlog.ingest.capture import read_rollout
 
-    return read_rollout(file, _mask())
+    settings = load(Path(opened_home()), os.environ).redaction
+    rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in settings.rules]
+    redactor = Redactor(rules, frozenset(settings.silenced))
+    return read_rollout(file, lambda value: redactor.value(value, path_fields=PATH_FIELDS)[0])
 
 
 def _found(kept: str | None) -> str:
@@ -290,14 +293,3 @@ def _kept() -> str | None:
     with open_client() as client:
         current: dict[str, Any] = _Log(client).call("currentSession", {"agent": AGENT}) or {}
         return current.get("agentSessionTranscriptFile")
-
-
-def _mask() -> Callable[[Any], Any]:
-    """Return a function that masks secrets by the built-in and the operator's rules."""
-    from shiftlog.config.loading import load
-    from shiftlog.guard.secrets.redactor import PATH_FIELDS, Redactor, Rule
-
-    settings = load(Path(opened_home()), os.environ).redaction
-    rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in settings.rules]
-    redactor = Redactor(rules, frozenset(settings.silenced))
-    return lambda value: redactor.value(value, path_fields=PATH_FIELDS)[0]

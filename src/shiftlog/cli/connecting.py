@@ -49,10 +49,10 @@ def opened_home() -> str:
         raise kind(error.message, hint=error.hint) from None
 
 
-def ask(method: str, params: dict[str, Any] | None = None) -> Any:
-    """Send the daemon one request and return its answer."""
+def ask(method: str, params: dict[str, Any] | None = None, *, session: str | None = None) -> Any:
+    """Send the daemon one request, about a session if one is named, and return its answer; None is not sent."""
     with open_client() as client:
-        return client.call(method, params)
+        return client.call(method, _about(client, params or {}, session))
 
 
 @contextmanager
@@ -67,6 +67,19 @@ def streamed(
         yield items
 
 
+@contextmanager
+def ask_stream(method: str, params: dict[str, Any], *, session: str | None) -> Generator[Generator[Any]]:
+    """Send the daemon one request, about a session if one is named, that is answered by a stream of items."""
+    with open_client() as client, streamed(client, method, _about(client, params, session)) as items:
+        yield items
+
+
+def _about(client: "Client", params: dict[str, Any], session: str | None) -> dict[str, Any]:
+    if session is not None:
+        params = {**params, "session_id": resolve_session(client, session)}
+    return {name: value for name, value in params.items() if value is not None}
+
+
 def resolve_session(client: "Client", name: str) -> str:
     """Return a name that the daemon accepts: `last` becomes the id of the most recently active session."""
     if name != LAST:
@@ -77,28 +90,22 @@ def resolve_session(client: "Client", name: str) -> str:
     return newest[0]["session_id"]
 
 
-def _complete_session(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the newest sessions; completion must not start a daemon."""
-    try:
-        with open_client(start=False) as client:
-            items: list[dict[str, Any]] = client.call("sessions", {"limit": 50}, timeout_s=2)["items"]
-    except ShiftlogError:
-        return []
-    return [
-        CompletionItem(item["session_id"], help=item["title"])
-        for item in items
-        if item["session_id"].startswith(incomplete)
-    ]
+def _completion(method: str, listed: str, name: str, about: str) -> Callable[..., list[CompletionItem]]:
+    """Return a function that completes the names which a request lists; it must not start a daemon."""
+
+    def complete(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        try:
+            with open_client(start=False) as client:
+                items: list[dict[str, Any]] = client.call(method, {"limit": 50}, timeout_s=2)[listed]
+        except ShiftlogError:
+            return []
+        return [CompletionItem(item[name], help=item[about]) for item in items if item[name].startswith(incomplete)]
+
+    return complete
 
 
-def complete_shell(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
-    """Complete the live shells; completion must not start a daemon."""
-    try:
-        with open_client(start=False) as client:
-            rows: list[dict[str, Any]] = client.call("shells", {}, timeout_s=2)["shells"]
-    except ShiftlogError:
-        return []
-    return [CompletionItem(row["shell_id"], help=row["cwd"]) for row in rows if row["shell_id"].startswith(incomplete)]
+_complete_session = _completion("sessions", "items", "session_id", "title")
+complete_shell = _completion("shells", "shells", "shell_id", "cwd")
 
 
 def session_argument(*, required: bool = True) -> Callable[[F], F]:
@@ -106,18 +113,27 @@ def session_argument(*, required: bool = True) -> Callable[[F], F]:
     return click.argument("session", required=required, shell_complete=_complete_session)
 
 
+def options(*added: Callable[[Any], Any]) -> Callable[[F], F]:
+    """Return one decorator that adds several options in this order."""
+
+    def add(command: F) -> F:
+        for option in reversed(added):
+            command = option(command)
+        return command
+
+    return add
+
+
+def number_option(
+    *names: str, within: click.IntRange | click.FloatRange, default: float, help: str, metavar: str = "N"
+) -> Callable[[F], F]:
+    """Add an option with a number, whose default the help shows."""
+    return click.option(*names, type=within, metavar=metavar, default=default, show_default=True, help=help)
+
+
 def limit_option(most: int, *, default: int) -> Callable[[F], F]:
     """Add the option --limit of a list."""
-    says = "Print at most this many."
-    return click.option(
-        "--limit", type=click.IntRange(1, most), metavar="N", default=default, show_default=True, help=says
-    )
-
-
-def agent_option() -> Callable[[F], F]:
-    """Add the filter by agent kind, which also accepts the short names of `import`."""
-    said = "Agent kind, such as ClaudeCode; short names such as claude work too."
-    return click.option("--agent", metavar="KIND", callback=_agent_kind, help=said)
+    return number_option("--limit", within=click.IntRange(1, most), default=default, help="Print at most this many.")
 
 
 def _agent_kind(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
@@ -131,19 +147,23 @@ def _agent_kind(context: click.Context, parameter: click.Parameter, name: str | 
     return kind
 
 
-def filter_options(command: F) -> F:
-    """Add the filters for sessions."""
-    options = (
-        agent_option(),
-        click.option("--agent-id", metavar="NAME", help="Stable name of the agent (its agent_id)."),
-        click.option("--status", type=click.Choice(STATES), help="Only sessions in this state."),
-        click.option("--project", metavar="NAME", help="Name or path of the workspace."),
-        click.option("--from", "from_", metavar="DATE", help="Active on this date or later (2026-01-31)."),
-        click.option("--to", metavar="DATE", help="Started on this date or earlier."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+# The filter by agent kind also accepts the short names of `import`.
+agent_option = click.option(
+    "--agent",
+    metavar="KIND",
+    callback=_agent_kind,
+    help="Agent kind, such as ClaudeCode; short names such as claude work too.",
+)
+agent_id_option = click.option("--agent-id", metavar="NAME", help="Stable name of the agent (its agent_id).")
+project_option = click.option("--project", metavar="NAME", help="Name or path of the workspace.")
+filter_options = options(
+    agent_option,
+    agent_id_option,
+    click.option("--status", type=click.Choice(STATES), help="Only sessions in this state."),
+    project_option,
+    click.option("--from", "from_", metavar="DATE", help="Active on this date or later (2026-01-31)."),
+    click.option("--to", metavar="DATE", help="Started on this date or earlier."),
+)
 
 
 def filters(**given: str | None) -> dict[str, Any]:

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 import click
 
-from shiftlog.cli.connecting import ask, json_option, open_client, resolve_session, session_argument
+from shiftlog.cli.connecting import ask, json_option, open_client, options, resolve_session, session_argument
 from shiftlog.cli.errors import HINTS
 from shiftlog.cli.screen.output import print_json, since
 from shiftlog.dialects.delx.names import RESERVED
@@ -53,10 +53,14 @@ RESUME_OPTIONS = {
     "idempotency_key": "Repeat the first answer to this key.",
 }
 _FLAGS = frozenset({"ritual_strip", "include_summary", "allow_rebirth"})
-_SWITCHES = frozenset(
-    "--" + name.replace("_", "-") for name in (*_FLAGS, "include_meta", "include_nudge", "compact_output")
-)
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "1", "0"})
+
+
+def _spelled(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+_SWITCHES = frozenset(map(_spelled, (*_FLAGS, "include_meta", "include_nudge", "compact_output")))
 
 
 class _BooleanSwitches(click.Command):
@@ -88,34 +92,18 @@ def _unknown(command: str | None, option: str) -> Facts:
     return refusal(tool, InvalidParameter.unknown(name, near))
 
 
-def _parameters(options: dict[str, str]) -> Callable[[F], F]:
+def _parameters(described: dict[str, str]) -> Callable[[F], F]:
     """Add an option for each parameter of a tool; the service checks their values."""
-
-    def add(command: F) -> F:
-        for name in RESERVED:  # scripts written for Delx pass these
-            spelling = "--" + name.replace("_", "-")
-            dropped = click.option(
-                spelling,
-                is_flag=False,
-                flag_value="true",
-                hidden=True,
-                expose_value=False,
-                help="Accepted and ignored.",
-            )
-            command = dropped(command)
-        for name, text in reversed(options.items()):
-            spelling = "--" + name.replace("_", "-")
-            flag: dict[str, Any] = {"is_flag": False, "flag_value": "true"} if name in _FLAGS else {}
-            metavar = "BOOL" if name in _FLAGS else "VALUE"
-            command = click.option(spelling, name, metavar=metavar, help=text, **flag)(command)
-        return command
-
-    return add
-
-
-def _tool(name: str, arguments: Facts, as_json: bool) -> int:
-    """Call a tool, print its prose or with --json its answer, and return the exit status."""
-    return print_answer(call_tool(name, arguments), as_json)
+    switch: dict[str, Any] = {"is_flag": False, "flag_value": "true"}
+    added = [
+        click.option(_spelled(name), name, metavar="BOOL", help=text, **switch)
+        if name in _FLAGS
+        else click.option(_spelled(name), name, metavar="VALUE", help=text)
+        for name, text in described.items()
+    ]
+    ignored: dict[str, Any] = {**switch, "hidden": True, "expose_value": False, "help": "Accepted and ignored."}
+    # Scripts written for Delx pass the reserved ones.
+    return options(*added, *(click.option(_spelled(name), **ignored) for name in RESERVED))
 
 
 def call_tool(name: str, arguments: Facts) -> Facts:
@@ -197,7 +185,7 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
             from shiftlog.dialects.delx.refusals import refusal
 
             return _refuse(refusal("close_session", error), as_json)
-    return _tool("close_session", arguments, as_json)
+    return print_answer(call_tool("close_session", arguments), as_json)
 
 
 @click.command(cls=_BooleanSwitches, short_help="Resume an agent's latest session.")
@@ -217,4 +205,4 @@ def resume(agent: str | None, as_json: bool, **arguments: Any) -> int:
     if agent is not None:
         _refuse_two("AGENT", agent, "--agent-id", arguments["agent_id"])
         arguments["agent_id"] = agent
-    return _tool("resume_session", arguments, as_json)
+    return print_answer(call_tool("resume_session", arguments), as_json)

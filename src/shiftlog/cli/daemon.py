@@ -4,27 +4,24 @@ import fcntl
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import json_option, open_client
+from shiftlog.cli.connecting import ask, json_option, open_client
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since
 from shiftlog.link import processes, wire
 from shiftlog.text.figures import count, largest_unit, size
-
-if TYPE_CHECKING:
-    from shiftlog.link.client import Client
 
 ANSWER_S = 5.0
 END_S = 5.0
 LOOK_EVERY_S = 0.02
 OPEN_COLUMNS = (
-    Column("OPEN SESSION"),
-    Column("AGENT", spare=1),
-    Column("TURNS", right=True),
-    Column("ACTIVE", right=True),
-    Column("TITLE", cut=True),
+    Column("OPEN SESSION", "session_id"),
+    Column("AGENT", "agent_id", spare=1),
+    Column("TURNS", "turns", right=True),
+    Column("ACTIVE", lambda item: f"{since(item['last_activity'])} ago", right=True),
+    Column("TITLE", lambda item: (item["title"], "bold"), cut=True),
 )
 
 Facts = dict[str, Any]
@@ -41,12 +38,11 @@ def status(as_json: bool) -> None:
     Example:
       shiftlog status
     """
-    with open_client() as client:
-        facts: Facts = client.call("daemon.status")
+    facts: Facts = ask("daemon.status")
     if as_json:
         print_json(facts)
-        return
-    print_status(Printer(), facts)
+    else:
+        print_status(Printer(), facts)
 
 
 def print_status(printer: Printer, facts: Facts) -> None:
@@ -55,7 +51,7 @@ def print_status(printer: Printer, facts: Facts) -> None:
         printer.line((f"{name:<10}", "dim"), *parts)
     if facts["open"]:
         printer.line()
-        printer.table(OPEN_COLUMNS, map(open_row, facts["open"]))
+        printer.table(OPEN_COLUMNS, facts["open"])
         if facts["sessions_open"] > len(facts["open"]):
             printer.line(("shiftlog sessions --status open lists them all", "dim"))
 
@@ -86,17 +82,6 @@ def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
     ]
 
 
-def open_row(item: Facts) -> list[Part]:
-    """Return the row of an open session."""
-    return [
-        item["session_id"],
-        item["agent_id"],
-        str(item["turns"]),
-        f"{since(item['last_activity'])} ago",
-        (item["title"], "bold"),
-    ]
-
-
 @click.group(short_help="Start, stop or check the daemon.")
 def daemon() -> None:
     """Start, stop or check the daemon, which keeps the record.
@@ -119,25 +104,20 @@ def start(as_json: bool) -> None:
     Example:
       shiftlog daemon start
     """
-    before = _running()
-    with open_client() as client:
-        facts: Facts = client.call("daemon.status")
+    from shiftlog.link.client import DaemonUnreachable
+
+    try:
+        with open_client(start=False) as client:
+            before = client.daemon_pid
+    except DaemonUnreachable:
+        before = None
+    facts: Facts = ask("daemon.status")
     started = facts["pid"] != before
     if as_json:
         print_json({"started": started, **_summary(facts)})
         return
     says = "Started the daemon" if started else "The daemon runs already"
     Printer().line(f"{says} (pid {facts['pid']}) for {facts['home']}")
-
-
-def _running() -> int | None:
-    from shiftlog.link.client import DaemonUnreachable
-
-    try:
-        with open_client(start=False) as client:
-            return client.daemon_pid
-    except DaemonUnreachable:
-        return None
 
 
 def _summary(facts: Facts) -> Facts:
@@ -224,15 +204,10 @@ def daemon_status(as_json: bool) -> int:
             Printer().line(f"{error.message}.")
         return 1
     with client:
-        _print_daemon(client, as_json)
-    return 0
-
-
-def _print_daemon(client: "Client", as_json: bool) -> None:
-    facts: Facts = client.call("daemon.status")
+        facts: Facts = client.call("daemon.status")
     if as_json:
         print_json({"running": True, **_summary(facts), "connections": facts["connections"]})
-        return
+        return 0
     printer = Printer()
     for name, parts in status_lines(facts)[:4]:
         printer.line((f"{name:<10}", "dim"), *parts)
@@ -241,3 +216,4 @@ def _print_daemon(client: "Client", as_json: bool) -> None:
         printer.line(
             (f"{'client':<10}", "dim"), f"{one['face']}, pid {one['pid']}, {largest_unit(one['age_s'])}{where}"
         )
+    return 0

@@ -74,8 +74,12 @@ def doctor(start: bool, as_json: bool) -> int:
     checks: list[Check] = []
     for check in _checks(start):
         checks.append(check)
-        if not as_json:
-            _print_check(printer, check)
+        if as_json:
+            continue
+        gap = " " * (6 - len(check.state))
+        printer.item(styled(check.state), gap, f"{check.name:<13}", terminal_line(check.message), hang=19)
+        if check.hint:
+            printer.item((terminal_line(check.hint), "dim"), indent=19, hang=0)
     failed = sum(check.state == "fail" for check in checks)
     if as_json:
         print_json({"ok": not failed, "checks": [asdict(check) for check in checks]})
@@ -83,14 +87,6 @@ def doctor(start: bool, as_json: bool) -> int:
         printer.line()
         printer.line((f"{count(failed, 'problem')} found.", "bold red"))
     return 1 if failed else 0
-
-
-def _print_check(printer: Printer, check: Check) -> None:
-    printer.item(
-        styled(check.state), " " * (6 - len(check.state)), f"{check.name:<13}", terminal_line(check.message), hang=19
-    )
-    if check.hint:
-        printer.item((terminal_line(check.hint), "dim"), indent=19, hang=0)
 
 
 def _checks(start: bool) -> Iterator[Check]:
@@ -141,9 +137,7 @@ def _dependencies() -> Check:
     found: list[str] = []
     missing: list[str] = []
     for text in wanted:
-        name = text.split(";")[0].strip()
-        for end in "<>=!~[( ":
-            name = name.split(end)[0]
+        name = re.split(r"[;<>=!~\[( ]", text.strip())[0]
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:

@@ -17,17 +17,9 @@ from shiftlog.model.shell_errors import WorkspaceInvalid
 
 OK, FAILED, MISUSED, REFUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 126, 130, 141
 
-# An invalid request counts as a usage error; 126 is the shell's own status for a command that may not run.
-EXIT_STATUSES: dict[Category, int] = {
-    Category.INVALID: MISUSED,
-    Category.NOT_FOUND: FAILED,
-    Category.CONFLICT: FAILED,
-    Category.FORBIDDEN: FAILED,
-    Category.DENIED: REFUSED,
-    Category.FAILED: FAILED,
-    Category.UNAVAILABLE: FAILED,
-    Category.INTERNAL: FAILED,
-}
+# An invalid request counts as a usage error; 126 is the shell's own status for a command that may not run. All other
+# errors are plain failures.
+EXIT_STATUSES = {Category.INVALID: MISUSED, Category.DENIED: REFUSED}
 # On a command line these differ from the rest of their category: a path to import is an argument, a directory is not.
 EXIT_STATUSES_BY_CODE = {
     "command_too_large": FAILED,
@@ -126,7 +118,7 @@ def _run(command: Callable[[], object], as_json: bool) -> int:
 
 def exit_status(error: ShiftlogError) -> int:
     """Return the exit status of an error."""
-    return EXIT_STATUSES_BY_CODE.get(error.code, EXIT_STATUSES[error.category])
+    return EXIT_STATUSES_BY_CODE.get(error.code, EXIT_STATUSES.get(error.category, FAILED))
 
 
 def _report(error: ShiftlogError, as_json: bool, status: int) -> int:
@@ -144,33 +136,26 @@ def _report(error: ShiftlogError, as_json: bool, status: int) -> int:
 
 def _print_error(error: ShiftlogError, as_json: bool) -> None:
     from shiftlog.cli.screen.output import print_json
+    from shiftlog.config.tool_names import TOOL_NAMES
     from shiftlog.text.printable import terminal_line
 
     if as_json:
         print_json({"error": error.as_dict()})
         return
     hint = error.hint
-    if error.code in HINTS and (hint == type(error).hint or _speaks_to_an_agent(hint or "")):
+    speaks_to_an_agent = any(name in (hint or "") for name in (*TOOL_NAMES, "on_held"))
+    if error.code in HINTS and (hint == type(error).hint or speaks_to_an_agent):
         hint = HINTS[error.code]
-    if unsaid := [name for name in _allowed(error) if name not in error.message]:
-        hint = f"It is one of {', '.join(unsaid)}"
+    allowed = error.details.get("allowed")
+    if isinstance(allowed, list):
+        unsaid = [str(name) for name in cast(list[object], allowed) if str(name) not in error.message]
+        hint = f"It is one of {', '.join(unsaid)}" if unsaid else hint
     reason = error.details.get("reason") if isinstance(error, StorageError) else None
     says = f"{error.message}: {reason}" if reason else error.message
     for word, colour, text in (("error:", "red", says), ("hint:", "yellow", hint)):
         if text:
             shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
             click.echo(f"{shown} {terminal_line(text)}", err=True)
-
-
-def _speaks_to_an_agent(hint: str) -> bool:
-    from shiftlog.config.tool_names import TOOL_NAMES
-
-    return any(name in hint for name in (*TOOL_NAMES, "on_held"))
-
-
-def _allowed(error: ShiftlogError) -> list[str]:
-    names = error.details.get("allowed")
-    return [str(name) for name in cast(list[object], names)] if isinstance(names, list) else []
 
 
 def _defect(error: Exception) -> InternalError:

@@ -4,12 +4,13 @@ import os
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
 import click
 
-from shiftlog.cli.connecting import open_client, resolve_session, session_argument, streamed
+from shiftlog.cli.connecting import ask_stream, session_argument
 from shiftlog.model.agents import AGENTS, BY_NAME
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.text.figures import count
@@ -55,14 +56,13 @@ def export(session: str, form: str | None, vendor: str | None, output: Path | No
         _restore(session, vendor, output)
         return
     chosen = form or (ENDINGS.get(output.suffix.lower()) if output else None) or "md"
-    with open_client() as client:
-        name = resolve_session(client, session)
-        with streamed(client, "export", {"session_id": name, "format": chosen}) as pieces:
-            first = next(pieces)["text"]
-            with _opened(output, 0o666) as file:
-                _write(file, first, chosen)
-                for piece in pieces:
-                    _write(file, piece["text"], chosen)
+    with ask_stream("export", {"format": chosen}, session=session) as pieces:
+        first = next(pieces)  # before the file is touched
+        with _opened(output, 0o666) as file:
+            # Programs read JSON lines unchanged; a terminal must get no control characters.
+            is_plain = chosen == "jsonl" or not file.isatty()
+            for piece in chain([first], pieces):
+                file.write(piece["text"] if is_plain else terminal_text(piece["text"]))
     if output is not None:
         click.echo(terminal_line(f"Wrote {output}"), err=True)
 
@@ -70,14 +70,12 @@ def export(session: str, form: str | None, vendor: str | None, output: Path | No
 def _restore(session: str, vendor: str, output: Path | None) -> None:
     """Write a vendor's transcript; standard error says where it belongs and what is missing."""
     about: dict[str, Any] = {}
-    with open_client() as client:
-        name = resolve_session(client, session)
-        with streamed(client, "restore", {"session_id": name, "as": vendor}) as items, _opened(output, 0o600) as file:
-            for item in items:
-                if "line" in item:
-                    file.write(item["line"] + "\n")
-                else:
-                    about = item["about"]
+    with ask_stream("restore", {"as": vendor}, session=session) as items, _opened(output, 0o600) as file:
+        for item in items:
+            if "line" in item:
+                file.write(item["line"] + "\n")
+            else:
+                about = item["about"]
     folder = f"~/{BY_NAME[vendor].default_homes[0]}"
     click.echo(f"{count(about['turns'], 'turn')} written; in {folder}/{about['place']} the client finds it:", err=True)
     click.echo(f"  {about['command']}", err=True)
@@ -104,8 +102,3 @@ def _opened(output: Path | None, mode: int) -> Generator[IO[str]]:
         raise
     except OSError as error:
         raise StorageError(f"Cannot write {output}: {error.strerror}", hint="What is there is not whole") from None
-
-
-def _write(stream: IO[str], text: str, form: str) -> None:
-    # Programs read JSON lines unchanged; a terminal must get no control characters.
-    stream.write(text if form == "jsonl" or not stream.isatty() else terminal_text(text))

@@ -6,7 +6,7 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import ask, json_option, open_client, resolve_session, session_argument
+from shiftlog.cli.connecting import ask, json_option, number_option, open_client, resolve_session, session_argument
 from shiftlog.cli.continuity import call_tool, print_answer
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since, styled, when
 from shiftlog.text.printable import terminal_line, terminal_text
@@ -14,13 +14,15 @@ from shiftlog.text.printable import terminal_line, terminal_text
 Facts = dict[str, Any]
 
 _OFFERS = (
-    Column("SESSION"),
-    Column("STATE"),
-    Column("FROM", spare=2),
-    Column("TO", spare=1),
-    Column("UNTIL", right=True),
-    Column("TITLE", cut=True),
+    Column("SESSION", "session_id"),
+    Column("STATE", lambda item: styled(item["state"])),
+    Column("FROM", "agent_id", spare=2),
+    Column("TO", lambda item: item["offered_to"] or "anyone", spare=1),
+    Column("UNTIL", lambda item: when(item["expires_at"]), right=True),
+    Column("TITLE", "title", cut=True),
 )
+
+reason_option = click.option("--reason", metavar="TEXT", help="Reason, free text.")
 
 
 @click.group(short_help="Replace a lost recovery token.")
@@ -45,8 +47,7 @@ def reissue(session: str, as_json: bool) -> None:
     Example:
       shiftlog token reissue last
     """
-    with open_client() as client:
-        issued: Facts = client.call("reissue_token", {"session_id": resolve_session(client, session)})
+    issued: Facts = ask("reissue_token", session=session)
     if as_json:
         print_json(issued)
         return
@@ -73,7 +74,7 @@ def handover() -> None:
 @handover.command(short_help="Offer a session to another agent.")
 @session_argument()
 @click.option("--to", metavar="AGENT", help="Stable name of the agent (default: anyone with the token).")
-@click.option("--reason", metavar="TEXT", help="Reason, free text.")
+@reason_option
 @click.option("--take-over", is_flag=True, help="Offer it even if a client holds the session.")
 @json_option
 def offer(session: str, to: str | None, reason: str | None, take_over: bool, as_json: bool) -> None:
@@ -86,11 +87,8 @@ def offer(session: str, to: str | None, reason: str | None, take_over: bool, as_
     Example:
       shiftlog handover offer last --to night-shift
     """
-    with open_client() as client:
-        given: Facts = {"session_id": resolve_session(client, session), "agent_id": to, "reason": reason}
-        if take_over:
-            given["on_held"] = "take_over"
-        made: Facts = client.call("offer", given)
+    given = {"agent_id": to, "reason": reason, "on_held": "take_over" if take_over else None}
+    made: Facts = ask("offer", given, session=session)
     if as_json:
         print_json(made)
         return
@@ -123,24 +121,21 @@ def accept(recovery_token: str, agent_id: str | None, as_json: bool) -> int:
 @session_argument(required=False)
 @click.option("--token", "recovery_token", metavar="TOKEN", help="Token of the offer.")
 @click.option("--agent-id", metavar="AGENT", help="Stable name of the agent that declines.")
-@click.option("--reason", metavar="TEXT", help="Reason, free text.")
+@reason_option
 @json_option
-def decline(
-    session: str | None, recovery_token: str | None, agent_id: str | None, reason: str | None, as_json: bool
-) -> None:
+def decline(session: str | None, as_json: bool, **given: str | None) -> None:
     """Decline the offer of SESSION or of a token; the session stays closed.
 
     \b
     Example:
       shiftlog handover decline --token slr1.… --reason 'No access to the repository'
     """
-    given = {"recovery_token": recovery_token, "agent_id": agent_id, "reason": reason}
     _end_offer("decline", session, given, as_json)
 
 
 @handover.command(short_help="Revoke an offer.")
 @session_argument()
-@click.option("--reason", metavar="TEXT", help="Reason, free text.")
+@reason_option
 @json_option
 def revoke(session: str, reason: str | None, as_json: bool) -> None:
     """Revoke the offer of SESSION; its token becomes invalid.
@@ -153,11 +148,7 @@ def revoke(session: str, reason: str | None, as_json: bool) -> None:
 
 
 def _end_offer(question: str, session: str | None, given: Facts, as_json: bool) -> None:
-    params = {name: value for name, value in given.items() if value is not None}
-    with open_client() as client:
-        if session is not None:
-            params["session_id"] = resolve_session(client, session)
-        ended: Facts = client.call(question, params)
+    ended: Facts = ask(question, given, session=session)
     if as_json:
         print_json(ended)
     else:
@@ -177,23 +168,7 @@ def list_offers(as_json: bool) -> None:
     if as_json:
         print_json(found)
         return
-    printer = Printer()
-    items: list[Facts] = found["items"]
-    if not items:
-        printer.line("Nothing is on offer.")
-        return
-    printer.table(_OFFERS, map(_offer_row, items))
-
-
-def _offer_row(item: Facts) -> list[Part]:
-    return [
-        item["session_id"],
-        styled(item["state"]),
-        item["agent_id"],
-        item["offered_to"] or "anyone",
-        when(item["expires_at"]),
-        item["title"],
-    ]
+    Printer().table(_OFFERS, found["items"], nothing="Nothing is on offer.")
 
 
 @click.command(short_help="Draw the tree of related sessions.")
@@ -245,18 +220,11 @@ def tree_lines(tree: Facts, marked: str = "") -> Iterator[list[Part]]:
 
 
 @click.command(short_help="Print the hand-over brief of the last session as Markdown.")
-@click.option("--agent", metavar="NAME", help="The agent's stable name.")
+@click.option("--agent", "agent_id", metavar="NAME", help="The agent's stable name.")
 @click.option("--cwd", metavar="DIR", help="Workspace directory (default: this one).")
-@click.option(
-    "--max-chars",
-    type=click.IntRange(200, 200_000),
-    metavar="N",
-    default=12_000,
-    show_default=True,
-    help="Maximum length.",
-)
+@number_option("--max-chars", within=click.IntRange(200, 200_000), default=12_000, help="Maximum length.")
 @json_option
-def brief(agent: str | None, cwd: str | None, max_chars: int, as_json: bool) -> None:
+def brief(agent_id: str | None, cwd: str | None, max_chars: int, as_json: bool) -> None:
     """Print the hand-over brief for the next session, to paste into a prompt or to inject from a hook.
 
     The text is data that agents recorded, and is marked as such.
@@ -266,7 +234,7 @@ def brief(agent: str | None, cwd: str | None, max_chars: int, as_json: bool) -> 
       shiftlog brief
       shiftlog brief --agent nightly-fixer --max-chars 4000
     """
-    found: Facts = ask("brief", {"agent_id": agent, "cwd": cwd, "max_chars": max_chars})
+    found: Facts = ask("brief", {"agent_id": agent_id, "cwd": cwd, "max_chars": max_chars})
     if as_json:
         print_json(found)
     else:

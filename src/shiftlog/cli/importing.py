@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import click
@@ -31,27 +31,6 @@ SEVERAL_FOLDERS = "CLAUDE_CONFIG_DIR"
 FOLDER_VARIABLES = ("HOME", SEVERAL_FOLDERS, "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME")
 
 Shown = dict[str, Any]
-
-_COLUMNS = (
-    Column("agent"),
-    *(
-        Column(title, right=True)
-        for title in (
-            "files",
-            "changed",
-            "sessions (new)",
-            "children",
-            "turns",
-            "entries",
-            "tools",
-            "unknown",
-            "bad",
-            "skipped",
-            "read",
-            "MB/s",
-        )
-    ),
-)
 
 
 @click.command("import", short_help="Import the sessions of other agents.")
@@ -107,7 +86,8 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
         interrupts.append(number)
         if len(interrupts) > 1:
             raise KeyboardInterrupt
-        _ask_to_stop(params["token"])
+        with open_client(start=False) as other:  # the first connection is busy with the stream
+            other.call("import_stop", {"token": params["token"]})
 
     before = signal.signal(signal.SIGINT, interrupted)
     # A watch ends when its reader has gone; a normal import finishes without a reader.
@@ -136,12 +116,6 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
     return 0 if report["ok"] else FAILED
 
 
-def _ask_to_stop(token: str) -> None:
-    """Stop the import over a second connection; the first one is busy with the stream."""
-    with open_client(start=False) as client:
-        client.call("import_stop", {"token": token})
-
-
 class _Bar:
     """A progress line on a terminal."""
 
@@ -157,10 +131,11 @@ class _Bar:
         done, total = progress["bytes_done"], max(progress["bytes"], 1)
         share = min(done / total, 1.0)
         full = int(share * BAR_CHARS)
-        left = passed / share - passed if share > 0.01 else 0.0
+        left_s = passed / share - passed if share > 0.01 else 0.0
+        left = f"{left_s:.0f} s" if left_s < 90 else f"{left_s / 60:.0f} min"
         line = (
             f"[{'█' * full}{'·' * (BAR_CHARS - full)}] {share:4.0%}  {progress['files_done']}/{progress['files']} files"
-            f"  {done / 1e6 / passed:.1f} MB/s  {_span(left)} left"
+            f"  {done / 1e6 / passed:.1f} MB/s  {left} left"
         )
         sys.stderr.write(f"\r\x1b[2K{line}")
         sys.stderr.flush()
@@ -170,10 +145,6 @@ class _Bar:
         if self._drawn:
             sys.stderr.write("\r\x1b[2K")
             sys.stderr.flush()
-
-
-def _span(seconds: float) -> str:
-    return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def _show_change(report: Shown, *, as_json: bool) -> None:
@@ -208,7 +179,8 @@ def _show_report(report: Shown) -> None:
     printer = Printer()
     by_agent: dict[str, Shown] = report["by_agent"]
     if by_agent:
-        printer.table(_COLUMNS, [_row(agent, figures, report) for agent, figures in by_agent.items()])
+        columns = _columns(report["duration_s"])
+        printer.table(columns, [{"agent": agent, **figures} for agent, figures in by_agent.items()])
     elif not report["totals"]["files"]:
         printer.line("There is no transcript in the known folders.")
     secrets = sum(report["redactions"].values())
@@ -228,21 +200,23 @@ def _show_report(report: Shown) -> None:
         printer.line(("Nothing was stored: this was a dry run.", "dim"))
 
 
-def _row(agent: str, figures: Shown, report: Shown) -> list[str]:
-    read = figures["bytes_read"]
-    speed = read / 1e6 / report["duration_s"] if report["duration_s"] else 0.0
-    return [
-        agent,
-        str(figures["files"]),
-        str(figures["changed"]),
-        f"{figures['sessions']} ({figures['sessions_new']})",
-        str(figures["child_sessions"]),
-        *(str(figures[name]) for name in ("turns", "entries", "tool_calls", "unknown_records", "bad_lines", "skipped")),
-        f"{read / 1e6:.1f} MB",
-        f"{speed:.1f}",
+def _columns(duration_s: float) -> list[Column]:
+    figures: list[tuple[str, str | Callable[[Shown], str]]] = [
+        ("files", "files"),
+        ("changed", "changed"),
+        ("sessions (new)", lambda figures: f"{figures['sessions']} ({figures['sessions_new']})"),
+        ("children", "child_sessions"),
+        ("turns", "turns"),
+        ("entries", "entries"),
+        ("tools", "tool_calls"),
+        ("unknown", "unknown_records"),
+        ("bad", "bad_lines"),
+        ("skipped", "skipped"),
+        ("read", lambda figures: f"{figures['bytes_read'] / 1e6:.1f} MB"),
+        ("MB/s", lambda figures: f"{figures['bytes_read'] / 1e6 / duration_s if duration_s else 0.0:.1f}"),
     ]
+    return [Column("agent", "agent"), *(Column(title, cell, right=True) for title, cell in figures)]
 
 
-def _listed(counts: Shown) -> str:
-    items: Iterable[tuple[str, int]] = counts.items()
-    return ", ".join(f"{name} {count}" for name, count in items)
+def _listed(counts: dict[str, int]) -> str:
+    return ", ".join(f"{name} {count}" for name, count in counts.items())

@@ -1,13 +1,18 @@
-"""`shiftlog policy`: explain the verdict on a command, and suggest an allow list. Nothing is run or changed."""
+"""The command policy: `policy` (explain verdicts, suggest an allow list), `approvals` (list) and `approve` (decide).
 
+Only the operator can decide, and never from a shell that Shiftlog opened; the daemon enforces that.
+"""
+
+import time
 from pathlib import Path
 from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import ask, filter_options, filters, json_option, open_client, resolve_session
-from shiftlog.cli.screen.output import Printer, json_text, print_json
-from shiftlog.text.figures import count
+from shiftlog.cli.connecting import ask, filter_options, filters, json_option, number_option
+from shiftlog.cli.screen.output import Printer, json_text, print_json, since
+from shiftlog.model.times import parse
+from shiftlog.text.figures import count, largest_unit
 from shiftlog.text.printable import terminal_line
 
 Item = dict[str, Any]
@@ -57,9 +62,7 @@ def policy() -> None:
 )
 @click.option("--cwd", metavar="DIR", help="Working directory of the command (default: this one).")
 @json_option
-def check(
-    command: str, allow: tuple[str, ...], deny: tuple[str, ...], transport: str, cwd: str | None, as_json: bool
-) -> int:
+def check(cwd: str | None, as_json: bool, **given: Any) -> int:
     """Explain the policy's verdict on COMMAND, word by word.
 
     Quote COMMAND as one argument. The operator's policy always applies; --allow and --deny add the lists of a shell.
@@ -71,14 +74,7 @@ def check(
       shiftlog policy check --deny ls 'x=ls; $x /'
       shiftlog policy check --transport ssh --allow git 'git log | head'
     """
-    params: Item = {
-        "command": command,
-        "allow": list(allow),
-        "deny": list(deny),
-        "transport": transport,
-        "cwd": str(Path(cwd or ".").resolve()),
-    }
-    found = ask("policy_check", params)
+    found = ask("policy_check", {**given, "cwd": str(Path(cwd or ".").resolve())})
     if as_json:
         print_json(found)
     else:
@@ -101,12 +97,12 @@ def _print_verdict(found: Item) -> None:
         traits.append("changes nothing, so no checkpoint is taken before it")
     printer.line(("  " + "; ".join(traits), "dim"))
     if found["tokens"]:
-        printer.line()
         _print_tokens(printer, found["tokens"])
 
 
 def _print_tokens(printer: Printer, tokens: list[Item]) -> None:
     """Print a line for each word: its position, its role and the reasons."""
+    printer.line()
     words = [terminal_line(token["text"]) for token in tokens]
     width = min(WORD_CHARS, max(map(len, words)))
     for token, word in zip(tokens, words, strict=True):
@@ -125,21 +121,9 @@ def _print_tokens(printer: Printer, tokens: list[Item]) -> None:
 @policy.command(short_help="Propose an allow list from history.")
 @click.option("--session", metavar="SESSION", help="Only from this session, or `last`.")
 @filter_options
-@click.option(
-    "--least",
-    type=click.IntRange(1),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Leave out programs used by fewer commands.",
-)
-@click.option(
-    "--limit",
-    type=click.IntRange(1, 1_000_000),
-    metavar="N",
-    default=10_000,
-    show_default=True,
-    help="How many of the newest commands to read.",
+@number_option("--least", within=click.IntRange(1), default=1, help="Leave out programs used by fewer commands.")
+@number_option(
+    "--limit", within=click.IntRange(1, 1_000_000), default=10_000, help="How many of the newest commands to read."
 )
 @json_option
 def suggest(session: str | None, least: int, limit: int, as_json: bool, **given: str | None) -> None:
@@ -155,16 +139,13 @@ def suggest(session: str | None, least: int, limit: int, as_json: bool, **given:
       shiftlog policy suggest --project webshop --least 3
     """
     chosen = filters(**given)
-    with open_client() as client:
-        if session:
-            chosen["session_id"] = resolve_session(client, session)
-        found = client.call("policy_suggest", {**chosen, "least_uses": least, "limit": limit})
+    found = ask("policy_suggest", {**chosen, "least_uses": least, "limit": limit}, session=session or None)
     if as_json:
         print_json(found)
         return
     printer = Printer()
     if not found["commands"]:
-        printer.line("No command was run in a shell yet.", ("" if not chosen else "  Try fewer filters."))
+        printer.line("No command was run in a shell yet.", ("  Try fewer filters." if chosen or session else ""))
         return
     uses: dict[str, int] = found["uses"]
     programs = count(len(found["allow"]), "program")
@@ -178,3 +159,58 @@ def suggest(session: str | None, least: int, limit: int, as_json: bool, **given:
         printer.line(f"# {count(found['undecided_total'], 'command')} cannot be decided by their text alone, such as:")
         for text in found["undecided"][:3]:
             printer.line(("#   " + terminal_line(text)[:100], "dim"))
+
+
+@click.command(short_help="List commands that wait for your approval.")
+@json_option
+def approvals(as_json: bool) -> None:
+    """List the commands of agents that wait for your approval, because an `ask` rule of the policy matches them.
+
+    The oldest comes first.
+
+    \b
+    Example:
+      shiftlog approvals
+    """
+    found = ask("approvals")
+    if as_json:
+        print_json(found)
+        return
+    printer = Printer()
+    items: list[Item] = found["items"]
+    if not items:
+        printer.line("Nothing waits for approval.")
+        return
+    for item in items:
+        rule, left_s = terminal_line(item["entry"]), parse(item["expires_at"]).timestamp() - time.time()
+        about = f"  asked {since(item['asked_at'])} ago by the rule {rule} for {item['shell_id']}"
+        printer.item((item["approval_id"], "cyan"), (f"{about}, expires in {largest_unit(left_s)}", "dim"))
+        # Printed in full at any width: an approval must cover only what was seen.
+        printer.block(item["command"], indent=2, style="bold")
+    printer.line(("shiftlog approve ID permits one, shiftlog approve ID --decline refuses it", "dim"))
+
+
+@click.command(short_help="Approve or decline a waiting command.")
+@click.argument("approval_id", metavar="ID")
+@click.option("--decline", is_flag=True, help="Decline it.")
+@json_option
+def approve(approval_id: str, decline: bool, as_json: bool) -> None:
+    """Approve the waiting command ID, or decline it with --decline.
+
+    An approval covers one run of exactly this text in this shell, within ten minutes of the request. The journal
+    records it. ID may be shortened to its first characters. This command is refused inside a shell of Shiftlog.
+
+    \b
+    Examples:
+      shiftlog approve 3fa91c02
+      shiftlog approve 3fa91c02 --decline
+    """
+    decided = ask("approve", {"approval_id": approval_id, "granted": not decline})
+    if as_json:
+        print_json(decided)
+        return
+    printer = Printer()
+    granted = decided["state"] == "granted"
+    printer.line((f"{decided['state']}  ", "green" if granted else "yellow"), (decided["command"], "bold"))
+    holds = f", once, until {decided['expires_at']}" if granted else ""
+    printer.line((f"for {decided['shell_id']}{holds}", "dim"))

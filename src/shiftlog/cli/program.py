@@ -1,4 +1,4 @@
-"""The command line: the table of commands, and `main`.
+"""The command line: the table of commands, `main`, and the completion scripts for shells.
 
 A command's module is imported when the command is called. Each group of commands has a module of its own; errors are
 reported in `errors`.
@@ -25,7 +25,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "import": "importing:import_",
     },
     "Look": {
-        "open": "opening:open_",
+        "open": "run:open_",
         "status": "daemon:status",
         "sessions": "sessions:sessions",
         "show": "show:show",
@@ -56,20 +56,20 @@ SECTIONS: dict[str, dict[str, str]] = {
         "rewind": "checkpoints:rewind",
         "gc": "checkpoints:gc",
     },
-    "Rules": {"policy": "policy:policy", "approvals": "approvals:approvals", "approve": "approvals:approve"},
+    "Rules": {"policy": "policy:policy", "approvals": "policy:approvals", "approve": "policy:approve"},
     "Prove and repair": {
         "verify": "proof:verify",
         "rebuild": "proof:rebuild",
         "erase": "proof:erase",
-        "spool": "spool:spool",
+        "spool": "proof:spool",
     },
     "Serve": {
         "mcp": "serving:mcp",
-        "repl": "repl:repl",
+        "repl": "serving:repl",
         "serve": "serving:serve",
         "daemon": "daemon:daemon",
     },
-    "More": {"codex-jsonl": "codex_jsonl:codex_jsonl", "completion": "completion:completion"},
+    "More": {"codex-jsonl": "codex_jsonl:codex_jsonl", "completion": "program:completion"},
 }
 
 
@@ -140,21 +140,37 @@ def program(ctx: click.Context) -> None:
         click.echo(ctx.get_help())
 
 
+@click.command(short_help="Print a shell completion script.")
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+@click.pass_context
+def completion(ctx: click.Context, shell: str) -> None:
+    """Print the script that makes SHELL complete commands, options and sessions.
+
+    \b
+    Install it:
+      eval "$(shiftlog completion bash)"    in ~/.bashrc
+      eval "$(shiftlog completion zsh)"     in ~/.zshrc
+      shiftlog completion fish > ~/.config/fish/completions/shiftlog.fish
+    """
+    from click.shell_completion import get_completion_class
+
+    kind = get_completion_class(shell)
+    if kind is None:
+        raise click.UsageError(f"There is no completion for {shell}.")
+    click.echo(kind(ctx.find_root().command, {}, "shiftlog", "_SHIFTLOG_COMPLETE").source())
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command in the arguments and return its exit status; never raise."""
     given = list(sys.argv[1:] if arguments is None else arguments)
-    _open_missing_streams()
+    # Closed standard streams become /dev/null.
+    processes.open_missing_streams()
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))
     as_json = "--json" in (given[: given.index("--")] if "--" in given else given)
     for stream in (sys.stdout, sys.stderr):
         # A terminal with another encoding shows escapes for other characters.
         if isinstance(stream, TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     return run_reporting(lambda: program.main(given, prog_name="shiftlog", standalone_mode=False), as_json=as_json)
-
-
-def _open_missing_streams() -> None:
-    """Replace closed standard streams by /dev/null."""
-    processes.open_missing_streams()
-    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
-        if getattr(sys, name) is None:
-            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8", closefd=False))

@@ -1,4 +1,7 @@
-"""The commands `verify`, `rebuild` and `erase`. The checks themselves are in `shiftlog.journal.chain`."""
+"""The commands `verify`, `rebuild`, `erase` and `spool` (what waits for the daemon, or failed).
+
+The checks themselves are in `shiftlog.journal.chain`.
+"""
 
 import json
 import sys
@@ -6,8 +9,9 @@ from typing import IO, Any
 
 import click
 
-from shiftlog.cli.connecting import json_option, open_client, resolve_session, session_argument, streamed
+from shiftlog.cli.connecting import ask, ask_stream, json_option, open_client, resolve_session, session_argument
 from shiftlog.cli.screen.output import Printer, ProgressBar, print_json
+from shiftlog.model.errors import InvalidParameter
 from shiftlog.text.figures import count
 from shiftlog.text.printable import terminal_line
 
@@ -48,19 +52,12 @@ def verify(session: str | None, receipt_files: tuple[IO[str], ...], only_receipt
     receipts = [_read_receipt(file) for file in receipt_files]
     if only_receipts and (session or not receipts):
         raise click.UsageError("--only-receipts goes with --receipt and without SESSION.")
-    documents = [document for _, document in receipts]
-    params: dict[str, Any] = {"receipts": documents, "only_receipts": only_receipts}
-    findings: list[Finding] = []
-    with open_client() as client, ProgressBar("Verifying") as progress:
-        if session:
-            params["session_id"] = resolve_session(client, session)
-        with streamed(client, "verify", params) as items:
-            progress.expect(next(items)["total"])
-            for finding in items:
-                findings.append(finding)
-                progress.step()
-    if session:
-        _refuse_foreign(receipts, findings[0]["session_id"])
+    params = {"receipts": [document for _, document in receipts], "only_receipts": only_receipts}
+    findings = _counted("Verifying", "verify", params, session)
+    for named, _ in receipts if session else ():
+        if named != findings[0]["session_id"]:  # it would prove nothing
+            message = f"It is of {terminal_line(named)}, not of {findings[0]['session_id']}."
+            raise click.BadParameter(message, param_hint="--receipt")
     report = {
         "ok": all(finding["ok"] for finding in findings),
         "sessions_checked": len(findings),
@@ -76,6 +73,17 @@ def verify(session: str | None, receipt_files: tuple[IO[str], ...], only_receipt
     return 0 if report["ok"] else 1
 
 
+def _counted(label: str, method: str, params: dict[str, Any], session: str | None) -> list[dict[str, Any]]:
+    """Return the answers for all sessions, with a progress bar while they arrive."""
+    answers: list[dict[str, Any]] = []
+    with ask_stream(method, params, session=session or None) as items, ProgressBar(label) as progress:
+        progress.expect(next(items)["total"])
+        for item in items:
+            answers.append(item)
+            progress.step()
+    return answers
+
+
 def _read_receipt(file: IO[str]) -> tuple[str, object]:
     """Return the session id of a receipt, and the receipt itself."""
     from shiftlog.journal.signing.keys import receipt_from
@@ -88,14 +96,6 @@ def _read_receipt(file: IO[str]) -> tuple[str, object]:
     except ValueError as error:
         problem = str(error)
     raise click.BadParameter(f"{file.name} is not a receipt: {problem}.", param_hint="--receipt")
-
-
-def _refuse_foreign(receipts: list[tuple[str, object]], session_id: str) -> None:
-    """Refuse a receipt of another session, which would prove nothing."""
-    for named, _ in receipts:
-        if named != session_id:
-            message = f"It is of {terminal_line(named)}, not of {session_id}."
-            raise click.BadParameter(message, param_hint="--receipt")
 
 
 def _explained(finding: Finding) -> str:
@@ -142,14 +142,7 @@ def rebuild(session: str | None, as_json: bool) -> None:
       shiftlog rebuild
       shiftlog rebuild last
     """
-    rebuilt: list[dict[str, Any]] = []
-    with open_client() as client, ProgressBar("Rebuilding") as progress:
-        params = {"session_id": resolve_session(client, session)} if session else {}
-        with streamed(client, "rebuild", params) as items:
-            progress.expect(next(items)["total"])
-            for item in items:
-                rebuilt.append(item)
-                progress.step()
+    rebuilt = _counted("Rebuilding", "rebuild", {}, session)
     changed = [item["session_id"] for item in rebuilt if item["changed"]]
     report: dict[str, Any] = {
         "sessions": len(rebuilt),
@@ -196,9 +189,13 @@ def erase(session: str, entries: tuple[int, ...], reason: str, yes: bool, as_jso
     with open_client() as client:
         name = resolve_session(client, session)
         numbers = sorted(set(entries))
-        if not yes and not _confirmed(f"Erase what {_listed(numbers)} of {name} said, for good?"):
-            click.echo("Nothing was erased.", err=True)
-            return 1
+        if not yes:
+            if not sys.stdin.isatty():
+                raise click.UsageError("Erasing cannot be undone, and there is no terminal to confirm it. Add --yes.")
+            question = f"Erase what {_listed(numbers)} of {name} said, for good?"
+            if not click.confirm(terminal_line(question), err=True):
+                click.echo("Nothing was erased.", err=True)
+                return 1
         erased = client.call("erase", {"session_id": name, "entries": numbers, "reason": reason})
     derived = [seq for seq in erased["erased"] if seq not in entries]
     if as_json:
@@ -206,12 +203,6 @@ def erase(session: str, entries: tuple[int, ...], reason: str, yes: bool, as_jso
     else:
         _print_erased(erased, derived)
     return 0 if erased["chain"] == "verified" else 1
-
-
-def _confirmed(question: str) -> bool:
-    if not sys.stdin.isatty():
-        raise click.UsageError("Erasing cannot be undone, and there is no terminal to confirm it. Add --yes.")
-    return click.confirm(terminal_line(question), err=True)
 
 
 def _print_erased(erased: dict[str, Any], derived: list[int]) -> None:
@@ -238,3 +229,41 @@ def _print_erased(erased: dict[str, Any], derived: list[int]) -> None:
 
 def _listed(seqs: list[int]) -> str:
     return f"{'entry' if len(seqs) == 1 else 'entries'} {', '.join(map(str, seqs))}"
+
+
+@click.command(short_help="Show waiting and rejected events and calls.")
+@click.argument("item", required=False, metavar="[ID]")
+@json_option
+def spool(item: str | None, as_json: bool) -> int:
+    """Show the events of hooks and the calls of client scripts that wait for the daemon or were set aside.
+
+    ID is the id that a queued call got as its answer; with it, the command prints the outcome: `persisted`,
+    `unchanged`, still `queued`, or `set_aside` with the reason. Outcomes are kept for a day.
+
+    \b
+    Examples:
+      shiftlog spool
+      shiftlog spool 0f3a…
+    """
+    answer = ask("spool", {"id": item or None})
+    if item and answer["receipt"] is None:
+        raise InvalidParameter.invalid("id", "the id of a request that was queued within a day", item)
+    if as_json:
+        print_json(answer)
+        return 0
+    printer = Printer()
+    if item:
+        receipt = answer["receipt"]
+        session = f" in {receipt['session_id']}, entry {receipt['seq']}" if receipt.get("session_id") else ""
+        printer.line(terminal_line(f"{receipt['code']}{session}{_because(receipt)}"))
+        return 0
+    waiting = answer["waiting"]
+    printer.line(f"{count(waiting['events'], 'file')} of events and {count(waiting['calls'], 'queued call')} waiting")
+    for one in answer["set_aside"]:
+        what, at = one.get("event") or one.get("kind") or "item", one.get("at") or "an unknown time"
+        printer.item(terminal_line(f"set aside: {what} {one.get('id')} of {at}{_because(one)}"))
+    return 0
+
+
+def _because(item: dict[str, object]) -> str:
+    return f": {item['reason']}" if item.get("reason") else ""

@@ -1,6 +1,6 @@
-"""`shiftlog run`: the first minute with Shiftlog, then a live view.
+"""The commands `run`, the first minute with Shiftlog and then a live view, and `open`, which opens the page.
 
-Starts the daemon, shows how to connect an agent, offers the demo session, then shows new entries until Ctrl-C.
+`run` starts the daemon, shows how to connect an agent, offers the demo session, then shows new entries until Ctrl-C.
 """
 
 import os
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shiftlog import __version__
-from shiftlog.cli.connecting import open_client, streamed
-from shiftlog.cli.screen.output import Part, Printer, json_text
+from shiftlog.cli.connecting import ask, json_option, open_client, streamed
+from shiftlog.cli.screen.output import Part, Printer, json_text, print_json
+from shiftlog.text.figures import count
 
 if TYPE_CHECKING:
     from rich.text import Text
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 PACE_S = 0.4
 REFRESH_S = 1.0
 RECENT = 8
+SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER", "WSL_DISTRO_NAME")
 
 Facts = dict[str, Any]
 
@@ -58,7 +60,7 @@ def run(demo: bool | None) -> None:
 
 
 def _print_welcome(printer: Printer, facts: Facts) -> None:
-    from shiftlog.cli.setup.agents import AGENT_FILES, connecting_command
+    from shiftlog.cli.setup.agents import AGENT_FILES, executable, server_entry
     from shiftlog.cli.setup.plan import HOOKED
 
     printer.line((f"Shiftlog {__version__}", "bold"), " runs", (f" (daemon pid {facts['pid']})", "dim"))
@@ -67,7 +69,8 @@ def _print_welcome(printer: Printer, facts: Facts) -> None:
     for agent in HOOKED:
         printer.line()
         printer.line(f"Connect {AGENT_FILES[agent].title}; paste this into a terminal:")
-        printer.line((connecting_command(agent, home) or "", "green"))
+        entry = server_entry(AGENT_FILES[agent], executable(), None, None, home)
+        printer.line((AGENT_FILES[agent].command_line(entry) or "", "green"))
     printer.line()
     printer.line(("Cursor, Gemini CLI, VS Code: ", "dim"), (f"{_program()} setup --help", "dim"))
 
@@ -85,14 +88,11 @@ def _program() -> str:
 
 
 def _wants_demo(printer: Printer, facts: Facts, demo: bool | None) -> bool:
-    if demo is not None:
-        return demo
-    if facts["sessions"]:
-        return False
-    if printer.is_terminal and sys.stdin.isatty():
-        printer.line()
-        return click.confirm("Record a short demo session as an example?", default=True)
+    if demo is not None or facts["sessions"]:
+        return bool(demo)
     printer.line()
+    if printer.is_terminal and sys.stdin.isatty():
+        return click.confirm("Record a short demo session as an example?", default=True)
     printer.line("There is no session yet, so a demo session is recorded (--no-demo leaves it out).")
     return True
 
@@ -102,10 +102,11 @@ def _print_demo(printer: Printer, client: "Client") -> None:
 
     printer.line()
     answer: Facts = {}
-    for recorded in record(client):
-        answer = recorded.answer
-        masked = "  1 secret masked" if recorded.masked == 1 else f"  {recorded.masked} secrets masked"
-        printer.line(("✓ ", "green"), recorded.step.says, (masked if recorded.masked else "", "yellow"))
+    for says, answer in record(client):
+        receipt: Facts = answer.get("receipt") or {}
+        masked = receipt.get("redactions")
+        shown = f"  {count(masked, 'secret')} masked" if masked else ""
+        printer.line(("✓ ", "green"), says, (shown, "yellow"))
         if printer.is_terminal:
             time.sleep(PACE_S)  # so that the story can be followed
     printer.line()
@@ -126,7 +127,6 @@ def _print_demo(printer: Printer, client: "Client") -> None:
 
 def _open_page(printer: Printer, client: "Client") -> None:
     """Open the page in the browser, or print its link; a failure ends nothing."""
-    from shiftlog.cli.opening import browse, can_browse
     from shiftlog.model.errors import ShiftlogError
 
     printer.line()
@@ -135,7 +135,7 @@ def _open_page(printer: Printer, client: "Client") -> None:
     except ShiftlogError as error:
         printer.line(("The page cannot be served: ", "yellow"), error.message)
         return
-    if can_browse() and browse(url):
+    if _browse(url):
         printer.line("The page is open in your browser.", (f"  {_program()} open does it again", "dim"))
     else:
         printer.line("See it in the browser: ", (url, "green"))
@@ -166,8 +166,8 @@ def _watch(printer: Printer, client: "Client") -> None:
 def _view(printer: Printer, client: "Client") -> "Text":
     from rich.text import Text
 
-    from shiftlog.cli.daemon import OPEN_COLUMNS, open_row, status_lines
-    from shiftlog.cli.screen.output import text_of
+    from shiftlog.cli.daemon import OPEN_COLUMNS, status_lines
+    from shiftlog.cli.screen.output import rows_of, text_of
     from shiftlog.cli.screen.tables import laid_out
     from shiftlog.cli.sessions import entry_parts
 
@@ -175,8 +175,7 @@ def _view(printer: Printer, client: "Client") -> "Text":
     lines: list[Sequence[Part]] = [[("Live, until Ctrl-C", "bold")]]
     lines += [[(f"{name:<10}", "dim"), *parts] for name, parts in status_lines(facts)]
     if facts["open"]:
-        table = laid_out(OPEN_COLUMNS, map(open_row, facts["open"]), printer.console.width)
-        lines += [[], *table]
+        lines += [[], *laid_out(OPEN_COLUMNS, rows_of(OPEN_COLUMNS, facts["open"]), printer.console.width)]
     with streamed(client, "tail", {"last": RECENT}) as entries:
         recent = [list(entry_parts(entry, dated=False)) for entry in entries]
     if recent:
@@ -185,3 +184,43 @@ def _view(printer: Printer, client: "Client") -> "Text":
     for row in rows:
         row.truncate(printer.console.width, overflow="ellipsis")
     return Text("\n").join(rows)
+
+
+@click.command("open", short_help="Open the page in the browser.")
+@click.argument("session", required=False)
+@click.option("--print", "only_print", is_flag=True, help="Print the link instead of starting a browser.")
+@json_option
+def open_(session: str | None, only_print: bool, as_json: bool) -> None:
+    """Open the page in the browser: all sessions, or only SESSION.
+
+    The page is served on this machine only. The link works once, within a minute, and gives the browser a cookie for
+    a day; run the command again for another browser.
+
+    \b
+    Examples:
+      shiftlog open
+      shiftlog open last
+      shiftlog open --print
+    """
+    url = str(ask("page.open", session=session or None)["url"])
+    if as_json:
+        print_json({"url": url, "expires_in_s": 60})
+        return
+    printer = Printer()
+    if not only_print and _browse(url):
+        printer.line("The page is open in your browser.", (" shiftlog open --print gives a link instead.", "dim"))
+        return
+    printer.line((url, "green"))
+    printer.line(("The link works once, within a minute.", "dim"))
+
+
+def _browse(url: str) -> bool:
+    """Start the user's browser; return True if there was one and it can be shown here."""
+    if sys.platform != "darwin" and not any(os.environ.get(name) for name in SCREENS):
+        return False
+    import webbrowser
+
+    try:
+        return webbrowser.open(url)
+    except webbrowser.Error:
+        return False

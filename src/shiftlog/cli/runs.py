@@ -6,11 +6,20 @@ A missing cost is shown as unknown, never as zero.
 import csv
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import agent_option, ask, filters, json_option, limit_option
+from shiftlog.cli.connecting import (
+    agent_id_option,
+    agent_option,
+    ask,
+    filters,
+    json_option,
+    limit_option,
+    options,
+    project_option,
+)
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled, when
 from shiftlog.model.moves import RunStatus
 from shiftlog.text.figures import count, exact_money, stopwatch
@@ -18,39 +27,38 @@ from shiftlog.text.printable import terminal_line
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 STATUSES = tuple(map(str, RunStatus))
-UNKNOWN = "unknown"
 
-F = TypeVar("F", bound=Callable[..., Any])
 Item = dict[str, Any]
 
 _RUN_COLUMNS = (
-    Column("RUN", right=True),
-    Column("STATUS"),
-    Column("BACKEND", spare=2),
-    Column("MODEL", cut=True),
-    Column("CALLER", spare=3),
-    Column("STARTED", spare=1),
-    Column("TIME", right=True),
-    Column("INPUT", right=True, spare=4),
-    Column("CACHED", right=True, spare=5),
-    Column("OUTPUT", right=True, spare=4),
-    Column("COST", right=True),
-    Column("SESSION", spare=6),
-)
-_USAGE_COLUMNS = (
-    Column("SESSIONS", right=True),
-    Column("RUNNING", right=True, spare=2),
-    Column("OK", right=True, spare=2),
-    Column("FAILED", right=True, spare=2),
-    Column("CANCELLED", right=True, spare=4),
-    Column("ORPHANED", right=True, spare=3),
-    Column("INPUT", right=True, spare=1),
-    Column("TO CACHE", right=True, spare=6),
-    Column("CACHED", right=True, spare=5),
-    Column("OUTPUT", right=True, spare=1),
-    Column("COST", right=True),
+    Column("RUN", "run_id", right=True),
+    Column("STATUS", lambda run: styled(run["status"])),
+    Column("BACKEND", "backend", spare=2),
+    Column("MODEL", lambda run: (run["model"] or "", "bold"), cut=True),
+    Column("CALLER", "caller", spare=3),
+    Column("STARTED", lambda run: when(run["started"]), spare=1),
+    Column("TIME", lambda run: stopwatch(run["duration_ms"]), right=True),
+    Column("INPUT", lambda run: _tokens(run, "input_tokens"), right=True, spare=4),
+    Column("CACHED", lambda run: _tokens(run, "cached_input_tokens"), right=True, spare=5),
+    Column("OUTPUT", lambda run: _tokens(run, "output_tokens"), right=True, spare=4),
+    Column("COST", lambda run: _cost(_used(run).get("cost_usd")), right=True),
+    Column("SESSION", "session_id", spare=6),
 )
 _TO_CACHE = "cache_creation_tokens"
+# The columns of a total: title, figure, and which are left out first.
+_USAGE_FIGURES = (
+    ("SESSIONS", "sessions", 0),
+    ("RUNNING", "running", 2),
+    ("OK", "ok", 2),
+    ("FAILED", "failed", 2),
+    ("CANCELLED", "cancelled", 4),
+    ("ORPHANED", "orphaned", 3),
+    ("INPUT", "input_tokens", 1),
+    ("TO CACHE", _TO_CACHE, 6),
+    ("CACHED", "cached_input_tokens", 5),
+    ("OUTPUT", "output_tokens", 1),
+    ("COST", "cost_usd", 0),
+)
 _CSV_FIGURES = (
     "sessions",
     *STATUSES,
@@ -62,22 +70,16 @@ _CSV_FIGURES = (
     "cost_unknown",
 )
 
-
-def _run_filters(command: F) -> F:
-    """Add the filters for runs."""
-    options = (
-        agent_option(),
-        click.option("--agent-id", metavar="NAME", help="Stable name of the agent (its agent_id)."),
-        click.option("--caller", metavar="NAME", help="The client that launched the run."),
-        click.option("--backend", metavar="NAME", help="The program that ran, such as codex."),
-        click.option("--model", metavar="NAME", help="Full name of the model."),
-        click.option("--status", "run_status", type=click.Choice(STATUSES), help="Only runs in this state."),
-        click.option("--project", metavar="NAME", help="Name or path of the workspace."),
-        click.option("--day", metavar="DATE", help="On this day in UTC (2026-01-31, or today)."),
-    )
-    for option in reversed(options):
-        command = option(command)
-    return command
+_run_filters = options(
+    agent_option,
+    agent_id_option,
+    click.option("--caller", metavar="NAME", help="The client that launched the run."),
+    click.option("--backend", metavar="NAME", help="The program that ran, such as codex."),
+    click.option("--model", metavar="NAME", help="Full name of the model."),
+    click.option("--status", "run_status", type=click.Choice(STATUSES), help="Only runs in this state."),
+    project_option,
+    click.option("--day", metavar="DATE", help="On this day in UTC (2026-01-31, or today)."),
+)
 
 
 @click.command(short_help="List runs with tokens and cost.")
@@ -103,28 +105,10 @@ def runs(limit: int, as_json: bool, **given: str | None) -> None:
         return
     printer = Printer()
     items: list[Item] = found["items"]
-    if not items:
-        printer.line("No run matches these filters." if chosen else "There is no run yet.")
-        return
-    printer.table(_RUN_COLUMNS, map(_run_row, items))
+    nothing = "No run matches these filters." if chosen else "There is no run yet."
+    printer.table(_RUN_COLUMNS, items, nothing=nothing)
     if found["total"] > len(items):
         printer.line((f"{len(items):,} of {count(found['total'], 'run')}; --limit shows more", "dim"))
-
-
-def _run_row(item: Item) -> list[Part]:
-    used: Item = item["usage"] or {}
-    return [
-        str(item["run_id"]),
-        styled(item["status"]),
-        item["backend"] or "",
-        (item["model"] or "", "bold"),
-        item["caller"] or "",
-        when(item["started"]),
-        stopwatch(item["duration_ms"]),
-        *(_tokens(used, name) for name in ("input_tokens", "cached_input_tokens", "output_tokens")),
-        _cost(used.get("cost_usd")),
-        item["session_id"],
-    ]
 
 
 @click.command(short_help="Add up tokens and cost.")
@@ -173,14 +157,11 @@ def _print_usage(dimensions: Sequence[str], found: Item, nothing: str) -> None:
         _print_limits(printer, found["budgets"])
         return
     # Most agents do not report tokens written to a cache.
-    left_out = () if found["total"][_TO_CACHE] else (_TO_CACHE,)
-    figures = [column for column in _USAGE_COLUMNS if not left_out or column.title != "TO CACHE"]
-    columns = (*(Column(name.upper(), cut=name != dimensions[0]) for name in dimensions), *figures)
-    lines = [[*(row[name] or "(none)" for name in dimensions), *_figures(row, left_out)] for row in rows]
-    labels = ["total", *[""] * (len(dimensions) - 1)]
-    total = _figures(found["total"], left_out)
-    lines.append([(label, "bold") for label in labels] + [(figure, "bold") for figure in total])
-    printer.table(columns, lines)
+    figures = [figure for figure in _USAGE_FIGURES if figure[1] != _TO_CACHE or found["total"][_TO_CACHE]]
+    columns = [Column(name.upper(), _styled(name), cut=name != dimensions[0]) for name in dimensions]
+    columns += [Column(title, _styled(name), right=True, spare=spare) for title, name, spare in figures]
+    total = {**found["total"], **dict.fromkeys(dimensions, " "), dimensions[0]: "total", "style": "bold"}
+    printer.table(columns, [*rows, total])
     if found["total"]["cost_unknown"]:
         unknown = count(found["total"]["cost_unknown"], "session")
         printer.line((f"The cost of {unknown} is not known, or not to its end.", "dim"))
@@ -193,10 +174,14 @@ def _print_limits(printer: Printer, states: Sequence[Item]) -> None:
         printer.line((f"Budget: {state['message']}.", style))
 
 
-def _figures(row: Item, left_out: Sequence[str]) -> list[str]:
-    statuses = ("sessions", "running", "ok", "failed", "cancelled", "orphaned")
-    tokens = ("input_tokens", _TO_CACHE, "cached_input_tokens", "output_tokens")
-    return [*(f"{row[name]:,}" for name in (*statuses, *tokens) if name not in left_out), _cost(row["cost_usd"])]
+def _styled(name: str) -> Callable[[Item], Part]:
+    """Return a function for the cell of a dimension or a figure; the total is bold."""
+
+    def cell(row: Item) -> Part:
+        value = _cost(row[name]) if name == "cost_usd" else row[name]
+        return f"{value:,}" if isinstance(value, int) else value or "(none)", row.get("style", "")
+
+    return cell
 
 
 def _print_csv(dimensions: Sequence[str], found: Item) -> None:
@@ -214,11 +199,16 @@ def _cell(value: str | None) -> str:
     return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
 
 
-def _tokens(used: Item, name: str) -> str:
+def _used(run: Item) -> Item:
+    return run["usage"] or {}
+
+
+def _tokens(run: Item, name: str) -> str:
     """Return the number of used tokens of a class, empty if only the cost is known."""
+    used = _used(run)
     is_known = any(count for key, count in used.items() if key.endswith("_tokens"))
     return f"{used[name]:,}" if is_known else ""
 
 
 def _cost(amount: float | None) -> str:
-    return UNKNOWN if amount is None else exact_money(amount)
+    return "unknown" if amount is None else exact_money(amount)

@@ -1,6 +1,7 @@
-"""The commands `mcp` (one agent over stdio) and `serve` (HTTP clients on this machine).
+"""The commands `mcp` (one agent over stdio), `repl` (the session log's envelopes) and `serve` (HTTP on this machine).
 
-A plain `shiftlog mcp` never comes here: `entry` sends it straight to the bridge.
+A plain `shiftlog mcp` or `shiftlog repl` never comes here: `entry` sends it straight to the bridge or to the REPL,
+which parses the same options itself.
 """
 
 import fcntl
@@ -8,6 +9,7 @@ import json
 import os
 import socket
 import time
+from contextlib import suppress
 from pathlib import Path
 from threading import Thread
 from typing import TYPE_CHECKING, Any
@@ -15,13 +17,13 @@ from urllib.parse import urlsplit
 
 import click
 
+from shiftlog import __version__
 from shiftlog.cli.connecting import opened_home
 from shiftlog.cli.screen.output import Printer
 from shiftlog.model.errors import InvalidParameter, StorageError
 
 if TYPE_CHECKING:
     from shiftlog.config.loading import HttpSection
-    from shiftlog.link.client import Client
 
 TEAM_HINT = (
     "HTTP here is for clients on this machine. Serving a team over the network needs TLS, keys and a database of its "
@@ -31,31 +33,21 @@ COME_UP_S = 30.0
 LOOK_EVERY_S = 0.05
 
 
-def _words(values: tuple[str, ...]) -> list[str]:
-    return [word for value in values for part in value.split(",") if (word := part.strip())]
-
-
 @click.command(short_help="Serve one agent over stdio; agents start this themselves.")
 @click.option("--toolsets", metavar="NAMES", multiple=True, help="Toolsets to offer, separated by commas.")
 @click.option(
     "--tools", metavar="NAMES", multiple=True, help="Single tools to offer, alone or in addition to --toolsets."
 )
 @click.option("--exclude-tools", metavar="NAMES", multiple=True, help="Tools never to offer.")
-@click.option("--dialect", metavar="NAMES", multiple=True, help="Dialects to offer: nexo, mcpserver, execkit.")
+@click.option(
+    "--dialect", "dialects", metavar="NAMES", multiple=True, help="Dialects to offer: nexo, mcpserver, execkit."
+)
 @click.option(
     "--policy-file", metavar="FILE", multiple=True, help="Additional policy for this agent; see docs/policy.md."
 )
 @click.option("--read-only", is_flag=True, help="Offer only tools that change nothing.")
 @click.option("--in-process", is_flag=True, help="Run everything in this process, without the daemon.")
-def mcp(
-    toolsets: tuple[str, ...],
-    tools: tuple[str, ...],
-    exclude_tools: tuple[str, ...],
-    dialect: tuple[str, ...],
-    policy_file: tuple[str, ...],
-    read_only: bool,
-    in_process: bool,
-) -> int:
+def mcp(policy_file: tuple[str, ...], read_only: bool, in_process: bool, **lists: tuple[str, ...]) -> int:
     """Serve one agent over standard input and output. Agents start this command themselves.
 
     `shiftlog setup` configures an agent to do so. The process forwards messages between the agent and the daemon and
@@ -66,13 +58,10 @@ def mcp(
       claude mcp add --scope user shiftlog -- shiftlog mcp
       shiftlog mcp --toolsets journal --read-only
     """
-    lists = {
-        "toolsets": _words(toolsets),
-        "tools": _words(tools),
-        "exclude_tools": _words(exclude_tools),
-        "dialects": _words(dialect),
-    }
-    options: dict[str, Any] = {name: words for name, words in lists.items() if words}
+    options: dict[str, Any] = {}
+    for name, values in lists.items():
+        if words := [word for value in values for part in value.split(",") if (word := part.strip())]:
+            options[name] = words
     if read_only:
         options["read_only"] = True
     if in_process:
@@ -85,6 +74,39 @@ def mcp(
     if policy_file:
         options["policy_files"] = [*policy_file]
     return run(options)
+
+
+@click.command(short_help="Run the session log's REPL; client scripts use this.")
+@click.option("--agent-stdio", is_flag=True, help="Read envelopes until the input ends (default without a terminal).")
+@click.option("--interactive", is_flag=True, help="The same, with a prompt (default on a terminal).")
+@click.option("--invoke", metavar="METHOD", help="Send one request and print its result.")
+@click.option("--workspace-path", metavar="PATH", help="Workspace (default: the working directory).")
+@click.option("--agent", metavar="NAME", help="Agent that makes the calls (default: SHIFTLOG_AGENT).")
+@click.option("--marker-file", metavar="FILE", help="Accepted and ignored; a local store needs no marker.")
+@click.version_option(__version__, prog_name="shiftlog repl", message="%(prog)s %(version)s")
+@click.argument("params", required=False)
+def repl(params: str | None, **given: Any) -> int:
+    """Read request envelopes of the session log on standard input and write their answers to standard output.
+
+    Envelopes are JSON lines or YAML documents. The same program is installed as `mcpserver-repl`. PARAMS belongs to
+    --invoke: JSON or YAML text, or `-` to read it from the input. The exit status is 0 at the end of the input or if
+    the request succeeded, 1 if the request of --invoke failed, and 2 for a usage error.
+
+    \b
+    Examples:
+      shiftlog repl --agent-stdio < requests.jsonl
+      shiftlog repl --invoke workflow.sessionlog.currentSession
+      shiftlog repl --invoke workflow.sessionlog.queryHistory '{"limit": 5}'
+    """
+    from shiftlog.repl import options
+
+    chosen = options.ReplOptions()
+    for name, value in given.items():
+        setattr(chosen, name, value)
+    try:
+        return options.run(options.check(chosen, [] if params is None else [params]))
+    except options.UsageError as error:
+        raise click.UsageError(str(error)) from error
 
 
 @click.command(short_help="Serve MCP over HTTP on this machine.")
@@ -116,13 +138,14 @@ def serve(host: str | None, port: int | None, policy_file: tuple[str, ...]) -> i
     settings = _settings(Path(home), host, port)
     if _port_of_daemon(home) != settings.port:  # the daemon that is replaced frees its port
         _check_free(settings)
-    start_lock = _take_start_lock(home)
+    # Keeps clients from starting a daemon between the end of the old one and our start.
+    start_lock = os.open(Path(home, "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    fcntl.flock(start_lock, fcntl.LOCK_EX)
     replaced = client.stop_daemon(home)
     if replaced is not None:
         click.echo(f"The daemon with pid {replaced} made way.", err=True)
         _check_free(settings)
-    announcing = Thread(target=_announce, args=(home, start_lock), daemon=True)
-    announcing.start()
+    Thread(target=_announce, args=(home, start_lock), daemon=True).start()
     return daemon.main(["--home", home, "--foreground", "--idle-stop-s", "0"])
 
 
@@ -180,17 +203,19 @@ def _check_free(settings: "HttpSection") -> None:
         ) from None
 
 
-def _take_start_lock(home: str) -> int:
-    """Keep clients from starting a daemon between the end of the old one and our start."""
-    lock = os.open(Path(home, "start.lock"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX)
-    return lock
-
-
 def _announce(home: str, start_lock: int) -> None:
-    """Print the address and the token file once HTTP is served."""
-    url = _served_at(home, start_lock)
-    if url is None:
+    """Print the address and the token file once HTTP is served; clients may start a daemon again from then on."""
+    from shiftlog.link.client import DaemonUnreachable, connect
+
+    url, deadline = None, time.monotonic() + COME_UP_S
+    try:
+        while not url and time.monotonic() < deadline:
+            time.sleep(LOOK_EVERY_S)
+            with suppress(DaemonUnreachable), connect(home, start=False) as client:
+                url = client.call("daemon.status")["http"]
+    finally:
+        os.close(start_lock)
+    if not url:
         return
     token = Path(home, "http.token")
     printer = Printer()
@@ -201,31 +226,3 @@ def _announce(home: str, start_lock: int) -> None:
         f'claude mcp add --transport http shiftlog {url} --header "Authorization: Bearer $(cat {token})"',
     )
     printer.line(("Ctrl-C stops serving.", "dim"))
-
-
-def _served_at(home: str, start_lock: int) -> str | None:
-    deadline = time.monotonic() + COME_UP_S
-    try:
-        client = _connected(home, deadline)
-    finally:
-        os.close(start_lock)
-    if client is None:
-        return None
-    with client:
-        while time.monotonic() < deadline:
-            url = client.call("daemon.status")["http"]
-            if url:
-                return url
-            time.sleep(LOOK_EVERY_S)
-    return None
-
-
-def _connected(home: str, deadline: float) -> "Client | None":
-    from shiftlog.link.client import DaemonUnreachable, connect
-
-    while time.monotonic() < deadline:
-        try:
-            return connect(home, start=False)
-        except DaemonUnreachable:
-            time.sleep(LOOK_EVERY_S)
-    return None

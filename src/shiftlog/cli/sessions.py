@@ -7,7 +7,7 @@ import re
 import select
 import sys
 from collections.abc import Generator, Iterator
-from contextlib import AbstractContextManager, closing
+from contextlib import closing
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +19,7 @@ from shiftlog.cli.connecting import (
     filters,
     json_option,
     limit_option,
+    number_option,
     open_client,
     resolve_session,
     session_argument,
@@ -44,13 +45,13 @@ Item = dict[str, Any]
 
 _MARKED = re.compile("«([^»]*)»")
 _COLUMNS = (
-    Column("SESSION"),
-    Column("STATE"),
-    Column("AGENT", spare=2),
-    Column("PROJECT", spare=1),
-    Column("TURNS", right=True),
-    Column("ACTIVE", right=True),
-    Column("TITLE", cut=True),
+    Column("SESSION", "session_id"),
+    Column("STATE", lambda item: styled(item["state"])),
+    Column("AGENT", "agent_id", spare=2),
+    Column("PROJECT", "project", spare=1),
+    Column("TURNS", "turns", right=True),
+    Column("ACTIVE", lambda item: f"{since(item['last_activity'])} ago", right=True),
+    Column("TITLE", lambda item: (item["title"], "bold"), cut=True),
 )
 
 
@@ -74,10 +75,8 @@ def sessions(limit: int, as_json: bool, **given: str | None) -> None:
         return
     printer = Printer()
     items: list[Item] = found["items"]
-    if not items:
-        printer.line("No session matches these filters." if chosen else "There is no session yet.")
-        return
-    printer.table(_COLUMNS, map(_session_row, items))
+    nothing = "No session matches these filters." if chosen else "There is no session yet."
+    printer.table(_COLUMNS, items, nothing=nothing)
     for item in items:
         if "successor_deadline" in item:
             by = when(item["successor_deadline"])
@@ -85,18 +84,6 @@ def sessions(limit: int, as_json: bool, **given: str | None) -> None:
             printer.line(item["session_id"], (f" must be continued by {by}", "dim"), overdue)
     if found["total"] > len(items):
         printer.line((f"{len(items):,} of {count(found['total'], 'session')}; --limit shows more", "dim"))
-
-
-def _session_row(item: Item) -> list[Part]:
-    return [
-        item["session_id"],
-        styled(item["state"]),
-        item["agent_id"],
-        item["project"] or "",
-        str(item["turns"]),
-        f"{since(item['last_activity'])} ago",
-        (item["title"], "bold"),
-    ]
 
 
 @click.command(short_help="Search everything that agents recorded.")
@@ -115,12 +102,7 @@ def _session_row(item: Item) -> list[Part]:
 @limit_option(MOST_HITS, default=20)
 @json_option
 def search(
-    text: tuple[str, ...],
-    kinds: tuple[str, ...],
-    session: str | None,
-    limit: int,
-    as_json: bool,
-    **given: str | None,
+    text: tuple[str, ...], kinds: tuple[str, ...], session: str | None, limit: int, as_json: bool, **given: str | None
 ) -> None:
     """Search for TEXT in everything that agents recorded; the best match comes first.
 
@@ -133,16 +115,12 @@ def search(
       shiftlog search '"race condition" && !windows' --kind decision
       shiftlog search 'retry*' --session last
     """
-    chosen = filters(**given)
     words = " ".join(text)
     if not words.strip():
         raise InvalidParameter.missing("text")
     wanted = list(kinds) or ["entry" if session else "session"]
-    with open_client() as client:
-        if session:
-            chosen["session_id"] = resolve_session(client, session)
-        question = {**chosen, "text": words, "kinds": wanted, "limit": limit}
-        found = client.call("search", {**question, "max_chars": SEARCH_CHARS})
+    question = {**filters(**given), "text": words, "kinds": wanted, "limit": limit, "max_chars": SEARCH_CHARS}
+    found = ask("search", question, session=session or None)
     if as_json:
         print_json(found)
         return
@@ -198,15 +176,7 @@ def _highlighted(printer: Printer, snippet: str) -> Iterator[Part]:
 @click.command(short_help="Show the newest entries; -f follows live.")
 @session_argument(required=False)
 @click.option("-f", "--follow", is_flag=True, help="Follow: print each new entry until Ctrl-C.")
-@click.option(
-    "-n",
-    "--last",
-    type=click.IntRange(0, 10_000),
-    metavar="N",
-    default=10,
-    show_default=True,
-    help="How many entries to start with.",
-)
+@number_option("-n", "--last", within=click.IntRange(0, 10_000), default=10, help="How many entries to start with.")
 @json_option
 def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
     """Print the newest entries of SESSION, or of all sessions.
@@ -225,7 +195,8 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
         params: Item = {"last": last, "follow": follow}
         if session:
             heading = params["session_id"] = resolve_session(client, session)
-        with _tailed(client, params) as entries:
+        entries: Generator[Item] = _followed(client, params) if follow else client.stream("tail", params)
+        with closing(entries):
             for entry in entries:
                 if as_json:
                     print_json(entry, indent=None)
@@ -234,10 +205,6 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
                         heading = entry["session_id"]
                         printer.line((f"==> {heading} <==", "cyan"))
                     printer.item(*entry_parts(entry))
-
-
-def _tailed(client: "Client", params: Item) -> AbstractContextManager[Iterator[Item]]:
-    return closing(_followed(client, params)) if params["follow"] else streamed(client, "tail", params)
 
 
 def _followed(client: "Client", params: Item) -> Generator[Item]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import json_option, open_client, resolve_session, session_argument, streamed
+from shiftlog.cli.connecting import ask_stream, json_option, number_option, session_argument
 from shiftlog.cli.screen.output import Part, Printer, json_text, styled, when
 from shiftlog.model.errors import TurnNotFound
 from shiftlog.model.moves import status_shown
@@ -32,14 +32,7 @@ Facts = dict[str, Any]
 @session_argument()
 @click.option("--turn", metavar="TURN", help="Only this turn: its number or its request id.")
 @click.option("--full", is_flag=True, help="Print long texts in full.")
-@click.option(
-    "--lines",
-    type=click.IntRange(1),
-    metavar="N",
-    default=12,
-    show_default=True,
-    help="Print at most this many lines of a text.",
-)
+@number_option("--lines", within=click.IntRange(1), default=12, help="Print at most this many lines of a text.")
 @json_option
 def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) -> None:
     """Print a session: its turns with request, answer, dialog, actions and files.
@@ -53,19 +46,17 @@ def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) 
       shiftlog show last --turn 2 --full
       shiftlog show ClaudeCode-20260131T090000Z-fix-the-login --json
     """
-    with open_client() as client:
-        name = resolve_session(client, session)
-        with streamed(client, "show", {"session_id": name}) as items:
-            facts: Facts = next(items)["session"]
-            turns = items if turn is None else _only(items, turn, facts["session_id"])
-            if as_json:
-                _print_document(facts, turns)
-                return
-            printer = Printer()
-            _print_session(printer, facts)
-            for item in turns:
-                status = status_shown(item["turn"]["status"], facts["state"])
-                _print_turn(printer, item["turn"], status, item["contents"], None if full else lines)
+    with ask_stream("show", {}, session=session) as items:
+        facts: Facts = next(items)["session"]
+        turns = items if turn is None else _only(items, turn, facts["session_id"])
+        if as_json:
+            _print_document(facts, turns)
+            return
+        printer = Printer()
+        _print_session(printer, facts)
+        for item in turns:
+            status = status_shown(item["turn"]["status"], facts["state"])
+            _print_turn(printer, item["turn"], status, item["contents"], None if full else lines)
 
 
 def _only(items: Iterable[Facts], wanted: str, session_id: str) -> list[Facts]:
@@ -107,9 +98,8 @@ def _print_session(printer: Printer, facts: Facts) -> None:
         figures.append(count(facts["tokens_total"], "token"))
     if facts["cost_usd"] is not None:
         figures.append(exact_money(facts["cost_usd"]))
-    run: Facts = facts["run"] or {}
     _facts(printer, " · ".join(figures))
-    if run:
+    if run := facts["run"]:
         code = f" (exit {run['returncode']})" if run["returncode"] else ""
         _facts(printer, f"run {run['run_id']} ", styled(run["status"]), code, _dotted(run["caller"], run["error"]))
     for title, name in (("follows", "predecessor_session_id"), ("child of", "parent_session_id")):
@@ -143,16 +133,11 @@ def _print_turn(printer: Printer, turn: Facts, status: str, contents: list[Facts
     _facts(printer, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*turn['tags'])}")
     _section(printer, "Request", turn["query_text"], max_lines)
     _section(printer, "Understood as", turn["interpretation"], max_lines)
-    dialog = [item for item in contents if item["kind"] == "dialog"]
-    if dialog:
-        _heading(printer, "Dialog")
-        for item in dialog:
-            _print_dialog(printer, item, max_lines)
-    actions = [item for item in contents if item["kind"] == "action"]
-    if actions:
-        _heading(printer, "Actions")
-        for item in actions:
-            _print_action(printer, item)
+    for kind, heading in (("dialog", "Dialog"), ("action", "Actions")):
+        if items := [item for item in contents if item["kind"] == kind]:
+            _heading(printer, heading)
+            for item in items:
+                _print_content(printer, item, max_lines)
     for heading, name in LISTS:
         if turn[name]:
             _heading(printer, heading)
@@ -164,8 +149,7 @@ def _print_turn(printer: Printer, turn: Facts, status: str, contents: list[Facts
             message = terminal_line(commit.get("message") or "")
             printer.item((terminal_line(commit["sha"])[:12], "yellow"), f" {message}", indent=4)
     _section(printer, "Response", turn["response"], max_lines)
-    if turn["failure_note"]:
-        _section(printer, "Failed", turn["failure_note"], max_lines)
+    _section(printer, "Failed", turn["failure_note"], max_lines)
 
 
 def _heading(printer: Printer, title: str) -> None:
@@ -178,18 +162,15 @@ def _section(printer: Printer, title: str, text: str | None, max_lines: int | No
         printer.block(text, indent=4, max_lines=max_lines)
 
 
-def _print_dialog(printer: Printer, item: Facts, max_lines: int | None) -> None:
-    at = when(item["at"])[11:]
+def _print_content(printer: Printer, item: Facts, max_lines: int | None) -> None:
+    """Print an item of the dialog or an action."""
+    at = when(item["at"])[11:] if item["kind"] == "dialog" else " "
     if item.get("erased"):
         printer.line("    ", (f"{at} #{item['seq']} (erased)", "dim"))
         return
-    printer.line("    ", (f"{at} #{item['seq']} {item.get('role')} {item.get('category')}", "dim"))
-    printer.block(str(item.get("content") or ""), indent=6, max_lines=max_lines)
-
-
-def _print_action(printer: Printer, item: Facts) -> None:
-    if item.get("erased"):
-        printer.line("    ", (f"  #{item['seq']} (erased)", "dim"))
+    if item["kind"] == "dialog":
+        printer.line("    ", (f"{at} #{item['seq']} {item.get('role')} {item.get('category')}", "dim"))
+        printer.block(str(item.get("content") or ""), indent=6, max_lines=max_lines)
         return
     mark = MARKS.get(str(item.get("status")), ("·", ""))
     path = f" {terminal_line(item['file_path'])}" if item.get("file_path") else ""

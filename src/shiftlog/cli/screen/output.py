@@ -5,13 +5,12 @@ lines without colours and uncut.
 """
 
 import json
-import re
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property
 from threading import Timer
-from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import click
 
@@ -24,6 +23,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 Part = str | tuple[str, str]
+CellOf = Callable[[dict[str, Any]], Part]
 
 PROGRESS_AFTER_S = 1.0
 STATE_STYLES = {
@@ -45,12 +45,8 @@ STATE_STYLES = {
 
 def json_text(document: object, *, indent: int | None = 2) -> str:
     """Return a document as JSON with escapes for all control and direction characters."""
-    return OBEYED.sub(_escaped, json.dumps(document, ensure_ascii=False, indent=indent))
-
-
-def _escaped(found: re.Match[str]) -> str:
     # JSON text has no raw control characters below a space but line ends.
-    return json.dumps(found[0])[1:-1]
+    return OBEYED.sub(lambda found: json.dumps(found[0])[1:-1], json.dumps(document, ensure_ascii=False, indent=indent))
 
 
 def print_json(document: object, *, indent: int | None = 2) -> None:
@@ -63,16 +59,13 @@ class Printer:
 
     def __init__(self) -> None:
         self.is_terminal = sys.stdout.isatty()
-        self._console: Console | None = None
 
-    @property
+    @cached_property
     def console(self) -> "Console":
         """Return the console of a terminal; it interprets no markup."""
-        if self._console is None:
-            from rich.console import Console
+        from rich.console import Console
 
-            self._console = Console(force_terminal=self.is_terminal, markup=False, emoji=False, highlight=False)
-        return self._console
+        return Console(force_terminal=self.is_terminal, markup=False, emoji=False, highlight=False)
 
     def line(self, *parts: Part) -> None:
         """Print the parts of one line; a part is a text, or a text with a style."""
@@ -123,25 +116,48 @@ class Printer:
         width = max(20, self.console.width - indent)
         return [piece.plain for piece in Text(line).wrap(self.console, width)]
 
-    def table(self, columns: Sequence["Column"], rows: Iterable[Sequence[Part]]) -> None:
-        """Print a table; on a narrow terminal, columns are cut, left out or put on a second line."""
+    def table(self, columns: Sequence["Column"], items: Sequence[Any], *, nothing: str = "") -> None:
+        """Print a table of items, or that there is `nothing`.
+
+        On a narrow terminal, columns are cut, left out or put on a second line.
+        """
+        if not items:
+            self.line(nothing)
+            return
         from shiftlog.cli.screen.tables import laid_out
 
         width = self.console.width if self.is_terminal else None
-        for parts in laid_out(columns, rows, width):
+        for parts in laid_out(columns, rows_of(columns, items), width):
             self.line(*parts)
 
 
 class Column:
-    """A column of a table; if room is short, columns with the highest `spare` are left out first."""
+    """A column of a table; if room is short, columns with the highest `spare` are left out first.
 
-    __slots__ = ("cut", "right", "spare", "title")
+    `cell` is the field of an item that the column shows, or a function that returns the cell of an item.
+    """
 
-    def __init__(self, title: str, *, cut: bool = False, right: bool = False, spare: int = 0) -> None:
+    __slots__ = ("cell", "cut", "right", "spare", "title")
+
+    def __init__(
+        self, title: str, cell: str | CellOf = "", *, cut: bool = False, right: bool = False, spare: int = 0
+    ) -> None:
         self.title = title
+        self.cell = cell
         self.cut = cut
         self.right = right
         self.spare = spare
+
+
+def rows_of(columns: Sequence[Column], items: Iterable[Any]) -> list[list[Part]]:
+    """Return the cells of each item; a field without a value makes an empty cell."""
+    return [
+        [
+            column.cell(item) if callable(column.cell) else "" if item[column.cell] is None else str(item[column.cell])
+            for column in columns
+        ]
+        for item in items
+    ]
 
 
 def _plain(part: Part) -> str:
@@ -179,9 +195,7 @@ class ProgressBar:
             self._timer.start()
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._timer.cancel()
         if self._timer.ident is not None:
             self._timer.join()  # a bar that is just starting must exist before it is stopped

@@ -19,7 +19,7 @@ def laid_out(columns: Sequence[Column], rows: Iterable[Sequence[Part]], width: i
     line of each row.
     """
     header: list[Part] = [(column.title, "dim") for column in columns]
-    lines = [header, *(list(map(_cleaned, row)) for row in rows)]
+    lines = [header, *([(terminal_line(_word(part)), _style(part)) for part in row] for row in rows)]
     widths = [max(cell_len(_word(line[n])) for line in lines) for n in range(len(columns))]
     fitted = _fitted(columns, widths, width)
     if fitted is not None:
@@ -79,17 +79,9 @@ def _line(columns: Sequence[Column], cells: Sequence[Part], widths: dict[int, in
         padding = " " * (width - cell_len(word))
         parts += [padding, (word, style)] if columns[n].right else [(word, style), padding]
         parts.append(" " * GAP)
-    return _trimmed(parts)
-
-
-def _trimmed(parts: list[Part]) -> list[Part]:
     while parts and not _word(parts[-1]).strip():
         parts.pop()
     return parts
-
-
-def _cleaned(part: Part) -> Part:
-    return terminal_line(_word(part)), _style(part)
 
 
 def _word(part: Part) -> str:

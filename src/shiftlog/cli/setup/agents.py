@@ -42,9 +42,9 @@ class AgentFile:
     comments: bool = False
     command: Callable[[Entry], list[str]] | None = None
 
-    def snippet(self, path: Path, entry: Entry) -> str:
-        """Return the entry as the text of an otherwise empty file."""
-        return self.edited(path, "", lambda _: entry)
+    def command_line(self, entry: Entry) -> str | None:
+        """Return the agent's own command that adds our server, None if it has none."""
+        return shlex.join(self.command(entry)) if self.command else None
 
     def edited(self, path: Path, text: str, merge: Merge) -> str:
         """Return the text of the file with the entry."""
@@ -139,13 +139,6 @@ def _checked_names(option: str, names: str, known: tuple[str, ...]) -> str:
         says = f"'{unknown[0]}' is not one of {', '.join(known)}; names are separated by commas"
         raise click.BadParameter(says, param_hint=option)
     return ",".join(parts)
-
-
-def connecting_command(agent: str, home: str | None) -> str | None:
-    """Return the agent's own command that adds our server, None if it has none."""
-    agent_file = AGENT_FILES[agent]
-    entry = server_entry(agent_file, executable(), None, None, home)
-    return shlex.join(agent_file.command(entry)) if agent_file.command else None
 
 
 def executable() -> Path:

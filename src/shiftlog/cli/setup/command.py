@@ -5,7 +5,6 @@ text.
 """
 
 import json
-import shlex
 from typing import TYPE_CHECKING
 
 import click
@@ -39,15 +38,7 @@ if TYPE_CHECKING:
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 def setup(
-    agent: str,
-    write: bool,
-    remove: bool,
-    toolsets: str | None,
-    dialect: str | None,
-    per_call: bool,
-    watch: bool,
-    home: str | None,
-    as_json: bool,
+    agent: str, write: bool, remove: bool, per_call: bool, watch: bool, as_json: bool, **given: str | None
 ) -> None:
     """Connect AGENT to Shiftlog.
 
@@ -66,14 +57,14 @@ def setup(
         raise click.UsageError("--write and --remove do not go together")
     if per_call and agent not in HOOKED:
         raise click.UsageError(f"--per-call is for {' and '.join(HOOKED)}")
-    plan = SetupPlan.of(agent, toolsets=toolsets, dialect=dialect, per_call=per_call, watch=watch or remove, home=home)
+    plan = SetupPlan.of(agent, per_call=per_call, watch=watch or remove, **given)
     done: list[Edited] = []
     state = "printed"
     if write or remove:
         done = plan.put() if write else plan.take()
         changed = any(one.state != "unchanged" for one in done)
         state = ("written" if write else "removed") if changed else "unchanged"
-    command = shlex.join(plan.agent_file.command(plan.entry)) if plan.agent_file.command else None
+    command = plan.agent_file.command_line(plan.entry)
     if as_json:
         click.echo(json.dumps(plan.report(agent, state, done, command), indent=2, ensure_ascii=False))
     elif write or remove:
@@ -107,11 +98,9 @@ def _print_done(plan: SetupPlan, done: list[Edited], *, removed: bool) -> None:
     console = _console()
     title = plan.agent_file.title
     changed = [one for one in done if one.state != "unchanged"]
-    if not changed and removed:
-        console.print(f"Nothing of ours is in the files of {title}.")
-        return
     if not changed:
-        console.print(f"{plan.path} is already right; nothing was changed.")
+        already = f"{plan.path} is already right; nothing was changed."
+        console.print(f"Nothing of ours is in the files of {title}." if removed else already)
         return
     if removed:
         console.print(f"{title} is disconnected:", style="green")

@@ -47,29 +47,55 @@ def with_json_entry(text: str, path: tuple[str, str], merge: Merge, *, comments:
 
     With `comments`, `//` and `/* */` comments and trailing commas are allowed, as VS Code allows them.
     """
-    plain = _blanked(_COMMENTS, text) if comments else text
+
+    def merged(present: Any) -> Entry:
+        return merge(cast("Entry", present) if isinstance(present, dict) else None)
+
+    return _with_value(text, path, merged, comments=comments)
+
+
+def with_json_item(text: str, path: tuple[str, str], item: Entry) -> str:
+    """Return the text with an item at the end of the list at `path`, unless an equal one is in it."""
+
+    def grown(present: Any) -> list[Any]:
+        if not isinstance(present, list):
+            raise CannotEdit(f"'{path[1]}' is not a list")
+        items = cast("list[Any]", present)
+        return items if item in items else [*items, item]
+
+    return _with_value(text, path, grown, absent=[])
+
+
+def _with_value(
+    text: str, path: tuple[str, str], change: Callable[[Any], Any], *, comments: bool = False, absent: Any = None
+) -> str:
+    """Return the text with `path` set to `change(present value)`; a list may only grow by one item."""
+    plain = _readable(text) if comments else text
     if not plain.strip():
-        fresh = json.dumps({path[0]: {path[1]: merge(None)}}, indent=2, ensure_ascii=False) + "\n"
+        fresh = json.dumps({path[0]: {path[1]: change(absent)}}, indent=2, ensure_ascii=False) + "\n"
         return f"{text.rstrip()}\n{fresh}" if text.strip() else fresh
-    if comments:
-        plain = _blanked(_TRAILING_COMMAS, plain)
     expected = _document(plain)
     style = _Style(text, plain)
-    servers = style.root.find(path[0])
-    if servers is None:
-        wanted = merge(None)
+    section = style.root.find(path[0])
+    if section is not None and plain[section.start] != "{":
+        raise CannotEdit(f"'{path[0]}' is not an object")
+    inner = None if section is None else _object(plain, section.start)
+    own = None if inner is None else inner.find(path[1])
+    present = absent if own is None else _parsed_entry(plain[own.start : own.end])
+    wanted = change(present)
+    value: Any = _parsed_json(json.dumps(wanted))
+    if inner is None:
         changed = style.inserted(style.root, path[0], {path[1]: wanted})
+    elif own is None:
+        changed = style.inserted(inner, path[1], wanted)
+    elif present == wanted:
+        return text
+    elif isinstance(wanted, list):
+        changed = style.appended(own, cast("list[Any]", wanted)[-1], is_first=not present)
+        value = [*expected[path[0]][path[1]], value[-1]]  # the other items keep their own spelling of numbers
     else:
-        if plain[servers.start] != "{":
-            raise CannotEdit(f"'{path[0]}' is not an object")
-        inner = _object(plain, servers.start)
-        own = inner.find(path[1])
-        present: Any = None if own is None else _parsed_entry(plain[own.start : own.end])
-        wanted = merge(cast("Entry", present) if isinstance(present, dict) else None)
-        if own is not None and present == wanted:
-            return text
-        changed = style.inserted(inner, path[1], wanted) if own is None else style.replaced(own, wanted)
-    expected.setdefault(path[0], {})[path[1]] = _parsed_json(json.dumps(wanted))
+        changed = style.replaced(own, wanted)
+    expected.setdefault(path[0], {})[path[1]] = value
     return _verified(changed, expected, comments=comments)
 
 
@@ -104,33 +130,6 @@ def _without_member(text: str, box: _Object, key: str) -> str:
         return text[: box.members[index - 1].end] + text[member.end :]
     end = box.close if not text[member.end : box.close].strip(" \t\r\n,") else member.end
     return text[: box.start + 1] + text[end:]
-
-
-def with_json_item(text: str, path: tuple[str, str], item: Entry) -> str:
-    """Return the text with an item at the end of the list at `path`, unless an equal one is in it."""
-    if not text.strip():
-        return json.dumps({path[0]: {path[1]: [item]}}, indent=2, ensure_ascii=False) + "\n"
-    expected = _document(text)
-    style = _Style(text, text)
-    section = style.root.find(path[0])
-    if section is None:
-        changed = style.inserted(style.root, path[0], {path[1]: [item]})
-    else:
-        if text[section.start] != "{":
-            raise CannotEdit(f"'{path[0]}' is not an object")
-        inner = _object(text, section.start)
-        own = inner.find(path[1])
-        if own is None:
-            changed = style.inserted(inner, path[1], cast("Entry", [item]))
-        else:
-            present: Any = _parsed_entry(text[own.start : own.end])
-            if not isinstance(present, list):
-                raise CannotEdit(f"'{path[1]}' is not a list")
-            if item in present:
-                return text
-            changed = style.appended(own, item, is_first=not present)
-    expected.setdefault(path[0], {}).setdefault(path[1], []).append(_parsed_json(json.dumps(item)))
-    return _verified(changed, expected)
 
 
 def without_json_items(text: str, section: str, is_ours: Callable[[Any], bool]) -> str:

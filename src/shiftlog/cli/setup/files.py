@@ -9,7 +9,8 @@ import json
 import os
 import stat
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,10 +43,6 @@ class Edited:
     path: Path
     state: str
     backup: Path | None = None
-
-    def as_dict(self) -> dict[str, str | None]:
-        """Return the outcome for JSON."""
-        return {"path": str(self.path), "state": self.state, "backup": str(self.backup) if self.backup else None}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -125,7 +122,10 @@ class SetupRecord:
             path = Path(name)
             if path.exists() and _digest(path.read_bytes()) == digest:
                 path.unlink()
-                _remove_empty(path.parent, self.file.parent)
+                folder, top = path.parent, self.file.parent
+                while folder != top and folder.is_relative_to(top) and not any(folder.iterdir()):
+                    folder.rmdir()
+                    folder = folder.parent
                 done.append(Edited(path=path, state="removed"))
             del self.files[name]
         return done
@@ -137,8 +137,10 @@ class SetupRecord:
             return None
         if known is not None and known["after"] == _digest(current):
             if known["before"] is None:
-                backup = _copied(edit.path, current)
-                Path(os.path.realpath(edit.path)).unlink()
+                real = Path(os.path.realpath(edit.path))
+                descriptor, backup = _open_backup(real)
+                _fill(descriptor, current, real.stat())
+                real.unlink()
                 return Edited(path=edit.path, state="removed", backup=backup)
             before = _read(Path(known["backup"])) if known["backup"] else None
             if before is not None and _digest(before) == known["before"]:
@@ -152,28 +154,28 @@ class SetupRecord:
 
 def _planned(path: Path, change: Change) -> tuple[bytes | None, bytes]:
     """Return the present and the planned content of a file; raise EditRefused."""
-    try:
+    with _refusing(path):
         before = _read(path)
         text = (before or b"").decode("utf-8")
         bom = _BOM if text.startswith(_BOM) else ""
         return before, (bom + change(text.removeprefix(bom))).encode("utf-8")
-    except CannotEdit as error:
-        reason = str(error)
-    except UnicodeError:
-        reason = "not everything in it is valid UTF-8"
-    except OSError as error:
-        reason = error.strerror or str(error)
-    raise EditRefused(f"{path} cannot be edited: {reason}.")
 
 
 def _written(path: Path, before: bytes | None, after: bytes) -> Path | None:
-    try:
+    with _refusing(path):
         return write_atomically(Path(os.path.realpath(path)), before, after)
-    except CannotEdit as error:
-        reason = str(error)
-    except OSError as error:
-        reason = error.strerror or str(error)
-    raise EditRefused(f"{path} cannot be edited: {reason}.")
+
+
+@contextmanager
+def _refusing(path: Path) -> Generator[None]:
+    """Turn a failure into EditRefused."""
+    try:
+        yield
+    except (CannotEdit, UnicodeError, OSError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        if isinstance(error, UnicodeError):
+            reason = "not everything in it is valid UTF-8"
+        raise EditRefused(f"{path} cannot be edited: {reason}.") from None
 
 
 def _read(path: Path) -> bytes | None:
@@ -192,19 +194,6 @@ def _sections(content: bytes | None) -> frozenset[str]:
 
 def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
-
-
-def _remove_empty(folder: Path, top: Path) -> None:
-    while folder != top and folder.is_relative_to(top) and not any(folder.iterdir()):
-        folder.rmdir()
-        folder = folder.parent
-
-
-def _copied(path: Path, content: bytes) -> Path:
-    real = Path(os.path.realpath(path))
-    descriptor, backup = _open_backup(real)
-    _fill(descriptor, content, real.stat())
-    return backup
 
 
 def write_atomically(path: Path, before: bytes | None, after: bytes) -> Path | None:

@@ -63,7 +63,7 @@ class SetupPlan:
             text = edits[0].add("")
         else:
             edits = [_server_entry(agent_file, path, entry)]
-            text = agent_file.snippet(path, entry)
+            text = agent_file.edited(path, "", lambda _: entry)
             if agent == "codex":
                 edits.append(_codex_hooks(path.with_name("hooks.json"), hook, per_call=per_call))
         if watch:
@@ -112,17 +112,17 @@ class SetupPlan:
 
     def report(self, agent: str, state: str, done: list[Edited], command: str | None) -> dict[str, Any]:
         """Return the report for --json."""
-        main = next((one for one in done if one.path == self.path), None)
+        backups = {one.path: str(one.backup) if one.backup else None for one in done}
         return {
             "agent": agent,
             "state": state,
             "path": str(self.path),
-            "backup": str(main.backup) if main and main.backup else None,
+            "backup": backups.get(self.path),
             "entry": self.entry,
             "text": self.text,
             "command": command,
             "plugin": str(self.folder) if self.files else None,
-            "files": [one.as_dict() for one in done],
+            "files": [{"path": str(one.path), "state": one.state, "backup": backups[one.path]} for one in done],
             "note": self.note or None,
         }
 

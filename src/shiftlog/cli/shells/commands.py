@@ -11,7 +11,16 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 import click
 
-from shiftlog.cli.connecting import complete_shell, json_option, limit_option, open_client, resolve_session, streamed
+from shiftlog.cli.connecting import (
+    ask,
+    complete_shell,
+    json_option,
+    limit_option,
+    number_option,
+    open_client,
+    resolve_session,
+    streamed,
+)
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled
 from shiftlog.cli.shells.view import ShellView
 from shiftlog.model.errors import ShiftlogError
@@ -25,15 +34,32 @@ INPUT_BYTES = 1 << 20
 SANDBOXES = ("read-only", "workspace-write", "full-access")
 Item = dict[str, Any]
 
+
+def _is_live(shell: Item) -> bool:
+    return shell["state"] in ("idle", "busy")
+
+
+def _state(shell: Item) -> Part:
+    if not _is_live(shell):
+        return f"{shell['state']} ({shell['ended_reason']})", "dim"
+    return shell["state"], "yellow" if shell["state"] == "busy" else "green"
+
+
+def _last_command(shell: Item) -> str:
+    last: Item = shell["last_command"] or {}
+    code = last.get("exit_code")
+    return last.get("command", "") + (f"  [exit {code}]" if code else "")
+
+
 _COLUMNS = (
-    Column("SHELL"),
-    Column("STATE"),
-    Column("IDLE", right=True),
-    Column("SANDBOX", spare=2),
-    Column("RULES", spare=3),
-    Column("SESSION", spare=4),
-    Column("CWD", spare=1),
-    Column("LAST COMMAND", cut=True),
+    Column("SHELL", "shell_id"),
+    Column("STATE", _state),
+    Column("IDLE", lambda shell: largest_unit(shell["idle_s"]) if _is_live(shell) else "", right=True),
+    Column("SANDBOX", "sandbox", spare=2),
+    Column("RULES", "enforcement", spare=3),
+    Column("SESSION", "session_id", spare=4),
+    Column("CWD", "cwd", spare=1),
+    Column("LAST COMMAND", _last_command, cut=True),
 )
 
 
@@ -60,46 +86,23 @@ def shells(include_ended: bool, session: str | None, limit: int, close: str | No
       shiftlog shells --all --session last
       shiftlog shells --close 4c82-1
     """
-    with open_client() as client:
-        if close is not None:
-            _close(client, close, as_json)
-            return
-        params: Item = {"include_ended": include_ended, "limit": limit}
-        if session:
-            params["session_id"] = resolve_session(client, session)
-        found = client.call("shells", params)
+    if close is not None:
+        _close(close, as_json)
+        return
+    found = ask("shells", {"include_ended": include_ended, "limit": limit}, session=session or None)
     if as_json:
         print_json(found)
         return
     printer = Printer()
     rows: list[Item] = found["shells"]
-    if not rows:
-        printer.line("No shell lives." if not include_ended else "No shell lived in the last 24 hours.")
-        return
-    printer.table(_COLUMNS, map(_row, rows))
+    nothing = "No shell lived in the last 24 hours." if include_ended else "No shell lives."
+    printer.table(_COLUMNS, rows, nothing=nothing)
     if found["next_cursor"]:
         printer.line((f"The newest {count(len(rows), 'shell')}; --limit shows more", "dim"))
 
 
-def _row(shell: Item) -> list[Part]:
-    last: Item = shell["last_command"] or {}
-    code = last.get("exit_code")
-    live = shell["state"] in ("idle", "busy")
-    state = shell["state"] if live else f"{shell['state']} ({shell['ended_reason']})"
-    return [
-        shell["shell_id"],
-        (state, "yellow" if shell["state"] == "busy" else "green" if live else "dim"),
-        largest_unit(shell["idle_s"]) if live else "",
-        shell["sandbox"] or "",
-        shell["enforcement"] or "",
-        shell["session_id"],
-        shell["cwd"] or "",
-        last.get("command", "") + (f"  [exit {code}]" if code else ""),
-    ]
-
-
-def _close(client: "Client", name: str, as_json: bool) -> None:
-    closed = client.call("close_shell", {"shell_id": name})
+def _close(name: str, as_json: bool) -> None:
+    closed = ask("close_shell", {"shell_id": name})
     if as_json:
         print_json(closed)
         return
@@ -115,14 +118,8 @@ def _close(client: "Client", name: str, as_json: bool) -> None:
 
 @click.command(short_help="Follow shells live.")
 @click.argument("shell", required=False, shell_complete=complete_shell)
-@click.option(
-    "-n",
-    "--last",
-    type=click.IntRange(0, 1000),
-    metavar="N",
-    default=1,
-    show_default=True,
-    help="Earlier commands of each shell to start with.",
+@number_option(
+    "-n", "--last", within=click.IntRange(0, 1000), default=1, help="Earlier commands of each shell to start with."
 )
 @json_option
 def watch(shell: str | None, last: int, as_json: bool) -> None:
@@ -233,24 +230,14 @@ def exec_(
 
 
 def _opening(
-    client: "Client",
-    *,
-    cwd: str | None,
-    workspace: str | None,
-    session: str | None,
-    env: tuple[str, ...],
-    allow: tuple[str, ...],
-    deny: tuple[str, ...],
-    sandbox: str | None,
+    client: "Client", *, cwd: str | None, workspace: str | None, session: str | None, env: tuple[str, ...], **given: Any
 ) -> Item:
     """Return the parameters that open a shell."""
     root = str(Path(workspace).resolve()) if workspace else None
     opening: Item = {
+        **given,
         "cwd": str(Path(cwd).resolve()) if cwd else root or str(Path.cwd()),
         "workspace": root,
-        "sandbox": sandbox,
-        "allow": list(allow),
-        "deny": list(deny),
         "env": _variables(env),
         "session_id": resolve_session(client, session) if session else None,
     }
@@ -288,8 +275,7 @@ def _answer(question: Item, as_json: bool) -> None:
         return
     click.echo(f"The policy asks before '{terminal_line(question['entry'])}' is run:\n  {shown}", err=True)
     granted = click.confirm("Run it?", default=False, err=True)
-    with open_client() as other:  # the first connection waits for the command
-        other.call("approve", {"approval_id": approval_id, "granted": granted})
+    ask("approve", {"approval_id": approval_id, "granted": granted})  # the first connection waits for the command
 
 
 def _said(result: Item) -> str:

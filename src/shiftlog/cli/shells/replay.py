@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import json_option, open_client, resolve_session, session_argument, streamed
+from shiftlog.cli.connecting import ask_stream, json_option, number_option, session_argument
 from shiftlog.cli.screen.output import print_json
 from shiftlog.cli.shells.view import ShellView
 from shiftlog.text.printable import terminal_line
@@ -35,22 +35,10 @@ class StoppedByUser(Exception):
 
 @click.command(short_help="Play back a session's commands and outputs.")
 @session_argument()
-@click.option(
-    "--speed",
-    type=click.FloatRange(SLOWEST, FASTEST),
-    metavar="X",
-    default=1.0,
-    show_default=True,
-    help="Speed; 2 is twice as fast.",
+@number_option(
+    "--speed", within=click.FloatRange(SLOWEST, FASTEST), metavar="X", default=1.0, help="Speed; 2 is twice as fast."
 )
-@click.option(
-    "--idle",
-    type=click.FloatRange(0),
-    metavar="SECONDS",
-    default=2.0,
-    show_default=True,
-    help="The longest pause.",
-)
+@number_option("--idle", within=click.FloatRange(0), metavar="SECONDS", default=2.0, help="The longest pause.")
 @click.option("--full", is_flag=True, help="Show long outputs whole.")
 @json_option
 def replay(session: str, speed: float, idle: float, full: bool, as_json: bool) -> None:
@@ -67,18 +55,16 @@ def replay(session: str, speed: float, idle: float, full: bool, as_json: bool) -
       shiftlog replay last --full > session.txt
     """
     on_terminal = sys.stdout.isatty() and not as_json
-    with open_client() as client:
-        params = {"session_id": resolve_session(client, session), "max_chars": 0 if full else SHORTENED_CHARS}
-        with streamed(client, "replay", params) as events, _keyboard(on_terminal) as keys:
-            pace = Pace(speed=speed, idle=idle, keys=keys, waits=on_terminal)
-            try:
-                if as_json:
-                    for event in events:
-                        print_json(event, indent=None)
-                else:
-                    _play(events, pace)
-            except StoppedByUser:
-                click.echo()
+    params = {"max_chars": 0 if full else SHORTENED_CHARS}
+    with ask_stream("replay", params, session=session) as events, _keyboard(on_terminal) as keys:
+        try:
+            if as_json:
+                for event in events:
+                    print_json(event, indent=None)
+            else:
+                _play(events, Pace(speed=speed, idle=idle, keys=keys, waits=on_terminal))
+        except StoppedByUser:
+            click.echo()
 
 
 def _play(events: Iterator[Item], pace: "Pace") -> None:
@@ -93,8 +79,12 @@ def _play(events: Iterator[Item], pace: "Pace") -> None:
         kind: str = event["event"]
         if kind == "output":
             # A command with a syntax error never began: its end shows the reason.
-            if event["command_id"] in begun:
-                _play_output(view, event, pace)
+            if event["command_id"] not in begun:
+                continue
+            if event["quoted"]:
+                view.note("(the output is no longer kept; the journal quotes:)")
+            for line in pace.spread(str(event["text"]).splitlines(keepends=True), event["at"]):
+                view.output({**event, "text": line})
             continue
         if kind == "command.started":
             begun.add(event.get("command_id", ""))
@@ -103,14 +93,6 @@ def _play(events: Iterator[Item], pace: "Pace") -> None:
         _show(view, kind, event)
     if not played:
         view.note("No command was run in this session.")
-
-
-def _play_output(view: ShellView, event: Item, pace: "Pace") -> None:
-    lines = str(event["text"]).splitlines(keepends=True)
-    if event["quoted"]:
-        view.note("(the output is no longer kept; the journal quotes:)")
-    for line in pace.spread(lines, event["at"]):
-        view.output({**event, "text": line})
 
 
 def _show(view: ShellView, kind: str, event: Item) -> None:
