@@ -7,7 +7,7 @@ from typing import Any
 
 from shiftlog.journal import rules
 from shiftlog.journal.continuity.answers import keep, repeated, shell, summary_of, with_token
-from shiftlog.journal.continuity.capsule.reading import Material, capsule_of
+from shiftlog.journal.continuity.capsule.reading import capsule_from, capsule_of, read_material
 from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import TAKE_OVER, reason_class
 from shiftlog.journal.continuity.selection import check_own
@@ -16,7 +16,7 @@ from shiftlog.journal.pen import Pen
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.sessions import spelling
 from shiftlog.journal.signing.keys import Keys, receipt_document
-from shiftlog.journal.signing.tokens import Issued, Tokens
+from shiftlog.journal.signing.tokens import Tokens
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import agent_key
 from shiftlog.model.limits import SUCCESSOR_DAYS
@@ -37,14 +37,6 @@ class Ending:
     note: str | None = None
     policy: Succession = Succession.ALLOWED
     statement: Mapping[str, Any] | None = None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ClosedSession:
-    """The capsule and receipt that closing a session returns."""
-
-    capsule: dict[str, Any]
-    receipt: Receipt
 
 
 class Closer:
@@ -77,23 +69,34 @@ class Closer:
         if not (is_free or values.get("on_held") == TAKE_OVER):
             check_lease(writer, session, request.caller, request.values.get("fence"))
         self._runs.end(pen, values)
-        ended = self.end(writer, pen, _ending(pen, values))
-        issued = self._issued(writer, pen)
-        data = self._data(writer, pen.session, ended, values)
+        _warn_of_rebirth(pen, values)
+        ending = Ending(
+            reason=_unless_blank(values.get("reason")) or DEFAULT_REASON,
+            note=_unless_blank(values.get("epitaph")),
+            policy=_policy(values) or Succession.ALLOWED,
+            statement=values.get("capsule"),
+        )
+        capsule, receipt = self.end(writer, pen, ending)
+        is_final = pen.session.state is SessionState.SEALED
+        issued = None if is_final else self._tokens.issue(writer, pen.session, pen.now)
+        data = self._data(writer, pen.session, capsule, receipt, values)
         answered = with_token(shell(request, pen.session, "closed", data, pen.warnings), issued)
         keep(self._journal, writer, request, session.id, answered, issued)
         return answered
 
-    def end(self, writer: Writer, pen: Pen, ending: Ending) -> ClosedSession:
-        """Write everything that ends a session, sign its head and release its lease; earlier tokens are revoked."""
+    def end(self, writer: Writer, pen: Pen, ending: Ending) -> tuple[dict[str, Any], Receipt]:
+        """Write everything that ends a session, sign its head and release its lease; return capsule and receipt.
+
+        Earlier tokens are revoked.
+        """
         if ending.statement:
             pen.write(Kind.CAPSULE_SAVED, {"origin": "agent", "statement": dict(ending.statement)})
         if ending.policy is Succession.NONE:
             fail_open_turns(pen, {"failure_note": UNCONTINUED, "error_code": ""})
         self._offer(pen, ending)
         pen.commit(writer)
-        material = Material.read(writer, pen.session.id)
-        capsule = material.capsule(pen.session, pen.now)
+        turns, entries = read_material(writer, pen.session.id)
+        capsule = capsule_from(turns, entries, pen.session, pen.now)
         pen.write(Kind.CAPSULE_SAVED, {"origin": capsule["origin"], "capsule": capsule})
         pen.write(Kind.SESSION_CLOSED, _close_body(ending, pen))
         pen.commit(writer)
@@ -101,7 +104,7 @@ class Closer:
         writer.put_receipt(receipt)
         writer.end_lease(pen.session.id)
         writer.revoke_tokens(pen.session.id, pen.now)
-        return ClosedSession(capsule=material.capsule(pen.session, pen.now), receipt=receipt)
+        return capsule_from(turns, entries, pen.session, pen.now), receipt
 
     def _offer(self, pen: Pen, ending: Ending) -> None:
         """Offer the session to the agent that the statement names; its own agent needs no offer."""
@@ -113,11 +116,6 @@ class Closer:
             return
         expires_at = precise(pen.now + self._tokens.ttl)
         pen.write(Kind.HANDOFF_OFFERED, {"agent_id": spelling(pen.reader, named), "expires_at": expires_at})
-
-    def _issued(self, writer: Writer, pen: Pen) -> Issued | None:
-        if pen.session.state is SessionState.SEALED:
-            return None
-        return self._tokens.issue(writer, pen.session, pen.now)
 
     def _already_closed(self, writer: Writer, session: Session, request: Request, pen: Pen) -> Answered:
         closing, values = session.closing, request.values
@@ -132,20 +130,55 @@ class Closer:
         self._runs.warn_of_ignored(pen, values)
         receipts = writer.receipts(session.id)
         capsule = capsule_of(writer, session, pen.now)
-        ended = ClosedSession(capsule=capsule, receipt=receipts[-1]) if receipts else None
-        data = self._data(writer, session, ended, values) | {"capsule": capsule, "status": "already_closed"}
-        data["next_action"] = None if self._require_token else _without_token(session)
+        data = self._data(writer, session, capsule, receipts[-1] if receipts else None, values)
+        data["status"] = "already_closed"
+        # Without a token the session can be continued only where none is needed.
+        arguments = {"agent_id": session.agent_id, "session_id": session.id}
+        is_free = session.state is SessionState.CLOSED and not self._require_token
+        data["next_action"] = {"name": "resume_session", "arguments": arguments} if is_free else None
         answered = with_token(shell(request, session, "already_closed", data, pen.warnings), None)
         if request.key is not None:
             keep(self._journal, writer, request, session.id, answered, None)
         return answered
 
     def _data(
-        self, reader: Reader, session: Session, ended: ClosedSession | None, values: Mapping[str, Any]
+        self,
+        reader: Reader,
+        session: Session,
+        capsule: dict[str, Any],
+        receipt: Receipt | None,
+        values: Mapping[str, Any],
     ) -> dict[str, Any]:
-        is_wanted = values.get("include_summary", True)
-        summary = summary_of(reader, session, tokens=self._runs.tokens_of(session)) if is_wanted else None
-        return _data(session, ended, summary)
+        closing, offer = session.closing, session.offer
+        data: dict[str, Any] = {
+            "session_id": session.id,
+            "agent_id": session.agent_id,
+            "status": "closed",
+            "state": str(session.state),
+            "reason": closing.reason if closing else None,
+            "reason_class": closing.reason_class if closing else None,
+            "closed_at": shown_or_none(closing.at if closing else None),
+            "succession_policy": str(closing.policy) if closing else None,
+            "closed_without_successor": session.state is SessionState.SEALED,
+            "successor_deadline": shown_or_none(closing.successor_deadline if closing else None),
+            "epitaph_created": bool(closing and closing.note),
+            "closing_note": closing.note if closing else None,
+        }
+        if values.get("include_summary", True):
+            data["summary"] = summary_of(reader, session, tokens=self._runs.tokens_of(session))
+        agent_id = (offer.agent_id if offer else None) or session.agent_id
+        return data | {
+            "capsule": capsule,
+            "recovery_token": None,
+            "recovery_token_expires_at": None,
+            "head_hash": session.head_hash,
+            "entry_count": session.head_seq,
+            "receipt": receipt_document(receipt) if receipt else None,
+            "next_action": {
+                "name": "resume_session",
+                "arguments": {"agent_id": agent_id, "recovery_token": None},
+            },
+        }
 
     def _signed(self, pen: Pen) -> Receipt:
         session = pen.session
@@ -188,16 +221,6 @@ def _warn_of_rebirth(pen: Pen, values: Mapping[str, Any]) -> None:
         pen.warn("allow_rebirth_ignored", f"allow_rebirth disagrees with succession_policy; {policy} counts")
 
 
-def _ending(pen: Pen, values: Mapping[str, Any]) -> Ending:
-    _warn_of_rebirth(pen, values)
-    return Ending(
-        reason=_unless_blank(values.get("reason")) or DEFAULT_REASON,
-        note=_unless_blank(values.get("epitaph")),
-        policy=_policy(values) or Succession.ALLOWED,
-        statement=values.get("capsule"),
-    )
-
-
 def _close_body(ending: Ending, pen: Pen) -> dict[str, Any]:
     body: dict[str, Any] = {
         "reason": ending.reason,
@@ -209,47 +232,6 @@ def _close_body(ending: Ending, pen: Pen) -> dict[str, Any]:
     if ending.policy is Succession.REQUIRED:
         body["successor_deadline"] = precise(pen.now + timedelta(days=SUCCESSOR_DAYS))
     return body
-
-
-def _data(session: Session, ended: ClosedSession | None, summary: dict[str, Any] | None) -> dict[str, Any]:
-    closing = session.closing
-    data: dict[str, Any] = {
-        "session_id": session.id,
-        "agent_id": session.agent_id,
-        "status": "closed",
-        "state": str(session.state),
-        "reason": closing.reason if closing else None,
-        "reason_class": closing.reason_class if closing else None,
-        "closed_at": shown_or_none(closing.at if closing else None),
-        "succession_policy": str(closing.policy) if closing else None,
-        "closed_without_successor": session.state is SessionState.SEALED,
-        "successor_deadline": shown_or_none(closing.successor_deadline if closing else None),
-        "epitaph_created": bool(closing and closing.note),
-        "closing_note": closing.note if closing else None,
-    }
-    if summary is not None:
-        data["summary"] = summary
-    offer = session.offer
-    agent_id = (offer.agent_id if offer else None) or session.agent_id
-    return data | {
-        "capsule": ended.capsule if ended else None,
-        "recovery_token": None,
-        "recovery_token_expires_at": None,
-        "head_hash": session.head_hash,
-        "entry_count": session.head_seq,
-        "receipt": receipt_document(ended.receipt) if ended else None,
-        "next_action": {
-            "name": "resume_session",
-            "arguments": {"agent_id": agent_id, "recovery_token": None},
-        },
-    }
-
-
-def _without_token(session: Session) -> dict[str, Any] | None:
-    """Return the call that continues a session without a token, where one can."""
-    if session.state is not SessionState.CLOSED:
-        return None
-    return {"name": "resume_session", "arguments": {"agent_id": session.agent_id, "session_id": session.id}}
 
 
 def _unless_blank(text: str | None) -> str | None:

@@ -132,24 +132,25 @@ def _reflog(lines: int) -> Sequence[str]:
 
 def _steps(reflog: str | None) -> list[tuple[str, float, str]]:
     """Return the steps of HEAD, the newest first: the commit it went to, when, and what git says of it."""
-    return [_step(line) for line in _as_text(reflog or "").splitlines()]
-
-
-def _step(line: str) -> tuple[str, float, str]:
-    commit, _, rest = line.partition("\t")
-    at, _, says = rest.partition("\t")
-    seconds = at.partition("{")[2].rstrip("}")
-    return commit, float(seconds) if seconds.isdecimal() else float("inf"), says
+    steps: list[tuple[str, float, str]] = []
+    for line in _as_text(reflog or "").splitlines():
+        commit, _, rest = line.partition("\t")
+        at, _, says = rest.partition("\t")
+        seconds = at.partition("{")[2].rstrip("}")
+        steps.append((commit, float(seconds) if seconds.isdecimal() else float("inf"), says))
+    return steps
 
 
 async def _together(workspace: str, *commands: Sequence[str]) -> list[str | None]:
     """Run git commands at the same time and return what each printed, None for one that failed."""
     printed: list[str | None] = [None] * len(commands)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
     async def run(n: int, command: Sequence[str]) -> None:
         try:
             done = await anyio.run_process(
-                [*_GIT, *command], stdin=DEVNULL, stderr=DEVNULL, check=False, cwd=workspace, env=_environment()
+                [*_GIT, *command], stdin=DEVNULL, stderr=DEVNULL, check=False, cwd=workspace, env=environment
             )
         except OSError:  # no git on this machine, or the folder went away
             return
@@ -161,11 +162,6 @@ async def _together(workspace: str, *commands: Sequence[str]) -> list[str | None
         for n, command in enumerate(commands):
             tasks.start_soon(run, n, command)
     return printed
-
-
-def _environment() -> dict[str, str]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    return kept | {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
 
 
 def _changed(workspace: str, names: Iterable[str], since: float) -> list[str]:

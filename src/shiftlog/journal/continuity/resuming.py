@@ -40,17 +40,6 @@ CAVEAT = "Items with basis 'claimed' were written by an agent and are not verifi
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Admitted:
-    """An agent that may go on with a session; `claims` of its token, if it has one."""
-
-    key: str
-    session: Session
-    others: tuple[Session, ...]
-    claims: Claims | None
-    entries_since_token: int | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class Resumed:
     """The session that goes on, and how."""
 
@@ -89,16 +78,18 @@ class Resumer:
             return self._resume(writer, request, chosen, key, claims, now)
         except ShiftlogError as error:
             if chosen.by_selection:
-                error.details["candidates"] = chosen.candidates(lambda each: self._why_not(writer, each, request, key))
+                error.details["candidates"] = [
+                    candidate(each) | {"why_not": self._why_not(writer, each, request, key)}
+                    for each in (chosen.session, *chosen.others)
+                ]
             raise
 
     def _resume(
         self, writer: Writer, request: Request, chosen: Chosen, key: str, claims: Claims | None, now: datetime
     ) -> tuple[Answered, Left]:
-        admitted = self._admit(writer, request, chosen, key, claims, now)
-        before = admitted.session
+        before, since = self._admit(writer, request, chosen.session, key, claims, now)
         warnings = _warnings(request, before)
-        resumed = self._go_on(writer, request, admitted, now)
+        resumed = self._go_on(writer, request, before, key, now)
         issued = None
         if resumed.mode != READ_ONLY:
             if claims is not None:
@@ -106,8 +97,8 @@ class Resumer:
             issued = self._tokens.issue(writer, resumed.session, now)
         elif request.caller.client_id:
             writer.put_agent_of(request.caller.client_id, before.agent_key, now)
-        answered = shell(request, resumed.session, "resumed", _data(admitted, resumed), warnings)
-        answered = with_token(answered, issued)
+        data = _data(before, resumed, chosen, since, attested=claims is not None)
+        answered = with_token(shell(request, resumed.session, "resumed", data, warnings), issued)
         keep(self._journal, writer, request, key, answered, issued)
         return answered, self._left(writer, answered["data"], before)
 
@@ -122,17 +113,17 @@ class Resumer:
     # Who may
 
     def _admit(
-        self, writer: Writer, request: Request, chosen: Chosen, key: str, claims: Claims | None, now: datetime
-    ) -> Admitted:
-        session = self._handover.without_expired_offer(writer, chosen.session, now)
+        self, writer: Writer, request: Request, session: Session, key: str, claims: Claims | None, now: datetime
+    ) -> tuple[Session, int | None]:
+        """Return the session that the agent may go on with, and how many entries its token does not cover."""
+        session = self._handover.without_expired_offer(writer, session, now)
         check_final(session)
         # Holding the session proves more than a token does.
         holds = self._leases.own_lease(writer, session, request.caller, now) is not None
         check_entitled(session, key, claims, require_token=self._require_token and not holds)
         entries = check_intact(writer, session.id)
         since = None if claims is None else _entries_since(entries, claims)
-        session = self._leases.suspended_if_left(writer, session, request.caller)
-        return Admitted(key=key, session=session, others=chosen.others, claims=claims, entries_since_token=since)
+        return self._leases.suspended_if_left(writer, session, request.caller), since
 
     def _why_not(self, reader: Reader, session: Session, request: Request, key: str) -> str | None:
         now = self._journal.clock.now()
@@ -143,16 +134,15 @@ class Resumer:
 
     # How
 
-    def _go_on(self, writer: Writer, request: Request, admitted: Admitted, now: datetime) -> Resumed:
-        session = admitted.session
-        own = session.agent_key == admitted.key
+    def _go_on(self, writer: Writer, request: Request, session: Session, key: str, now: datetime) -> Resumed:
+        own = session.agent_key == key
         if not session.is_live and not (own and session.state is SessionState.CLOSED):
-            return self._fork(writer, request, admitted, beside=False)
+            return self._fork(writer, request, session, beside=False)
         budget = request.values.get("capsule_budget_bytes") or DEFAULT_BUDGET_BYTES
         lease = self._leases.other_holder(writer, session, request.caller, now)
         on_held = request.values.get("on_held")
         if lease is not None and on_held == FORK:
-            return self._fork(writer, request, admitted, beside=True)
+            return self._fork(writer, request, session, beside=True)
         if lease is not None and on_held == READ_ONLY:
             capsule = capsule_of(writer, session, now, budget)
             return Resumed(session=session, mode=READ_ONLY, lease=None, capsule=capsule)
@@ -176,13 +166,13 @@ class Resumer:
         pen.commit(writer)
         return granted
 
-    def _fork(self, writer: Writer, request: Request, admitted: Admitted, *, beside: bool) -> Resumed:
+    def _fork(self, writer: Writer, request: Request, predecessor: Session, *, beside: bool) -> Resumed:
         budget = request.values.get("capsule_budget_bytes") or DEFAULT_BUDGET_BYTES
-        capsule = capsule_of(writer, admitted.session, self._journal.clock.now(), budget)
+        capsule = capsule_of(writer, predecessor, self._journal.clock.now(), budget)
         session, lease = fork(
             self._journal,
             writer,
-            admitted.session,
+            predecessor,
             request.caller,
             agent_id=request.values["agent_id"],
             capsule=capsule,
@@ -234,8 +224,8 @@ def _left(data: dict[str, Any], session: Session | None) -> Left:
     )
 
 
-def _data(admitted: Admitted, resumed: Resumed) -> dict[str, Any]:
-    before, session, capsule = admitted.session, resumed.session, resumed.capsule
+def _data(before: Session, resumed: Resumed, chosen: Chosen, since: int | None, *, attested: bool) -> dict[str, Any]:
+    session, capsule = resumed.session, resumed.capsule
     return {
         "resumed_session_id": session.id,
         "session_id": session.id,
@@ -244,11 +234,11 @@ def _data(admitted: Admitted, resumed: Resumed) -> dict[str, Any]:
         "state_before": str(before.state),
         "state": str(session.state),
         "is_active": session.is_live,
-        "attested": admitted.claims is not None,
+        "attested": attested,
         "started_at": shown(session.started),
         "last_activity": shown(before.last_activity),
         "predecessor_session_id": session.predecessor_session_id,
-        "entries_since_token": admitted.entries_since_token,
+        "entries_since_token": since,
         "wellness_score_at_last_touch": None,
         "continuity_signals": {
             "capsule": capsule["origin"],
@@ -267,7 +257,7 @@ def _data(admitted: Admitted, resumed: Resumed) -> dict[str, Any]:
         "head_hash": session.head_hash,
         "entry_count": session.head_seq,
         "capsule": capsule,
-        "other_candidates": [candidate(other) for other in admitted.others],
+        "other_candidates": [candidate(other) for other in chosen.others],
         "drift": None,
         "honest_caveat": CAVEAT,
     }

@@ -1,6 +1,6 @@
 """Choosing the session that an agent resumes, who may resume it, and errors that name the near misses."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
@@ -24,8 +24,6 @@ from shiftlog.text.nearest import similar_names
 
 OTHERS = 5
 
-WhyNot = Callable[[Session], str | None]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Chosen:
@@ -34,10 +32,6 @@ class Chosen:
     session: Session
     others: tuple[Session, ...] = ()
     by_selection: bool = False
-
-    def candidates(self, why_not: WhyNot) -> list[dict[str, Any]]:
-        """Return what could have been chosen, the first included, each with the reason against it."""
-        return [candidate(session) | {"why_not": why_not(session)} for session in (self.session, *self.others)]
 
 
 def choose(reader: Reader, values: Mapping[str, Any], key: str, claims: Claims | None, now: datetime) -> Chosen:
@@ -151,11 +145,8 @@ def _sessions(reader: Reader, key: str, states: frozenset[str], since: datetime 
     return [row.session for row in found.values()]
 
 
-_ALL_STATES = frozenset(map(str, SessionState))
-
-
 def _nothing(reader: Reader, agent_id: str, key: str, days: int) -> NoResumableSession:
-    rows = _sessions(reader, key, _ALL_STATES, None)[:OTHERS]
+    rows = _sessions(reader, key, frozenset(map(str, SessionState)), None)[:OTHERS]
     candidates = [candidate(session) | {"why_not": final_why(session) or "outside_lookback"} for session in rows]
     return NoResumableSession(
         "NO RESUMABLE SESSION FOUND",

@@ -202,15 +202,12 @@ class _Fitting:
         for name, items in self.item_lists.items():
             units += [(name, unit) for unit in items.by_age[items.gone :]]
         for name, unit in sorted(units, key=lambda named: -named[1].size):
-            self._clip(name, unit, most)
+            size_before, cuts_before = unit.size, unit.cuts
+            unit.clip(most)
+            self.total += unit.size - size_before
+            self.cut[name] += unit.cuts - cuts_before
             if not self._over():
                 return
-
-    def _clip(self, name: str, unit: _Unit, most: int) -> None:
-        size_before, cuts_before = unit.size, unit.cuts
-        unit.clip(most)
-        self.total += unit.size - size_before
-        self.cut[name] += unit.cuts - cuts_before
 
     def _restore(self, names: Iterable[str], most: int) -> None:
         """Take back, newest first, what need not have been dropped now that long texts are cut."""

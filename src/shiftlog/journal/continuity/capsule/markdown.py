@@ -74,6 +74,10 @@ def _sections(capsule: Mapping[str, Any], most: int, state: SessionState) -> lis
         f"- (changes {item['changes']}, last {_data(item['last_type'], 64)}) {_data(item['path'], most)}"
         for item in capsule["files_touched"]
     ]
+    checkpoints = [
+        f"- (saved {item['created_at']}) {_data(str(item['id']), 64)}: {_data(item['label'] or 'no label', most)}"
+        for item in capsule["checkpoints"]
+    ]
     sections = [
         _plain("goal", "Goal", _goal_lines(capsule, most)),
         _listed("next", "Next", capsule, most),
@@ -86,7 +90,7 @@ def _sections(capsule: Mapping[str, Any], most: int, state: SessionState) -> lis
         _newest("files_touched", "Files", files),
         _listed("receipts", "Receipts", capsule, most),
         _newest("last_commands", "Last commands", _command_lines(capsule, most)),
-        _newest("checkpoints", "Checkpoints", _checkpoint_lines(capsule, most)),
+        _newest("checkpoints", "Checkpoints", checkpoints),
     ]
     return [section for section in sections if section.lines]
 
@@ -110,7 +114,7 @@ def _listed(name: str, heading: str, capsule: Mapping[str, Any], most: int) -> _
 def _line(item: Any, most: int) -> str:
     """Return an item's line; what comes from us stands first, so that no text can pass for it."""
     if isinstance(item, str):
-        return f"- {_bare(item, most)}"
+        return "- " + _LEADING.sub(r"\1\\", _data(item, most))
     cited = f" #{item['seq']}" if item["basis"] == "recorded" and "seq" in item else ""
     return f"- ({item['basis']}{cited}) {_data(item['text'], most)}"
 
@@ -145,13 +149,6 @@ def _command_lines(capsule: Mapping[str, Any], most: int) -> list[str]:
     return lines
 
 
-def _checkpoint_lines(capsule: Mapping[str, Any], most: int) -> list[str]:
-    return [
-        f"- (saved {item['created_at']}) {_data(str(item['id']), 64)}: {_data(item['label'] or 'no label', most)}"
-        for item in capsule["checkpoints"]
-    ]
-
-
 def _left_out(counts: Mapping[str, int]) -> str:
     parts = ", ".join(f"{name} {count}" for name, count in counts.items() if count)
     return f"\n\nLeft out here, readable with query_history: {parts}." if parts else ""
@@ -164,11 +161,6 @@ def _data(text: str, most: int) -> str:
         return _escaped(line)
     chars = bisect_right(range(most), most - 1, key=lambda chars: len(_escaped(line[:chars]))) - 1
     return _escaped(line[:chars]) + "…"
-
-
-def _bare(text: str, most: int) -> str:
-    """Return a text as data for the beginning of a line."""
-    return _LEADING.sub(r"\1\\", _data(text, most))
 
 
 def _escaped(line: str) -> str:

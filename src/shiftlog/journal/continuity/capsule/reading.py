@@ -1,7 +1,6 @@
 """Reading from the store what a capsule is built from: a session's turns, and the entries that count for it."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
@@ -30,49 +29,41 @@ CAPSULE_KINDS = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
-    """What was read of a session; capsules can be built from it without reading again."""
+def read_material(reader: Reader, session_id: str) -> tuple[Sequence[Turn], Sequence[Entry]]:
+    """Read what capsules of a session are built from: its turns, and the entries that count."""
+    return reader.turns(session_id), reader.entries(session_id, kinds=CAPSULE_KINDS)
 
-    turns: Sequence[Turn]
-    entries: Sequence[Entry]
 
-    @classmethod
-    def read(cls, reader: Reader, session_id: str) -> "Material":
-        """Read a session's turns and entries."""
-        return cls(turns=reader.turns(session_id), entries=reader.entries(session_id, kinds=CAPSULE_KINDS))
-
-    def capsule(self, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES) -> dict[str, Any]:
-        """Build the capsule of the session as it is given here."""
-        inherited = self._inherited(session)
-        if inherited is None:
-            return build_capsule(session, self.turns, self.entries, statement=None, budget_bytes=budget_bytes, now=now)
-        own: dict[str, Any] = build_capsule(
-            session, (), self.entries, statement=None, budget_bytes=WHOLE_BYTES, now=now
-        )
-        capsule = {**inherited, **{name: own[name] for name in _ADDED if own[name]}}
-        newest: dict[str, int] = {}
-        if own["stated"]:
-            # What its agent states comes first, before what it was handed itself.
-            capsule["origin"] = own["origin"]
-            if own["goal"]["basis"] == "claimed":
-                capsule["goal"] = own["goal"]
-            for name in (*STATED_LISTS, "receipts"):
-                capsule[name], newest[name] = [*own[name], *inherited[name]], len(own[name])
-        return refitted(capsule, budget_bytes, newest)
-
-    def _inherited(self, session: Session) -> dict[str, Any] | None:
-        """Return the predecessor's capsule if the session has no work of its own yet."""
-        if self.turns or session.predecessor_session_id is None:
-            return None
-        for entry in self.entries:
-            if entry.facts.get("session_id") == session.predecessor_session_id and "capsule" in entry.facts:
-                return entry.facts["capsule"]
-        return None
+def capsule_from(
+    turns: Sequence[Turn],
+    entries: Sequence[Entry],
+    session: Session,
+    now: datetime,
+    budget_bytes: int = DEFAULT_BUDGET_BYTES,
+) -> dict[str, Any]:
+    """Build the capsule of the session as it is given here, from what was read of it."""
+    inherited: dict[str, Any] | None = None
+    if not turns and session.predecessor_session_id is not None:
+        # Without work of its own yet, the session has its predecessor's capsule.
+        handed = (entry.facts for entry in entries if entry.facts.get("session_id") == session.predecessor_session_id)
+        inherited = next((facts["capsule"] for facts in handed if "capsule" in facts), None)
+    if inherited is None:
+        return build_capsule(session, turns, entries, statement=None, budget_bytes=budget_bytes, now=now)
+    own: dict[str, Any] = build_capsule(session, (), entries, statement=None, budget_bytes=WHOLE_BYTES, now=now)
+    capsule = {**inherited, **{name: own[name] for name in _ADDED if own[name]}}
+    newest: dict[str, int] = {}
+    if own["stated"]:
+        # What its agent states comes first, before what it was handed itself.
+        capsule["origin"] = own["origin"]
+        if own["goal"]["basis"] == "claimed":
+            capsule["goal"] = own["goal"]
+        for name in (*STATED_LISTS, "receipts"):
+            capsule[name], newest[name] = [*own[name], *inherited[name]], len(own[name])
+    return refitted(capsule, budget_bytes, newest)
 
 
 def capsule_of(
     reader: Reader, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES
 ) -> dict[str, Any]:
     """Build a session's capsule from its journal as it stands."""
-    return Material.read(reader, session.id).capsule(session, now, budget_bytes)
+    return capsule_from(*read_material(reader, session.id), session, now, budget_bytes)
