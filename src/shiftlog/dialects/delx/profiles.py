@@ -5,10 +5,9 @@ The prose is for people who read a terminal: one `key=value` line per scalar, so
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from shiftlog.dialects.delx.requests import MODEL_SAFE, PRESENTATION, SAFE_WORDS, STANDARD
+from shiftlog.dialects.delx.requests import MODEL_SAFE, PRESENTATION, STANDARD
 
 Presented = tuple[dict[str, Any], str | None]
 
@@ -39,53 +38,30 @@ _COMPACT_CAPSULE = ("goal", "next", "blockers", "open_turn")
 _HEADINGS = {"close_session": "SESSION CLOSED", "resume_session": "SESSION RESUMED"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Presentation:
-    """How an answer is shown; it changes nothing that is stored."""
-
-    profile: str = "full"
-    mode: str = STANDARD
-    strip: bool = False
-
-    @property
-    def is_stripped(self) -> bool:
-        """Return True if the request wants no prose."""
-        return self.strip or self.profile == "machine"
-
-
-def _presentation(arguments: Mapping[str, Any]) -> _Presentation:
-    """Read the three parameters of an accepted request; a mode given as profile counts as the mode."""
+def present(answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> Presented:
+    """Return an answer as an accepted request wants to see it, and the prose, None if it wants none."""
     given = {
         name: field.read(arguments[name], name)
         for name, field in PRESENTATION.items()
         if arguments.get(name) is not None
     }
     profile, mode = given.get("response_profile", "full"), given.get("response_mode", STANDARD)
+    warnings = list(answer["warnings"])
     if profile == MODEL_SAFE:
         profile, mode = "full", MODEL_SAFE
-    return _Presentation(profile=profile, mode=mode, strip=given.get("ritual_strip", False))
-
-
-def _warnings(arguments: Mapping[str, Any]) -> list[dict[str, object]]:
-    if arguments.get("response_profile") not in SAFE_WORDS:
-        return []
-    message = "response_profile holds a mode; it was taken as response_mode"
-    return [{"code": "profile_taken_as_mode", "message": message}]
-
-
-def present(answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> Presented:
-    """Return an answer as the request wants to see it, and the prose, None if it wants none."""
-    how = _presentation(arguments)
+        message = "response_profile holds a mode; it was taken as response_mode"
+        warnings.insert(0, {"code": "profile_taken_as_mode", "message": message})
+    is_stripped = given.get("ritual_strip", False) or profile == "machine"
     shown = {
         "ok": answer["ok"],
         "tool_name": answer["tool_name"],
-        "response_profile": how.profile,
-        "ritual_stripped": how.is_stripped,
+        "response_profile": profile,
+        "ritual_stripped": is_stripped,
         **answer,
-        "data": _selected(answer["tool_name"], answer["data"], how.profile),
-        "warnings": [*_warnings(arguments), *answer["warnings"]],
+        "data": _selected(answer["tool_name"], answer["data"], profile),
+        "warnings": warnings,
     }
-    return shown, None if how.profile != "full" or how.is_stripped else _prose(shown, how)
+    return shown, None if profile != "full" or is_stripped else _prose(shown, mode)
 
 
 def _selected(tool: str, data: Mapping[str, Any], profile: str) -> dict[str, Any]:
@@ -98,7 +74,7 @@ def _selected(tool: str, data: Mapping[str, Any], profile: str) -> dict[str, Any
     return chosen
 
 
-def _prose(answer: Mapping[str, Any], how: _Presentation) -> str:
+def _prose(answer: Mapping[str, Any], mode: str) -> str:
     """Return the text for people: a heading, one line per scalar, the closing note under a heading of its own."""
     lines = _headed(_HEADINGS[answer["tool_name"]])
     scalars = {
@@ -109,7 +85,7 @@ def _prose(answer: Mapping[str, Any], how: _Presentation) -> str:
     lines += [f"{name}={_one_line(value)}" for name, value in scalars.items()]
     note = answer["data"].get("closing_note")
     if note:
-        lines += ["", *_headed("CLOSING NOTE" if how.mode == MODEL_SAFE else "EPITAPH"), json.dumps(note)]
+        lines += ["", *_headed("CLOSING NOTE" if mode == MODEL_SAFE else "EPITAPH"), json.dumps(note)]
     return "\n".join(lines)
 
 

@@ -5,12 +5,10 @@ is over has written nothing.
 """
 
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
-
-import anyio
 
 from shiftlog.dialects.mcpserver.current import (
     CallContext,
@@ -100,12 +98,6 @@ class Calls:
         self._idle_limit = idle_limit
         self._looked_at: datetime | None = None
 
-    async def within(self, context: CallContext, work: Callable[[], Awaitable[T]]) -> T:
-        """Run a call within its time; raise CommandTimeout for one that is not done by then and never will be."""
-        with anyio.move_on_after(context.timeout_s):
-            return await work()
-        raise _timed_out(context)
-
     async def _suspend_stale(self) -> None:
         """Suspend sessions that idle or lost their holder, before an answer calls them open."""
         now = self.journal.clock.now()
@@ -186,7 +178,7 @@ class Calls:
         def timed(writer: Writer) -> Result:
             result = self._lost(writer, call) or work(writer)
             if time.monotonic() > call.deadline:
-                raise _timed_out(call.context)
+                raise timed_out(call.context)
             return result
 
         await self._suspend_stale()
@@ -199,17 +191,14 @@ class Calls:
 
     def _lost(self, reader: Reader, call: LogCall) -> Result | None:
         """Return the answer that a client lost with its connection, if the call was carried out."""
-        outcome, session = self._outcome(reader, call)
+        outcome, session = self.outcome(reader, call)
         if session is None:
             return None
         call.context.binding.bind(session)
         return outcome.get("result")
 
-    def lost_session(self, reader: Reader, call: LogCall) -> Session | None:
-        """Return the session of a call whose answer was lost, if the call was carried out."""
-        return self._outcome(reader, call)[1]
-
-    def _outcome(self, reader: Reader, call: LogCall) -> tuple[Mapping[str, Any], Session | None]:
+    def outcome(self, reader: Reader, call: LogCall) -> tuple[Mapping[str, Any], Session | None]:
+        """Return the outcome and the session of a call whose answer was lost, if the call was carried out."""
         caller = call.context.caller
         if not call.context.again or caller.client_id is None or caller.call_id is None:
             return {}, None
@@ -285,5 +274,6 @@ def with_warnings(result: Result, warnings: list[Any]) -> Result:
     return {**result, "warnings": warnings} if warnings else result
 
 
-def _timed_out(context: CallContext) -> CommandTimeout:
+def timed_out(context: CallContext) -> CommandTimeout:
+    """Return the error for a call that was not done in its time, and never will be."""
     return CommandTimeout("Command timed out", details={"reason": f"not done within {context.timeout_s:g} s"})

@@ -3,7 +3,7 @@
 A connection keeps nothing but its binding, which comes with each call; everything else is in the store.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -109,19 +109,13 @@ def session_of_call(
     try:
         return current_session(reader, values, context)
     except SessionNotFound:
-        ended = _ended(reader, context) if repeats else ()
+        where = Filter(workspace=context.workspace or None, without_subagents=True)
+        last = reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True) if repeats else ()
+        ended = (row.session for row in last if not is_live(row.session))
         found = next((session for session in ended if answered(session)), None)
         if found is None:
             raise
         return found
-
-
-def _ended(reader: Reader, context: CallContext) -> Iterator[Session]:
-    """Go through the sessions of the workspace that ended last."""
-    where = Filter(workspace=context.workspace or None, without_subagents=True)
-    for row in reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True):
-        if not is_live(row.session):
-            yield row.session
 
 
 def _bound(reader: Reader, context: CallContext) -> Session | None:
@@ -163,17 +157,16 @@ def _unnamed(reader: Reader, given: str | None, context: CallContext) -> Session
         return rows[0].session
     details: dict[str, Any] = {}
     if rows:
-        details["candidates"] = [_candidate(row.session) for row in rows]
+        details["candidates"] = [
+            {
+                "session_id": row.session.id,
+                "agent": row.session.agent,
+                "title": row.session.title,
+                "last_updated": shown(row.session.last_activity),
+            }
+            for row in rows
+        ]
     raise SessionNotFound("No active session exists", details=details)
-
-
-def _candidate(session: Session) -> dict[str, Any]:
-    return {
-        "session_id": session.id,
-        "agent": session.agent,
-        "title": session.title,
-        "last_updated": shown(session.last_activity),
-    }
 
 
 def check_binding(reader: Reader, session: Session, context: CallContext) -> None:

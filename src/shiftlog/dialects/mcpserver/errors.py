@@ -3,7 +3,7 @@
 Codes and messages are the journal's own. Names in `details` become those of the dialect, hints name its methods.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shiftlog.dialects.mcpserver.requests import dialect_name, to_dialect
@@ -11,8 +11,6 @@ from shiftlog.model.errors import InvalidParameter, ShiftlogError, UnknownTool
 from shiftlog.model.moves import LIVE, SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.turn_texts import LIST_FIELDS
-
-Details = dict[str, Any]
 
 OPEN_FIRST = "Call workflow.sessionlog.openSession first"
 BEGIN_FIRST = "Call workflow.sessionlog.beginTurn first"
@@ -37,47 +35,40 @@ class MethodNotFound(UnknownTool):
     code = "method_not_found"
 
 
-def _keeping(*names: str) -> Callable[[Details], Details]:
-    return lambda details: {name: details[name] for name in names if name in details}
-
-
-def _all(details: Details) -> Details:
-    return details
-
-
 # Code → its hint, and which of the details are shown. A code that is not here shows everything with its own hint.
-SHOWN: Mapping[str, tuple[str | None, Callable[[Details], Details]]] = {
-    "session_not_found": (OPEN_FIRST, _keeping("operation", "sessionId", "candidates")),
-    "session_already_exists": ("Use a new session ID", _keeping("sessionId", "status", "started")),
-    "session_closed": (OPEN_ANOTHER, _keeping("sessionId", "state", "closedAt")),
-    "invalid_session_id": (None, _keeping("providedId", "agent", "expectedFormat", "regex")),
-    "invalid_request_id": (None, _keeping("providedId", "expectedFormat", "regex")),
-    "turn_not_found": (BEGIN_FIRST, _keeping("operation", "sessionId", "requestId")),
-    "turn_already_exists": ("Use a new request ID", _keeping("requestId", "sessionId", "existingTurnStatus")),
+SHOWN: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
+    "session_not_found": (OPEN_FIRST, ("operation", "sessionId", "candidates")),
+    "session_already_exists": ("Use a new session ID", ("sessionId", "status", "started")),
+    "session_closed": (OPEN_ANOTHER, ("sessionId", "state", "closedAt")),
+    "invalid_session_id": (None, ("providedId", "agent", "expectedFormat", "regex")),
+    "invalid_request_id": (None, ("providedId", "expectedFormat", "regex")),
+    "turn_not_found": (BEGIN_FIRST, ("operation", "sessionId", "requestId")),
+    "turn_already_exists": ("Use a new request ID", ("requestId", "sessionId", "existingTurnStatus")),
     "turn_immutable": (
         "Begin a new turn instead",
-        _keeping("turnRequestId", "currentStatus", "requestId", "completedAt"),
+        ("turnRequestId", "currentStatus", "requestId", "completedAt"),
     ),
-    "invalid_parameter": (None, _keeping("parameter", "value", "constraint", "allowed")),
-    "ambiguous_item": (None, _keeping("section", "count")),
-    "method_not_found": (None, _keeping("methodName", "supportedMethods")),
-    "transcript_not_found": (None, _keeping("searched")),
-    "idempotency_conflict": (None, _keeping()),
+    "invalid_parameter": (None, ("parameter", "value", "constraint", "allowed")),
+    "ambiguous_item": (None, ("section", "count")),
+    "method_not_found": (None, ("methodName", "supportedMethods")),
+    "transcript_not_found": (None, ("searched",)),
+    "idempotency_conflict": (None, ()),
     "session_held": (
         "Close it where it is held, or call the tool close_session with on_held: take_over",
-        _keeping("sessionId", "heldBy", "fence"),
+        ("sessionId", "heldBy", "fence"),
     ),
-    "lease_lost": (None, _keeping("fenceGiven", "fenceCurrent", "heldBy")),
-    "storage_error": (None, _keeping("reason")),
-    "command_timeout": (None, _keeping("reason")),
-    "internal_error": (None, _keeping("reason")),
+    "lease_lost": (None, ("fenceGiven", "fenceCurrent", "heldBy")),
+    "storage_error": (None, ("reason",)),
+    "command_timeout": (None, ("reason",)),
+    "internal_error": (None, ("reason",)),
 }
 
 
 def payload(error: ShiftlogError) -> dict[str, Any]:
     """Return the error as an envelope carries it, but for its `requestId`."""
-    hint, select = SHOWN.get(error.code, (error.hint, _all))
-    details = select(to_dialect(error.details))
+    details: dict[str, Any] = to_dialect(error.details)
+    hint, names = SHOWN.get(error.code, (error.hint, tuple(details)))
+    details = {name: details[name] for name in names if name in details}
     message = error.message
     if error.code == "invalid_parameter":
         details.setdefault("value", None)

@@ -10,7 +10,7 @@ from itertools import chain
 from typing import Any
 
 from shiftlog.dialects.mcpserver.objects import NONE, TURNS_AT_ONCE, items_of, turns_with_items
-from shiftlog.dialects.mcpserver.search import Expression, covers, matches, parse, rules_out
+from shiftlog.dialects.mcpserver.search import Expression, covers, decided, matches, parse
 from shiftlog.dialects.mcpserver.subagents import SubagentSession, subagents_of
 from shiftlog.journal.history.requests import parse_bound
 from shiftlog.model.entry import Entry
@@ -108,7 +108,7 @@ def _session_matches(reader: Reader, session: Session, where: Filter, expression
     children = list(subagents_of(reader, session))
     if not session.turns_total and not any(child.session.turns_total for child in children):
         return matches(expression, own)
-    if rules_out(expression, own):
+    if decided(expression, own) is False:
         return False
     searched = [_Searched(session=session, own=own), *(_searched_of(child, own) for child in children)]
     return any(

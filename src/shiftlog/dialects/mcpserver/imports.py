@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from shiftlog.dialects.mcpserver.items import as_shown
+from shiftlog.dialects.mcpserver.objects import as_shown
+from shiftlog.dialects.mcpserver.requests import HEADER_FACTS, native_name
 from shiftlog.journal import rules
 from shiftlog.journal.merge import TEXT_FIELDS, fresh_commits, is_empty
 from shiftlog.journal.pen import Pen
@@ -30,12 +31,6 @@ _STATUSES: tuple[tuple[tuple[str, ...], TurnStatus], ...] = (
     (("failed", "interrupted", "superseded", "cancel"), TurnStatus.FAILED),
     (("completed", "partial"), TurnStatus.COMPLETED),
 )
-_HEADERS = {
-    "agent_session_id": "vendor_session_id",
-    "agent_session_transcript_file": "transcript_path",
-    "agent_executable_path": "executable_path",
-    "agent_executable_version": "executable_version",
-}
 
 
 @dataclass(slots=True, kw_only=True)
@@ -67,7 +62,7 @@ def status_in(text: str | None) -> TurnStatus:
 def session_facts(values: Values) -> dict[str, Any]:
     """Return the facts of a session that an import or an opening brings, but for empty ones."""
     facts = {name: values.get(name) for name in ("title", "model")}
-    facts |= {ours: values.get(theirs) for theirs, ours in _HEADERS.items()}
+    facts |= {fact: values.get(native_name(name)) for name, fact in HEADER_FACTS.items()}
     return {name: value for name, value in facts.items() if not is_empty(name, value)}
 
 
@@ -152,7 +147,7 @@ def _amend(pen: Pen, request_id: str, notes: Sequence[Values]) -> bool:
     """Write the news of each note for a terminal turn; return True if there were any. An open turn takes none."""
     before = pen.written
     for note in notes:
-        turn = _known(pen, request_id)
+        turn = rules.addressed_turn(pen, request_id)
         fields = amendment_to(pen, turn, note["fields"]) if turn.is_terminal else {}
         if fields:
             body = {"source": note.get("source") or SOURCE, "seal": turn.seal, "fields": fields}
@@ -176,7 +171,7 @@ def _begin(pen: Pen, incoming: Values) -> None:
         if not is_empty(field, incoming.get(field)):
             body[field] = incoming[field]
     pen.write(Kind.TURN_BEGUN, body, name)
-    _merge(pen, _known(pen, name), incoming)
+    _merge(pen, rules.addressed_turn(pen, name), incoming)
 
 
 def _merge(pen: Pen, turn: Turn, incoming: Values) -> None:
@@ -186,7 +181,7 @@ def _merge(pen: Pen, turn: Turn, incoming: Values) -> None:
     if not is_empty("query_text", text) and text != turn.query_text:
         pen.write(Kind.TURN_UPDATED, {"set": {"query_text": text}}, turn.request_id)
     status = status_in(incoming.get("status"))
-    turn = _known(pen, turn.request_id)
+    turn = rules.addressed_turn(pen, turn.request_id)
     if status is TurnStatus.COMPLETED:
         rules.end_turn(pen, turn, status, {"response": turn.response})
     elif status is TurnStatus.FAILED:
@@ -201,7 +196,7 @@ def _failure_note(incoming: Values) -> str:
 
 def amendment_to(pen: Pen, turn: Turn, incoming: Values) -> dict[str, Any]:
     """Return the fields that neither a terminal turn nor its amendments hold yet."""
-    earlier = [note.fields for note in turn.amendments]
+    earlier: list[Mapping[str, Any]] = [note.fields for note in turn.amendments]
     fields: dict[str, Any] = {}
     for name in (*TEXT_FIELDS, "query_text", "token_count"):
         value = incoming.get(name)
@@ -209,9 +204,9 @@ def amendment_to(pen: Pen, turn: Turn, incoming: Values) -> dict[str, Any]:
         if not is_empty(name, value) and value not in known:
             fields[name] = value
     for name in LIST_FIELDS:
-        known_items = {*getattr(turn, name), *(item for note in earlier for item in _listed(note, name))}
+        known_items = {*getattr(turn, name), *(item for note in earlier for item in note.get(name, ()))}
         fields[name] = [i for i in dict.fromkeys(incoming.get(name) or ()) if i.strip() and i not in known_items]
-    known_commits = [*turn.commits, *(commit for note in earlier for commit in _listed(note, "commits"))]
+    known_commits = [*turn.commits, *(commit for note in earlier for commit in note.get("commits", ()))]
     fields["commits"] = fresh_commits(known_commits, incoming.get("commits") or ())
     fields |= _items_beyond(pen, turn, incoming, earlier)
     fields |= _outcome_beyond(turn, incoming, earlier)
@@ -222,13 +217,9 @@ def _items_beyond(pen: Pen, turn: Turn, incoming: Values, earlier: Sequence[Mapp
     given = incoming.get("dialog") or (), incoming.get("actions") or ()
     dialog, actions = rules.not_stored(pen, turn, *given, amended=earlier, form=as_shown)
     return {
-        "dialog": [{**item, "timestamp": _shown_time(item, pen.now)} for item in dialog],
+        "dialog": [{**item, "timestamp": shown(_time(item.get("timestamp")) or pen.now)} for item in dialog],
         "actions": [{"file_path": "", **item} for item in actions],
     }
-
-
-def _shown_time(item: Mapping[str, Any], now: datetime) -> str:
-    return shown(_time(item.get("timestamp")) or now)
 
 
 def _outcome_beyond(turn: Turn, incoming: Values, earlier: Sequence[Mapping[str, Any]]) -> dict[str, str]:
@@ -241,14 +232,6 @@ def _outcome_beyond(turn: Turn, incoming: Values, earlier: Sequence[Mapping[str,
     if note and note != turn.failure_note:
         beyond["failure_note"] = note
     return {name: value for name, value in beyond.items() if all(note.get(name) != value for note in earlier)}
-
-
-def _listed(note: Mapping[str, Any], name: str) -> list[Any]:
-    return note.get(name, [])
-
-
-def _known(pen: Pen, request_id: str) -> Turn:
-    return rules.addressed_turn(pen, request_id)
 
 
 def _tags(values: Values) -> list[str]:

@@ -1,4 +1,7 @@
-"""Sessions and turns as the session log shows them: as current, in a list of history, and whole."""
+"""Sessions, turns and their items as the session log shows them: as current, in a list of history, and whole.
+
+A log that was read may come back in this form.
+"""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -7,10 +10,10 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from shiftlog.dialects.mcpserver.errors import status_of
-from shiftlog.dialects.mcpserver.items import as_shown
-from shiftlog.dialects.mcpserver.requests import to_dialect
+from shiftlog.dialects.mcpserver.requests import HEADER_FACTS, to_dialect
 from shiftlog.dialects.mcpserver.subagents import SubagentSession, subagents_of
 from shiftlog.journal.history.items import obligation
+from shiftlog.journal.projection import ERASED_TEXT
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown, shown_text
@@ -21,6 +24,9 @@ NONE = "None"
 ITEMS = (Kind.DIALOG, Kind.ACTION)
 _ACTION = ("order", "description", "type", "status", "file_path")
 _DIALOG = ("timestamp", "role", "content", "category")
+RESULT_CHARS = 2_000
+_ERASED_DIALOG = {"role": "system", "category": "observation", "content": ERASED_TEXT}
+_ERASED_ACTION = {"order": 0, "description": ERASED_TEXT, "type": "erased", "status": "completed", "file_path": ""}
 
 
 def _head(session: Session, subagents: Sequence[Session]) -> dict[str, Any]:
@@ -35,15 +41,9 @@ def _head(session: Session, subagents: Sequence[Session]) -> dict[str, Any]:
     }
 
 
-def headers(session: Session) -> dict[str, Any]:
-    """Return the known facts about the agent's own session and program."""
-    known = {
-        "agentSessionId": session.vendor_session_id,
-        "agentSessionTranscriptFile": session.transcript_path,
-        "agentExecutablePath": session.executable_path,
-        "agentExecutableVersion": session.executable_version,
-    }
-    return {name: value for name, value in known.items() if value}
+def _headers(session: Session) -> dict[str, Any]:
+    """Return the facts about the agent's own session and program."""
+    return {name: getattr(session, fact) or None for name, fact in HEADER_FACTS.items()}
 
 
 def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[
         "currentTurnRequestId": turn.request_id if turn else None,
         "currentTurnStatus": str(turn.status) if turn else None,
         "turnCount": sum(each.turns_total for each in (session, *subagents)),
-        **headers(session),
+        **{name: value for name, value in _headers(session).items() if value},
     }
 
 
@@ -85,25 +85,18 @@ def shown_tags(reader: Reader, session: Session, children: Iterable[SubagentSess
 
 def session_object(reader: Reader, session: Session, tokens_of: Callable[[Session], int]) -> dict[str, Any]:
     """Show a session whole, with its turns and what it and its subagents used as `tokens_of` counts it."""
-    missing = dict.fromkeys(
-        ("agentSessionId", "agentSessionTranscriptFile", "agentExecutablePath", "agentExecutableVersion")
-    )
     workspace = session.workspace
     children = list(subagents_of(reader, session))
     turns = [turn_object(turn, entries) for turn, entries in turns_with_items(reader, session.id)]
     for child in children:
         of_child = turns_with_items(reader, child.session.id)
         turns += [child.as_parents(turn, turn_object(turn, entries)) for turn, entries in of_child]
+    head = _head(session, [child.session for child in children])
     return {
-        "sourceType": session.agent,
+        "sourceType": head.pop("agent"),
         "sessionId": session.id,
-        **missing,
-        **headers(session),
-        "title": session.title,
-        "model": session.model or "unknown",
-        "started": shown(session.started),
-        "lastUpdated": shown(session.last_activity),
-        "status": status_of(session, [child.session for child in children]),
+        **_headers(session),
+        **head,
         "turnCount": len(turns),
         "workspace": {
             "project": PurePosixPath(workspace).name if workspace else None,
@@ -190,6 +183,17 @@ def _commit(commit: Mapping[str, Any]) -> dict[str, Any]:
     texts = {name: commit.get(name) or "" for name in ("sha", "branch", "message", "author", "timestamp")}
     texts["timestamp"] = shown_text(texts["timestamp"])
     return {**texts, "filesChanged": list(commit.get("files_changed") or ())}
+
+
+def as_shown(entry: Entry) -> Mapping[str, Any]:
+    """Return an item with a word for what was erased, and of what an imported call gave back only the beginning."""
+    if entry.body is None:
+        return {"timestamp": shown(entry.at), **_ERASED_DIALOG} if entry.kind is Kind.DIALOG else _ERASED_ACTION
+    facts: Mapping[str, Any] = entry.facts
+    content = str(facts.get("content"))
+    if "call_id" not in facts or facts.get("category") != "tool_result" or len(content) <= RESULT_CHARS:
+        return facts
+    return {**facts, "content": f"{content[:RESULT_CHARS]}\n[the first {RESULT_CHARS} of {len(content)} characters]"}
 
 
 def _item(entry: Entry, names: Iterable[str]) -> dict[str, Any]:

@@ -32,7 +32,7 @@ IMPORT_TURNS = 5_000
 HISTORY_LIMIT = 1_000
 MOST_HOURS = 1_000_000
 
-# The lists of a turn by the names of the contract, and the plain fields that can be cleared as well.
+# The lists of a turn by the names of the contract.
 SECTIONS: dict[str, str] = {
     "actions": "actions",
     "tags": "tags",
@@ -46,16 +46,6 @@ SECTIONS: dict[str, str] = {
     "filesModified": "files_modified",
     "blockers": "blockers",
 }
-CLEARABLE: dict[str, str] = {
-    **SECTIONS,
-    "interpretation": "interpretation",
-    "response": "response",
-    "planFile": "plan_file",
-    "todoId": "todo_id",
-    "model": "model",
-    "modelProvider": "model_provider",
-    "tokenCount": "token_count",
-}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,17 +54,6 @@ class Anything(Field):
 
     def read(self, value: object, path: str) -> Any:
         return None
-
-    def type_schema(self) -> Schema:
-        return {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AsGiven(Field):
-    """A part that is checked later."""
-
-    def read(self, value: object, path: str) -> Any:
-        return value
 
     def type_schema(self) -> Schema:
         return {}
@@ -128,7 +107,7 @@ class Params:
     """What a method takes; `aliases` are other spellings of a name, folded to lower case."""
 
     record: Record
-    aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    aliases: Mapping[str, str]
 
     def read(self, given: object, *, strict: bool) -> tuple[dict[str, Any], list[str]]:
         """Return the checked values under the journal's names, and which names were ignored.
@@ -161,7 +140,7 @@ class _Naming:
                 if self.strict:
                     named[key] = value
                 elif value is not None:
-                    self.ignored.append(_shown_name(f"{path}{key}"))
+                    self.ignored.append(f"{path}{key}".encode("utf-8", "replace").decode("utf-8"))
             elif not _says_nothing(record.fields[name], value) and (
                 _is_blank(named.get(name)) or (name == key and not _is_blank(value))
             ):
@@ -189,10 +168,6 @@ def _says_nothing(spec: Field, value: object) -> bool:
 
 def _is_blank(value: object) -> bool:
     return value is None or (isinstance(value, str) and not value.strip())
-
-
-def _shown_name(name: str) -> str:
-    return name.encode("utf-8", "replace").decode("utf-8")
 
 
 def to_native(value: Any) -> Any:
@@ -270,12 +245,14 @@ ACTION = _camel(ACTION_ITEM)
 DIALOG = _camel(DIALOG_ITEM)
 COMMIT = _camel(COMMIT_ITEM)
 
-HEADERS: dict[str, Field] = {
-    "agentSessionId": HEADER,
-    "agentSessionTranscriptFile": HEADER,
-    "agentExecutablePath": HEADER,
-    "agentExecutableVersion": HEADER,
+# The facts about the agent's own session and program, and the journal's names of them.
+HEADER_FACTS = {
+    "agentSessionId": "vendor_session_id",
+    "agentSessionTranscriptFile": "transcript_path",
+    "agentExecutablePath": "executable_path",
+    "agentExecutableVersion": "executable_version",
 }
+HEADERS: dict[str, Field] = dict.fromkeys(HEADER_FACTS, HEADER)
 LISTS: dict[str, Field] = {
     "tags": ListOf(item=Text(lines=True, max_chars=NAME_CHARS), description="Labels; added to those stored."),
     "contextList": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Files or sources read; added."),
@@ -294,6 +271,8 @@ PLAIN: dict[str, Field] = {
     "modelProvider": Text(max_chars=NAME_CHARS, description="Who serves the model."),
     "tokenCount": Integer(minimum=0, maximum=2**53 - 1, description="Tokens of the turn so far."),
 }
+# Plain fields can be cleared as well as lists.
+CLEARABLE = SECTIONS | {name: native_name(name) for name in PLAIN}
 RICH: dict[str, Field] = {
     **PLAIN,
     **LISTS,
@@ -318,51 +297,44 @@ ALIASES = {"sourcetype": "agent"}
 
 def required(spec: Text) -> Text:
     """Return a field that must be given."""
-    return Text(
-        required=True,
-        max_chars=spec.max_chars,
-        lines=spec.lines,
-        pattern=spec.pattern,
-        pattern_says=spec.pattern_says,
-        check=spec.check,
-        description=spec.description,
-    )
+    return replace(spec, required=True)
+
+
+def params(fields: dict[str, Field], **aliases: str) -> Params:
+    """Return what a method with these fields takes."""
+    return Params(record=Record(fields=fields), aliases=ALIASES | aliases)
 
 
 def _turn_params(fields: dict[str, Field], **aliases: str) -> Params:
-    return Params(record=Record(fields={**fields, **ADDRESS}), aliases=ALIASES | aliases)
+    return params({**fields, **ADDRESS}, **aliases)
 
 
-BOOTSTRAP = Params(record=Record(fields={}))
-CURRENT_SESSION = Params(record=Record(fields={"sessionId": SESSION_ID, "agent": AGENT}), aliases=ALIASES)
-OPEN_SESSION = Params(
-    record=Record(
-        fields={
-            "sessionId": required(SESSION_ID),
-            "title": required(TITLE),
-            "agent": AGENT,
-            "model": MODEL,
-            **HEADERS,
-            "idempotencyKey": KEY,
-        }
-    ),
-    aliases=ALIASES,
+# A new session has a name: the number of a run is none.
+NEW_SESSION_ID = Text(required=True, lines=True, description=SESSION_ID.description)
+BOOTSTRAP = params({})
+CURRENT_SESSION = params({"sessionId": SESSION_ID, "agent": AGENT})
+OPEN_SESSION = params(
+    {
+        "sessionId": NEW_SESSION_ID,
+        "title": required(TITLE),
+        "agent": AGENT,
+        "model": MODEL,
+        **HEADERS,
+        "idempotencyKey": KEY,
+    }
 )
-BEGIN_TURN = Params(
-    record=Record(
-        fields={
-            "requestId": required(REQUEST_ID),
-            "queryTitle": required(QUERY_TITLE),
-            "queryText": required(QUERY_TEXT),
-            "planFile": PLAN_FILE,
-            "todoId": TODO,
-            "model": MODEL,
-            "sessionId": SESSION_ID,
-            "agent": AGENT,
-            "idempotencyKey": KEY,
-        }
-    ),
-    aliases=ALIASES,
+BEGIN_TURN = params(
+    {
+        "requestId": required(REQUEST_ID),
+        "queryTitle": required(QUERY_TITLE),
+        "queryText": required(QUERY_TEXT),
+        "planFile": PLAN_FILE,
+        "todoId": TODO,
+        "model": MODEL,
+        "sessionId": SESSION_ID,
+        "agent": AGENT,
+        "idempotencyKey": KEY,
+    }
 )
 UPDATE_TURN = _turn_params({**PLAIN, "queryTitle": QUERY_TITLE, **LISTS})
 APPEND_DIALOG = _turn_params({"dialogItems": ListOf(item=DIALOG, required=True, max_items=APPEND_ITEMS)})
@@ -375,29 +347,25 @@ FAIL_TURN = _turn_params(
         "errorMessage": Text(lines=True, max_chars=ERROR_CHARS, description="What went wrong."),
         "errorCode": Text(max_chars=NAME_CHARS, description="Short code of the failure."),
         **RICH,
-        "payload": Record(
-            fields={**TURN_OBJECT.fields, "failureNote": Text(lines=True, max_chars=ERROR_CHARS)},
-        ),
+        "payload": Record(fields={**TURN_OBJECT.fields, "failureNote": Text(lines=True, max_chars=ERROR_CHARS)}),
     },
     failurenote="errorMessage",
 )
 CLOSE_TURN = _turn_params({"response": required(RESPONSE), "actions": ListOf(item=ACTION, max_items=APPEND_ITEMS)})
 CLEAR_SECTION = _turn_params({"section": Choice(required=True, values=tuple(CLEARABLE))})
 SET_TURN_TITLE = _turn_params({"queryTitle": required(QUERY_TITLE)})
-SET_SESSION_TITLE = Params(
-    record=Record(fields={"title": required(TITLE), "sessionId": SESSION_ID, "agent": AGENT, "idempotencyKey": KEY}),
-    aliases={**ALIASES, "sessiontitle": "title"},
+SET_SESSION_TITLE = params(
+    {"title": required(TITLE), "sessionId": SESSION_ID, "agent": AGENT, "idempotencyKey": KEY}, sessiontitle="title"
 )
-CLOSE_SESSION = Params(
-    record=Record(
-        fields={
-            **{name: CLOSING.fields[name] for name in ("reason", "epitaph", "succession_policy", "allow_rebirth")},
-            "sessionId": SESSION_ID,
-            "agent": AGENT,
-            "idempotencyKey": KEY,
-        }
-    ),
-    aliases={**ALIASES, "successionpolicy": "succession_policy", "allowrebirth": "allow_rebirth"},
+CLOSE_SESSION = params(
+    {
+        **{name: CLOSING.fields[name] for name in ("reason", "epitaph", "succession_policy", "allow_rebirth")},
+        "sessionId": SESSION_ID,
+        "agent": AGENT,
+        "idempotencyKey": KEY,
+    },
+    successionpolicy="succession_policy",
+    allowrebirth="allow_rebirth",
 )
 HISTORY_FIELDS: dict[str, Field] = {
     "agent": AGENT,
@@ -414,14 +382,11 @@ HISTORY_FIELDS: dict[str, Field] = {
         minimum=0, maximum=MOST_HOURS, description="Has a turn of turnStatus (in_progress) untouched that long."
     ),
 }
-QUERY_HISTORY = Params(
-    record=Record(
-        fields={
-            **HISTORY_FIELDS,
-            "status": Choice(values=("in_progress", "completed"), description="Status of the session."),
-        }
-    ),
-    aliases=ALIASES,
+QUERY_HISTORY = params(
+    {
+        **HISTORY_FIELDS,
+        "status": Choice(values=("in_progress", "completed"), description="Status of the session."),
+    }
 )
 
 # What was recorded elsewhere beyond the rich fields, or is less strict than in them.
@@ -454,7 +419,7 @@ IMPORT_TURN = Record(
 )
 SESSION_OBJECT_FIELDS: dict[str, Field] = {
     "agent": required(AGENT),
-    "sessionId": required(SESSION_ID),
+    "sessionId": NEW_SESSION_ID,
     "title": required(TITLE),
     "model": MODEL,
     "started": DIALOG.fields["timestamp"],
@@ -487,10 +452,5 @@ def _is_whole(given: object) -> bool:
 IMPORT = WholeOrFields(
     record=Record(fields={**SESSION_OBJECT_FIELDS, "idempotencyKey": KEY}),
     aliases=ALIASES,
-    whole=Params(
-        record=Record(
-            fields={"sessionLog": Record(required=True, fields=SESSION_OBJECT_FIELDS), "idempotencyKey": KEY}
-        ),
-        aliases=ALIASES,
-    ),
+    whole=params({"sessionLog": Record(required=True, fields=SESSION_OBJECT_FIELDS), "idempotencyKey": KEY}),
 )

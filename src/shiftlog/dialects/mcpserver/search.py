@@ -65,24 +65,19 @@ def matches(expression: Expression, folded: str) -> bool:
             return any(matches(part, folded) for part in parts)
 
 
-def rules_out(expression: Expression, folded: str) -> bool:
-    """Return True if no text matches that has all of a folded text in it."""
-    return _known(expression, folded) is False
-
-
-def _known(expression: Expression, folded: str) -> bool | None:
+def decided(expression: Expression, folded: str) -> bool | None:
     """Return whether every text that has all of a folded text matches, or none does; None where either may be."""
     match expression:
         case Term(text=text):
             return True if text in folded else None
         case Without(part=part):
-            known = _known(part, folded)
+            known = decided(part, folded)
             return None if known is None else not known
         case AllOf(parts=parts):
-            each = [_known(part, folded) for part in parts]
+            each = [decided(part, folded) for part in parts]
             return False if False in each else None if None in each else True
         case AnyOf(parts=parts):
-            each = [_known(part, folded) for part in parts]
+            each = [decided(part, folded) for part in parts]
             return True if True in each else None if None in each else False
 
 

@@ -8,8 +8,19 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+import anyio
+
 from shiftlog.dialects.mcpserver import requests, transcripts, turns
-from shiftlog.dialects.mcpserver.calls import Calls, LogCall, Prepare, Result, check_call, with_warnings
+from shiftlog.dialects.mcpserver.calls import (
+    Calls,
+    LogCall,
+    Prepare,
+    Result,
+    Rule,
+    check_call,
+    timed_out,
+    with_warnings,
+)
 from shiftlog.dialects.mcpserver.current import (
     CallContext,
     check_binding,
@@ -38,6 +49,9 @@ from shiftlog.store.protocol import Reader, Writer
 if TYPE_CHECKING:
     from shiftlog.ingest.importing.service import Imports
 
+Show = Callable[[Result], Result]
+Join = Callable[[Writer, Session], Result]
+
 PREFIX = "workflow.sessionlog."
 DEFAULT_LIMIT = 10
 PERSISTED = {
@@ -64,14 +78,11 @@ class Sessionlog:
 
     async def run(self, method: "Method", name: str, params: object, context: CallContext) -> Result | None:
         """Answer a method or tool within its time; raise ShiftlogError."""
-
-        async def answer() -> Result | None:
-            call = check_call(
-                self.calls.redactor, method.operation or name, method.takes, params, context, method.prepare
-            )
+        operation = method.operation or name
+        with anyio.move_on_after(context.timeout_s if method.is_timed else None):
+            call = check_call(self.calls.redactor, operation, method.takes, params, context, method.prepare)
             return await method.answer(self, call)
-
-        return await (self.calls.within(context, answer) if method.is_timed else answer())
+        raise timed_out(context)
 
     async def ingest_transcripts(self, call: LogCall) -> Result:
         """Import transcripts and return the report."""
@@ -100,8 +111,8 @@ class Sessionlog:
         shown = await self.calls.read(call, work)
         return None if shown is None else with_warnings(shown, call.warnings)
 
-    async def open(self, call: LogCall) -> Result:
-        """Open a new session and make it the current one of its agent in this workspace."""
+    async def open(self, call: LogCall, show: Show = dict, join: Join | None = None) -> Result:
+        """Open a new session and make it the current one of its agent in this workspace; `join` takes a live one."""
 
         def work(writer: Writer) -> Result:
             name = call.values["session_id"]
@@ -110,9 +121,11 @@ class Sessionlog:
                 if existing is not None and is_live(existing):
                     call.context.binding.bind(existing)
                 return first
-            if existing is not None:
+            if existing is None:
+                return self.open_new(writer, call, show)
+            if join is None or not is_live(existing):
                 raise already_exists(writer, existing)
-            return self.open_new(writer, call)
+            return join(writer, existing)
 
         self.check_new(call)
         return await self.calls.transaction(call, work)
@@ -120,9 +133,14 @@ class Sessionlog:
     def check_new(self, call: LogCall) -> None:
         """Refuse an id that holds a secret, and forget a transcript that does not exist."""
         self.calls.journal.refuse_secrets({"sessionId": call.values["session_id"]}, "sessionId")
-        _forget_missing_transcript(call)
+        given = call.values.pop("agent_session_transcript_file", None)
+        path = transcript(given, call.context.caller) if given else None
+        if path is not None:
+            call.values["agent_session_transcript_file"] = path
+        elif given:
+            call.warnings.append({"code": "ignored_param", "param": "agentSessionTranscriptFile"})
 
-    def open_new(self, writer: Writer, call: LogCall, show: Callable[[Result], Result] = dict, **made: Any) -> Result:
+    def open_new(self, writer: Writer, call: LogCall, show: Show, **made: Any) -> Result:
         """Open a session that does not exist yet, make it current, and return it as `show` does.
 
         `made` are values that the call leaves to be made here.
@@ -133,10 +151,6 @@ class Sessionlog:
         writer.put_pointer(context.workspace, pen.session.agent, pen.session.id)
         context.binding.bind(pen.session)
         return self.calls.stored(writer, call, pen, result, None)
-
-    async def set_session_title(self, call: LogCall) -> Result:
-        """Give the current session another title."""
-        return await self.calls.write(call, lambda pen, values: (update_session(pen, values), None))
 
     async def close(self, call: LogCall) -> Result:
         """Close the current session: the native close, in the log's words."""
@@ -151,9 +165,8 @@ class Sessionlog:
             def has_closed(session: Session) -> bool:
                 return self._continuity.has_closed(reader, {"session_id": session.id, **given}, context.caller)
 
-            session = self.calls.lost_session(reader, call)
-            if session is None:
-                session = session_of_call(reader, call.values, context, has_closed)
+            _, session = self.calls.outcome(reader, call)
+            session = session or session_of_call(reader, call.values, context, has_closed)
             if session.hidden:
                 raise closed_error(session)
             check_binding(reader, session, context)
@@ -222,7 +235,12 @@ class Sessionlog:
     async def persist_turn(self, call: LogCall) -> Result:
         """Import, and return only that it is stored."""
         imported = await self.import_recovery(call)
-        return PERSISTED | {name: imported[name] for name in ("journal", "warnings") if name in imported}
+        return PERSISTED | beside(imported)
+
+
+def beside(result: Result) -> Result:
+    """Return the journal position and the warnings of a result."""
+    return {name: result[name] for name in ("journal", "warnings") if name in result}
 
 
 def _closed(session_id: str, answered: Mapping[str, Any], masked: int) -> Result:
@@ -261,27 +279,16 @@ def importing(values: Mapping[str, Any]) -> dict[str, Any]:
     return flat
 
 
-def _forget_missing_transcript(call: LogCall) -> None:
-    given = call.values.get("agent_session_transcript_file")
-    if not given:
-        return
-    path = transcript(given, call.context.caller)
-    if path is not None:
-        call.values["agent_session_transcript_file"] = path
-    else:
-        del call.values["agent_session_transcript_file"]
-        call.warnings.append({"code": "ignored_param", "param": "agentSessionTranscriptFile"})
-
-
 def check_begin(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values of a beginning, the form of the new id checked."""
     check_request_id(values["request_id"])
     return dict(values)
 
 
-async def _begin_turn(log: Sessionlog, call: LogCall) -> Result:
+async def begin_turn(log: Sessionlog, call: LogCall, rule: turns.TurnRule = turns.begin_turn) -> Result:
+    """Begin a turn under an id that holds no secret."""
     log.calls.journal.refuse_secrets({"requestId": call.values["request_id"]}, "requestId")
-    return await log.calls.write(call, turns.begin_turn)
+    return await log.calls.write(call, rule)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -314,11 +321,14 @@ def _method(redactor: Redactor, name: str) -> Method:
     return found
 
 
-def _turn_method(takes: requests.Params, rule: turns.TurnRule, prepare: Prepare = dict) -> Method:
-    async def answer(log: Sessionlog, call: LogCall) -> Result:
-        return await log.calls.write(call, rule)
+def writing(takes: requests.Params, rule: Rule, prepare: Prepare = dict) -> Method:
+    """Return the method that runs a rule on the current session."""
+    return Method(takes=takes, answer=lambda log, call: log.calls.write(call, rule), prepare=prepare)
 
-    return Method(takes=takes, answer=answer, prepare=lambda values: turns.addressed(prepare(values)))
+
+def turn_method(takes: requests.Params, rule: Rule, prepare: Prepare = dict) -> Method:
+    """Return the method that runs a rule on the turn that a call names, or the current one."""
+    return writing(takes, rule, lambda values: turns.addressed(prepare(values)))
 
 
 _QUERY_HISTORY = Method(takes=requests.QUERY_HISTORY, answer=Sessionlog.query_history, prepare=check_history)
@@ -326,16 +336,18 @@ METHODS: dict[str, Method] = {
     f"{PREFIX}bootstrap": Method(takes=requests.BOOTSTRAP, answer=Sessionlog.bootstrap),
     f"{PREFIX}openSession": Method(takes=requests.OPEN_SESSION, answer=Sessionlog.open, prepare=opening),
     f"{PREFIX}currentSession": Method(takes=requests.CURRENT_SESSION, answer=Sessionlog.current),
-    f"{PREFIX}beginTurn": Method(takes=requests.BEGIN_TURN, answer=_begin_turn, prepare=check_begin),
-    f"{PREFIX}updateTurn": _turn_method(requests.UPDATE_TURN, turns.update_turn),
-    f"{PREFIX}appendDialog": _turn_method(requests.APPEND_DIALOG, turns.append_dialog),
-    f"{PREFIX}appendActions": _turn_method(requests.APPEND_ACTIONS, turns.append_actions),
-    f"{PREFIX}completeTurn": _turn_method(requests.COMPLETE_TURN, turns.complete_turn, turns.check_response),
-    f"{PREFIX}failTurn": _turn_method(requests.FAIL_TURN, turns.fail_turn, turns.check_failure),
-    f"{PREFIX}closeTurn": _turn_method(requests.CLOSE_TURN, turns.close_turn),
-    f"{PREFIX}clearSection": _turn_method(requests.CLEAR_SECTION, turns.clear_section),
-    f"{PREFIX}setTurnTitle": _turn_method(requests.SET_TURN_TITLE, turns.set_title),
-    f"{PREFIX}setSessionTitle": Method(takes=requests.SET_SESSION_TITLE, answer=Sessionlog.set_session_title),
+    f"{PREFIX}beginTurn": Method(takes=requests.BEGIN_TURN, answer=begin_turn, prepare=check_begin),
+    f"{PREFIX}updateTurn": turn_method(requests.UPDATE_TURN, turns.update_turn),
+    f"{PREFIX}appendDialog": turn_method(requests.APPEND_DIALOG, turns.append_dialog),
+    f"{PREFIX}appendActions": turn_method(requests.APPEND_ACTIONS, turns.append_actions),
+    f"{PREFIX}completeTurn": turn_method(requests.COMPLETE_TURN, turns.complete_turn, turns.check_response),
+    f"{PREFIX}failTurn": turn_method(requests.FAIL_TURN, turns.fail_turn, turns.check_failure),
+    f"{PREFIX}closeTurn": turn_method(requests.CLOSE_TURN, turns.close_turn),
+    f"{PREFIX}clearSection": turn_method(requests.CLEAR_SECTION, turns.clear_section),
+    f"{PREFIX}setTurnTitle": turn_method(requests.SET_TURN_TITLE, turns.set_title),
+    f"{PREFIX}setSessionTitle": writing(
+        requests.SET_SESSION_TITLE, lambda pen, given: (update_session(pen, given), None)
+    ),
     f"{PREFIX}closeSession": Method(takes=requests.CLOSE_SESSION, answer=Sessionlog.close),
     f"{PREFIX}queryHistory": _QUERY_HISTORY,
     f"{PREFIX}getHistory": _QUERY_HISTORY,

@@ -40,12 +40,7 @@ def open_session(pen: Pen, values: Values, context: CallContext) -> dict[str, An
     facts = opening_facts(pen.reader, values, context)
     pen.write(Kind.SESSION_OPENED, {name: value for name, value in facts.items() if value})
     session = pen.session
-    return {
-        "sessionId": session.id,
-        "started": shown(session.started),
-        "agent": session.agent,
-        "opened": True,
-    }
+    return {"sessionId": session.id, "started": shown(session.started), "agent": session.agent, "opened": True}
 
 
 def already_exists(reader: Reader, session: Session) -> SessionAlreadyExists:
@@ -87,12 +82,6 @@ def delete_session(pen: Pen) -> None:
     pen.write(Kind.SESSION_UPDATED, {"hidden": True})
 
 
-def _tags_beyond(reader: Reader, session: Session, values: Values) -> list[str]:
-    """Return the tags that a session is not shown with yet; those of its turns stay theirs alone."""
-    known = shown_tags(reader, session, subagents_of(reader, session))
-    return [tag for tag in values.get("tags") or () if tag not in known]
-
-
 def import_session(
     pen: Pen,
     existing: Session | None,
@@ -106,7 +95,10 @@ def import_session(
     if existing is None:
         imports.create_session(pen, values, opening_facts(pen.reader, values, context))
     else:
-        imports.merge_session(pen, {**values, "tags": _tags_beyond(pen.reader, existing, values)})
+        # Tags of its turns stay theirs alone.
+        known = shown_tags(pen.reader, existing, subagents_of(pen.reader, existing))
+        tags = [tag for tag in values.get("tags") or () if tag not in known]
+        imports.merge_session(pen, {**values, "tags": tags})
     tally = imports.Tally()
     imports.import_turns(pen, values.get("turns") or (), tally)
     changed = children(pen, tally)

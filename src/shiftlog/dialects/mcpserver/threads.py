@@ -40,7 +40,8 @@ def by_thread(
     others: dict[str, list[Values]] = defaultdict(list)
     for turn in values.get("turns") or ():
         thread = turn.get("source_thread_id") or _thread_of(reader, existing, turn["request_id"])
-        if thread and (thread != own if own else _is_marked(turn)):
+        is_marked = f"-{MARK}-" in turn["request_id"] or MARK in (turn.get("tags") or ())
+        if thread and (thread != own if own else is_marked):
             others[thread].append(turn)
         else:
             turns.append(turn)
@@ -50,11 +51,6 @@ def by_thread(
 def _thread_of(reader: Reader, session: Session | None, request_id: str) -> str | None:
     found = turn_of_subagent(reader, session, request_id) if session else None
     return found[0].session.vendor_session_id if found else None
-
-
-def _is_marked(turn: Values) -> bool:
-    """Return True if a turn says by itself that a subagent had it."""
-    return f"-{MARK}-" in turn["request_id"] or MARK in (turn.get("tags") or ())
 
 
 class Threads:
@@ -74,10 +70,13 @@ class Threads:
         if known is not None and (known.hidden or known.state is SessionState.SEALED):
             raise closed_error(known)
         parent_turn = next((tag.removeprefix(PARENT) for turn in turns for tag in _parents(turn)), None)
-        pen = self._new_pen(self._writer, known.id if known else self._minted(thread, turns), known)
         if known is None:
+            minted = f"{self._parent.session.agent}-{compact(self._started(turns))}-{slug(thread, 'session')}"
+            name = free_id(minted, lambda name: self._writer.session(name) is not None)
+            pen = self._new_pen(self._writer, name, None)
             self._open(pen, thread, turns, parent_turn)
         else:
+            pen = self._new_pen(self._writer, known.id, known)
             times = [imports.begun_at(turn, pen.now) for turn in turns]
             pen.as_of = max(known.last_activity, *times)
         tally = self._import(pen, turns)
@@ -87,11 +86,6 @@ class Threads:
             return False
         imports.note_import(pen, tally)
         return bool(pen.commit(self._writer))
-
-    def _minted(self, thread: str, turns: Sequence[Values]) -> str:
-        agent, started = self._parent.session.agent, self._started(turns)
-        minted = f"{agent}-{compact(started)}-{slug(thread, 'session')}"
-        return free_id(minted, lambda name: self._writer.session(name) is not None)
 
     def _started(self, turns: Sequence[Values]) -> datetime:
         """Return when a subagent started: as the ids of its turns say, else with the first of them."""
@@ -128,7 +122,11 @@ class Threads:
         whole = child.session.suspended_cause == FROM_TRANSCRIPT
         new: list[Values] = []
         for turn in turns:
-            name = shown.get(turn["request_id"]) or _own_name(child, turn, pen.now)
+            name = shown.get(turn["request_id"])
+            if name is None:
+                # The id as the subagent's own transcript has it, where the given one tells.
+                given, own = turn["request_id"], turn["request_id"].removeprefix(child.prefix)
+                name = given if own == given else f"req-{compact(imports.begun_at(turn, pen.now))}-{own}"
             if whole and pen.turn(name) is not None:
                 tally.skipped += 1
                 continue
@@ -177,10 +175,3 @@ def _nickname(turns: Sequence[Values]) -> str | None:
         if tags[:1] == [MARK] and len(tags) > 1:
             return tags[1]
     return None
-
-
-def _own_name(child: SubagentSession, turn: Values, now: datetime) -> str:
-    """Return the id of a turn in the subagent's own session: as its transcript has it, where the id tells."""
-    given = turn["request_id"]
-    own = given.removeprefix(f"req-{compact(child.session.started)}-{MARK}-{child.nickname}-")
-    return given if own == given else f"req-{compact(imports.begun_at(turn, now))}-{own}"

@@ -9,19 +9,7 @@ from shiftlog.dialects.mcpserver import requests
 from shiftlog.dialects.mcpserver import transcripts as ingest
 from shiftlog.dialects.mcpserver.requests import JsonOf, Params, required
 from shiftlog.journal.requests import APPEND_ITEMS, ERROR_CHARS, NAME_CHARS, PATH_CHARS
-from shiftlog.params.fields import Choice, Field, ListOf, Record, Schema, Text
-
-SECTION_NAMES = (
-    "actions",
-    "tags",
-    "context",
-    "dialog",
-    "commits",
-    "designDecisions",
-    "requirementsDiscovered",
-    "filesModified",
-    "blockers",
-)
+from shiftlog.params.fields import Choice, Field, Given, ListOf, Record, Schema, Text
 
 SESSION: dict[str, Field] = {
     "agent": required(requests.AGENT),
@@ -33,12 +21,13 @@ SESSION: dict[str, Field] = {
 }
 TURN: dict[str, Field] = {
     **SESSION,
-    "requestId": required(Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")),
+    "requestId": required(requests.REQUEST_ID),
 }
+_SECTION_ALIASES = {"contextList": "context", "processingDialog": "dialog"}
 SECTION = Choice(
     required=True,
-    values=SECTION_NAMES,
-    aliases={"contextList": "context", "processingDialog": "dialog"},
+    values=tuple(name for name in requests.SECTIONS if name not in _SECTION_ALIASES),
+    aliases=_SECTION_ALIASES,
     description="Which list of the turn.",
 )
 OUTCOME = Record(
@@ -51,11 +40,7 @@ OUTCOME = Record(
 )
 REPLACEMENT = Record(
     required=True,
-    fields={
-        **requests.TURN_OBJECT.fields,
-        "queryTitle": requests.QUERY_TITLE,
-        "queryText": requests.QUERY_TEXT,
-    },
+    fields={**requests.TURN_OBJECT.fields, "queryTitle": requests.QUERY_TITLE, "queryText": requests.QUERY_TEXT},
 )
 
 
@@ -118,7 +103,7 @@ _OWN_PARAMS: dict[str, dict[str, Field]] = {
     "sessionlog_replace_section": {
         **TURN,
         "section": SECTION,
-        "sectionJson": _json("The new items, a list or its JSON text.", ListOf(item=requests.AsGiven(), required=True)),
+        "sectionJson": _json("The new items, a list or its JSON text.", ListOf(item=Given(), required=True)),
     },
     "sessionlog_clear_section": {
         **TURN,
@@ -182,5 +167,4 @@ ALIAS_PARAMS: dict[str, dict[str, Field]] = {
 
 def tool_params(name: str) -> Params:
     """Return what a tool takes."""
-    fields = TOOL_PARAMS.get(name) or ALIAS_PARAMS[name]
-    return Params(record=Record(fields=fields), aliases=requests.ALIASES)
+    return requests.params(TOOL_PARAMS.get(name) or ALIAS_PARAMS[name])

@@ -7,14 +7,25 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from shiftlog.dialects.mcpserver import edits, requests, turns
+from shiftlog.dialects.mcpserver import edits, requests, transcripts, turns
 from shiftlog.dialects.mcpserver.calls import LogCall, Prepare, Result, Rule, wake
-from shiftlog.dialects.mcpserver.current import CallContext, check_binding, current_session, is_live
+from shiftlog.dialects.mcpserver.current import CallContext, check_binding, current_session
 from shiftlog.dialects.mcpserver.history import check_history
 from shiftlog.dialects.mcpserver.objects import session_object
-from shiftlog.dialects.mcpserver.requests import Params
-from shiftlog.dialects.mcpserver.service import METHODS, PREFIX, Method, Sessionlog, check_begin, importing, opening
-from shiftlog.dialects.mcpserver.sessions import already_exists, delete_session, facts_lacking, update_session
+from shiftlog.dialects.mcpserver.service import (
+    METHODS,
+    PREFIX,
+    Method,
+    Sessionlog,
+    begin_turn,
+    beside,
+    check_begin,
+    importing,
+    opening,
+    turn_method,
+    writing,
+)
+from shiftlog.dialects.mcpserver.sessions import delete_session, facts_lacking, update_session
 from shiftlog.dialects.mcpserver.tool_requests import tool_params
 from shiftlog.journal import rules
 from shiftlog.journal.merge import is_empty
@@ -24,7 +35,6 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import free_id, mint_request_id, mint_session_id
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown
-from shiftlog.params.fields import Record
 from shiftlog.store.protocol import Writer
 
 Values = Mapping[str, Any]
@@ -39,8 +49,13 @@ def _given(values: Values, *names: str) -> str | None:
     return next((str(values[name]) for name in names if not is_empty(name, values.get(name))), None)
 
 
-def _succeeded(result: Result) -> Result:
-    return {"success": True, **result}
+def _succeeding(method: Method) -> Method:
+    """Return a method whose result says that it succeeded."""
+
+    async def run(log: Sessionlog, call: LogCall) -> Result:
+        return {"success": True, **(await method.answer(log, call) or {})}
+
+    return replace(method, answer=run)
 
 
 def _tool(name: str, run: Run, prepare: Prepare = dict) -> Method:
@@ -48,10 +63,7 @@ def _tool(name: str, run: Run, prepare: Prepare = dict) -> Method:
 
 
 def _turn_tool(name: str, rule: Rule, prepare: Prepare = dict) -> Method:
-    async def run(log: Sessionlog, call: LogCall) -> Result:
-        return _succeeded(await log.calls.write(call, rule))
-
-    return _tool(name, run, lambda values: turns.addressed(prepare(values)))
+    return _succeeding(turn_method(tool_params(name), rule, prepare))
 
 
 # Sessions
@@ -62,21 +74,7 @@ def _opening(values: Values) -> dict[str, Any]:
 
 
 async def _open(log: Sessionlog, call: LogCall) -> Result:
-    log.check_new(call)
-
-    def work(writer: Writer) -> Result:
-        name = call.values["session_id"]
-        first = log.calls.repeated(writer, call, name)
-        if first is not None:
-            return first
-        existing = writer.session(name)
-        if existing is None:
-            return log.open_new(writer, call, _created)
-        if not is_live(existing):
-            raise already_exists(writer, existing)
-        return _join(log, writer, call, existing)
-
-    return await log.calls.transaction(call, work)
+    return await log.open(call, _opened, lambda writer, existing: _join(log, writer, call, existing))
 
 
 def _join(log: Sessionlog, writer: Writer, call: LogCall, existing: Session) -> Result:
@@ -88,26 +86,16 @@ def _join(log: Sessionlog, writer: Writer, call: LogCall, existing: Session) -> 
         pen.write(Kind.SESSION_UPDATED, lacking)
         check_binding(writer, existing, call.context)
     writer.put_pointer(call.context.workspace, existing.agent, existing.id)
-    result = _opened(existing.agent, existing.id, shown(existing.started), created=False)
+    known = {"agent": existing.agent, "sessionId": existing.id, "started": shown(existing.started)}
+    result = _opened(known, created=False)
     if pen.written:
         return log.calls.stored(writer, call, pen, result, None)
     return log.calls.unchanged(writer, call, pen, existing, result, None)
 
 
-def _opened(agent: str, session_id: str, started: str, *, created: bool) -> Result:
-    return {"success": True, "agent": agent, "sessionId": session_id, "created": created, "started": started}
-
-
-def _created(made: Result) -> Result:
-    return _opened(made["agent"], made["sessionId"], made["started"], created=True)
-
-
-def _bootstrapped(made: Result) -> Result:
-    return {"initialized": True, **_created(made)}
-
-
-def _extras(result: Result) -> Result:
-    return {name: result[name] for name in ("journal", "warnings") if name in result}
+def _opened(made: Result, *, created: bool = True) -> Result:
+    agent, name, started = made["agent"], made["sessionId"], made["started"]
+    return {"success": True, "agent": agent, "sessionId": name, "created": created, "started": started}
 
 
 def _submitted(values: Values) -> dict[str, Any]:
@@ -116,7 +104,7 @@ def _submitted(values: Values) -> dict[str, Any]:
 
 async def _submit(log: Sessionlog, call: LogCall) -> Result:
     made = await log.import_recovery(call)
-    return {"success": True, "id": made["sessionId"], **_extras(made)}
+    return {"success": True, "id": made["sessionId"], **beside(made)}
 
 
 async def _query(log: Sessionlog, call: LogCall) -> Result:
@@ -149,8 +137,7 @@ def _begin(values: Values) -> dict[str, Any]:
 
 
 async def _begin_turn(log: Sessionlog, call: LogCall) -> Result:
-    log.calls.journal.refuse_secrets({"requestId": call.values["request_id"]}, "requestId")
-    return _succeeded(await log.calls.write(call, lambda pen, values: turns.begin_turn(pen, _begin(values))))
+    return await begin_turn(log, call, lambda pen, values: turns.begin_turn(pen, _begin(values)))
 
 
 def _outcome(values: Values) -> dict[str, Any]:
@@ -181,8 +168,8 @@ def _renamed(old: str, new: str) -> Prepare:
 def _section_items(values: Values) -> dict[str, Any]:
     """Return the values with the new items of the section, checked as its items are."""
     field = requests.RICH[requests.dialect_name(requests.SECTIONS[values["section"]])]
-    params = Params(record=Record(fields={"sectionJson": field}))
-    read, _ = params.read({"sectionJson": requests.to_dialect(values["section_json"])}, strict=True)
+    given = {"sectionJson": requests.to_dialect(values["section_json"])}
+    read, _ = requests.params({"sectionJson": field}).read(given, strict=True)
     return {**{name: value for name, value in values.items() if name != "section_json"}, "items": read["section_json"]}
 
 
@@ -194,16 +181,7 @@ def _edit(rule: edits.Edit) -> Rule:
     return edited
 
 
-def _clear(pen: Pen, values: Values) -> tuple[Result, str]:
-    made, name = turns.clear_section(pen, values)
-    return {"lastUpdated": made["lastUpdated"]}, name
-
-
 # Call-time aliases
-
-
-def _without_session(values: Values) -> dict[str, Any]:
-    return {**values, "session_id": None}
 
 
 async def _alias_bootstrap(log: Sessionlog, checked: LogCall) -> Result:
@@ -218,7 +196,8 @@ async def _alias_bootstrap(log: Sessionlog, checked: LogCall) -> Result:
         minted = mint_session_id(values["agent"], source, log.calls.journal.clock.now())
         session_id = free_id(minted, lambda name: writer.head(name) is not None)
         title = _given(values, "title") or session_id
-        return log.open_new(writer, call, _bootstrapped, session_id=session_id, title=title)
+        made = {"session_id": session_id, "title": title}
+        return log.open_new(writer, call, lambda shown: {"initialized": True, **_opened(shown)}, **made)
 
     return await log.calls.transaction(call, work)
 
@@ -242,51 +221,45 @@ async def _alias_update(log: Sessionlog, call: LogCall) -> Result:
     return await log.calls.write(call, rule)
 
 
-async def _alias_begin(log: Sessionlog, call: LogCall) -> Result:
-    def rule(pen: Pen, values: Values) -> tuple[Result, str]:
-        source = _given(values, "request_id_suffix", "query_title", "query_text") or "turn"
-        minted = mint_request_id(source, pen.now)
-        request_id = free_id(minted, lambda name: pen.turn(name) is not None)
-        return turns.begin_turn(pen, _begin({**values, "request_id": request_id}))
-
-    return _succeeded(await log.calls.write(call, rule))
+def _begin_minted(pen: Pen, values: Values) -> tuple[Result, str]:
+    source = _given(values, "request_id_suffix", "query_title", "query_text") or "turn"
+    minted = mint_request_id(source, pen.now)
+    request_id = free_id(minted, lambda name: pen.turn(name) is not None)
+    return turns.begin_turn(pen, _begin({**values, "request_id": request_id}))
 
 
 def _alias_of(method: str) -> Method:
-    named = METHODS[PREFIX + method]
-
-    async def run(log: Sessionlog, call: LogCall) -> Result:
-        return _succeeded(await named.answer(log, call) or {})
-
-    return replace(named, answer=run, operation=PREFIX + method)
-
-
-async def _ingest_path(log: Sessionlog, call: LogCall) -> Result:
-    return _succeeded(await log.ingest_transcripts(call))
+    return replace(_succeeding(METHODS[PREFIX + method]), operation=PREFIX + method)
 
 
 TOOLS: dict[str, Method] = {
     "sessionlog_open": _tool("sessionlog_open", _open, _opening),
-    "sessionlog_begin_turn": _tool("sessionlog_begin_turn", _begin_turn, check_begin),
+    "sessionlog_begin_turn": _succeeding(_tool("sessionlog_begin_turn", _begin_turn, check_begin)),
     "sessionlog_dialog": _turn_tool("sessionlog_dialog", turns.append_dialog, _renamed("items_json", "dialog")),
     "sessionlog_complete_turn": _turn_tool("sessionlog_complete_turn", _complete, _outcome),
     "sessionlog_fail_turn": _turn_tool("sessionlog_fail_turn", _fail, _outcome),
     "sessionlog_submit": _tool("sessionlog_submit", _submit, _submitted),
     "sessionlog_query": _tool("sessionlog_query", _query, check_history),
-    "sessionlog_ingest_path": replace(_tool("sessionlog_ingest_path", _ingest_path), is_timed=False),
+    "sessionlog_ingest_path": _succeeding(
+        replace(METHODS[transcripts.METHOD], takes=tool_params("sessionlog_ingest_path"))
+    ),
     "sessionlog_replace_turn": _turn_tool(
         "sessionlog_replace_turn", _edit(edits.replace_turn), _renamed("turn_json", "turn")
     ),
     "sessionlog_replace_section": _turn_tool(
         "sessionlog_replace_section", _edit(edits.replace_section), _section_items
     ),
-    "sessionlog_clear_section": _turn_tool("sessionlog_clear_section", _clear),
+    "sessionlog_clear_section": _turn_tool(
+        "sessionlog_clear_section", _edit(lambda pen, values: turns.clear_section(pen, values)[1])
+    ),
     "sessionlog_delete_item": _turn_tool("sessionlog_delete_item", _edit(edits.delete_item)),
     "sessionlog_delete_turn": _turn_tool("sessionlog_delete_turn", _edit(edits.delete_turn)),
     "sessionlog_delete_session": _tool("sessionlog_delete_session", _delete_session),
-    "mcp_session_bootstrap": _tool("mcp_session_bootstrap", _alias_bootstrap, _without_session),
+    "mcp_session_bootstrap": _tool(
+        "mcp_session_bootstrap", _alias_bootstrap, lambda values: {**values, "session_id": None}
+    ),
     "mcp_session_update": _tool("mcp_session_update", _alias_update),
-    "mcp_session_turn_begin": _tool("mcp_session_turn_begin", _alias_begin),
+    "mcp_session_turn_begin": _succeeding(writing(tool_params("mcp_session_turn_begin"), _begin_minted)),
     "mcp_session_turn_update": _alias_of("updateTurn"),
     "mcp_session_turn_complete": _alias_of("completeTurn"),
     "mcp_session_query_history": _alias_of("queryHistory"),

@@ -10,13 +10,12 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from shiftlog.dialects.mcpserver import requests
 from shiftlog.dialects.mcpserver.calls import Result
 from shiftlog.dialects.mcpserver.current import CallContext
-from shiftlog.dialects.mcpserver.requests import Params, dialect_name
+from shiftlog.dialects.mcpserver.requests import dialect_name, params
 from shiftlog.model.agents import AGENTS, agent_named, find_kind
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
-from shiftlog.params.fields import Boolean, Choice, Field, Record, Text
+from shiftlog.params.fields import Boolean, Choice, Field, Text
 
 if TYPE_CHECKING:
     from shiftlog.ingest.importing.service import Imports
@@ -32,39 +31,17 @@ FIELDS: dict[str, Field] = {
     "source": Choice(values=SOURCES, description="Format; default: told by the content."),
     "recursive": Boolean(description="Also the folders below; default true."),
 }
-INGEST = Params(
-    record=Record(
-        fields={
-            **FIELDS,
-            "strict": Boolean(description="Fail where nothing is found or a file fails; default true."),
-            "persist": Boolean(description="False counts only; default true."),
-        }
-    ),
-    aliases=requests.ALIASES,
-)
-
-
-_RENAMED = frozenset(
+INGEST = params(
     {
-        "dry_run",
-        "duration_s",
-        "bytes_read",
-        "mb_per_s",
-        "by_agent",
-        "sessions_new",
-        "child_sessions",
-        "tool_calls",
-        "unknown_records",
-        "bad_lines",
-        "partial_tails",
-        "copied_records",
-        "usage_responses",
-        "usage_tokens",
-        "files_left_off",
-        "not_recognised",
-        "other_agent",
-        "no_conversation",
+        **FIELDS,
+        "strict": Boolean(description="Fail where nothing is found or a file fails; default true."),
+        "persist": Boolean(description="False counts only; default true."),
     }
+)
+_RENAMED = frozenset(
+    "dry_run duration_s bytes_read mb_per_s by_agent sessions_new child_sessions tool_calls unknown_records bad_lines "
+    "partial_tails copied_records usage_responses usage_tokens files_left_off not_recognised other_agent "
+    "no_conversation".split()
 )
 
 
@@ -76,8 +53,7 @@ def _in_camel_case(value: Any) -> Any:
     return [_in_camel_case(item) for item in cast("list[Any]", value)] if isinstance(value, list) else value
 
 
-def _completed(report: dict[str, Any]) -> Result:
-    """Return a report as the session log shows it."""
+def _shown(report: dict[str, Any]) -> Result:
     totals = report["totals"]
     unknown: Counter[str] = Counter()
     for name, count in report["unknown"].items():
@@ -113,7 +89,7 @@ async def take(imports: "Imports", values: Mapping[str, Any], context: CallConte
             says = "the agent whose transcripts are there"
             raise InvalidParameter.invalid("agent", says, agent, allowed=sorted(kinds))
     report = await imports.run(replace(options, dry_run=not values.get("persist", True)))
-    shown = _completed(report.shown())
+    shown = _shown(report.shown())
     if strict and not report.ok:
         raise TranscriptUnreadable(f"Transcript unreadable: {report.errors[0]['path']}", details=shown)
     return shown

@@ -6,7 +6,7 @@ A rule returns its result and the id of its turn. Deleting and replacing are in 
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from shiftlog.dialects.mcpserver.items import as_shown
+from shiftlog.dialects.mcpserver.objects import as_shown
 from shiftlog.dialects.mcpserver.requests import CLEARABLE
 from shiftlog.journal import rules
 from shiftlog.journal.merge import is_empty
@@ -85,29 +85,19 @@ def flattened(values: Values) -> dict[str, Any]:
 
 def complete_turn(pen: Pen, values: Values) -> Outcome:
     """Complete the open turn, with the other fields of the call."""
-    rules.open_turn(pen, values.get("request_id"))
-    made = rules.finish_turn(pen, {**values, "outcome": "completed"}, as_shown)
-    name = made["request_id"]
-    return {
-        "turnRequestId": name,
-        "status": made["status"],
-        "completedAt": made["finished_at"],
-        "requestId": name,
-    }, name
+    return _finish(pen, values, "completed", completedAt="finished_at")
 
 
 def fail_turn(pen: Pen, values: Values) -> Outcome:
     """Fail the open turn, with the other fields of the call."""
+    return _finish(pen, values, "failed", failedAt="finished_at", errorCode="error_code")
+
+
+def _finish(pen: Pen, values: Values, outcome: str, **names: str) -> Outcome:
     rules.open_turn(pen, values.get("request_id"))
-    made = rules.finish_turn(pen, {**values, "outcome": "failed"}, as_shown)
-    name = made["request_id"]
-    return {
-        "turnRequestId": name,
-        "status": made["status"],
-        "failedAt": made["finished_at"],
-        "errorCode": made["error_code"],
-        "requestId": name,
-    }, name
+    made = rules.finish_turn(pen, {**values, "outcome": outcome}, as_shown)
+    name, ended = made["request_id"], {theirs: made[ours] for theirs, ours in names.items()}
+    return {"turnRequestId": name, "status": made["status"], **ended, "requestId": name}, name
 
 
 def close_turn(pen: Pen, values: Values) -> Outcome:
