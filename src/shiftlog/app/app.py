@@ -32,7 +32,7 @@ from shiftlog.link.wire import DATABASE, POLICY_FILES_VARIABLE
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.limits import CLIENTS_KEPT, KEYS_KEPT, OUTCOMES_KEPT, WORKSPACES_SWEPT_EVERY
 from shiftlog.model.moves import UNFINISHED
-from shiftlog.store.protocol import Filter, Page, Reader, Store, Writer
+from shiftlog.store.protocol import Filter, Page, Store, Writer
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.text.nearest import nearest
 
@@ -76,14 +76,23 @@ class App:
         host = socket.gethostname()
         self.runs = Runs(self.journal, config.runs, config.prices, processes.started, host)
         self.spending_limits = _spending_limits(config)
-        self.sessions = Sessions(self.journal, config.runs, processes.started, self._check_spending)
+        self.sessions = Sessions(
+            self.journal,
+            config.runs,
+            processes.started,
+            lambda reader, agent_id, now: self.spending_limits.check(reader, self.runs, agent_id, now),
+        )
         self.continuity = Continuity(
             self.journal,
             self.keys,
             self.runs,
             processes.started,
             host,
-            _terms(config),
+            Terms(
+                token_ttl=timedelta(days=config.token_ttl_days),
+                require_token=config.resume.require_token,
+                idle_limit=timedelta(minutes=config.idle_suspend_minutes),
+            ),
             connected=connected,
             live_shells=self.live_shells,
         )
@@ -105,9 +114,9 @@ class App:
     @cached_property
     def hooks(self) -> "Hooks":
         """Return what takes the events of agents' hooks."""
-        from shiftlog.app.hooks import build_hooks
+        from shiftlog.app.hooks import Hooks
 
-        return build_hooks(self)
+        return Hooks(self)
 
     @cached_property
     def _shell_services(self) -> tuple["Shells", "Workspaces"]:
@@ -143,14 +152,11 @@ class App:
         if self._is_built("_shell_services"):
             await self.workspaces.turn_began(session_id, request_id)
 
-    def _check_spending(self, reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
-        return self.spending_limits.check(reader, self.runs, agent_id, now)
-
     async def aclose(self) -> None:
         """End the live shells."""
         if self._is_built("_shell_services"):
             await self.shells.aclose()
-            await self.workspaces.aclose()
+            await self.workspaces.checkpoints.aclose()
 
     async def sweep(self, present: Iterable[str] = ()) -> None:
         """Suspend sessions that idle or lost their holder, and delete what is kept for a limited time.
@@ -190,14 +196,6 @@ def _spending_limits(config: Config) -> SpendingLimits:
             for name, own in given.agents.items()
         },
         refuse=given.on_exceeded == "refuse",
-    )
-
-
-def _terms(config: Config) -> Terms:
-    return Terms(
-        token_ttl=timedelta(days=config.token_ttl_days),
-        require_token=config.resume.require_token,
-        idle_limit=timedelta(minutes=config.idle_suspend_minutes),
     )
 
 

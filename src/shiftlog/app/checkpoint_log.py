@@ -4,7 +4,7 @@ A workspace's records are read once and kept: one server at a time works on a st
 nothing changed needs no entry of its own, because its start names the checkpoint that it would go back to.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
@@ -81,7 +81,7 @@ class JournalCheckpointLog:
 
     async def locations(self) -> list[Location]:
         """Return every workspace that has records."""
-        return await self._store.read(lambda reader: list(dict.fromkeys(_locations(reader))))
+        return await self._store.read(lambda reader: list(dict.fromkeys(location for _, location in _taken(reader))))
 
     async def _home(self, location: Location, by: str | None) -> str:
         """Return the session that a record without one belongs to: the newest on that workspace that is open."""
@@ -104,21 +104,16 @@ class JournalCheckpointLog:
         return self._records[location]
 
 
-def _locations(reader: Reader) -> list[Location]:
-    found: list[Location] = []
+def _taken(reader: Reader) -> Iterator[tuple[str, Location]]:
+    """Yield the session and the workspace of every checkpoint, the newest first."""
     after: tuple[int, int] | None = None
     while rows := reader.find_entries(Filter(), Page(limit=READ_AT_ONCE, after=after), [CHECKPOINT]):
-        found += [_location(row.entry) for row in rows if row.entry.body is not None]
+        yield from ((row.session_id, _location(row.entry)) for row in rows if row.entry.body is not None)
         after = rows[-1].at
-    return found
 
 
 def _read(reader: Reader, location: Location) -> tuple[list[str], list[Record]]:
-    sessions: list[str] = []
-    after: tuple[int, int] | None = None
-    while rows := reader.find_entries(Filter(), Page(limit=READ_AT_ONCE, after=after), [CHECKPOINT]):
-        sessions += [row.session_id for row in rows if row.entry.body is not None and _location(row.entry) == location]
-        after = rows[-1].at
+    sessions = [session_id for session_id, where in _taken(reader) if where == location]
     names = list(dict.fromkeys(reversed(sessions)))
     entries = [(entry, name) for name in names for entry in reader.entries(name, kinds=_KINDS)]
     entries.sort(key=lambda pair: (pair[0].at, pair[0].seq))

@@ -7,7 +7,6 @@ cursor are one transaction. An event that cannot be taken is set aside with the 
 import logging
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,9 +20,8 @@ from shiftlog.app.imports import worker_settings
 from shiftlog.app.queued_calls import QueuedCalls
 from shiftlog.facts.hook import HookFact
 from shiftlog.ingest.hooks.events import Spooled, fact_of, name_of, read_spooled
-from shiftlog.ingest.hooks.spool import HOOKS, HookSpool, SpoolLine
-from shiftlog.ingest.hooks.transcripts import Transcripts, transcripts_of
-from shiftlog.ingest.importing.composer import Composer
+from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool, SpoolLine
+from shiftlog.ingest.hooks.transcripts import transcripts_of
 from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.journal.intake.hooks import HookIntake, Stop
 from shiftlog.journal.intake.start_brief import start_brief
@@ -42,39 +40,19 @@ STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
 log = logging.getLogger(__name__)
 
 
-def build_hooks(app: "App") -> "Hooks":
-    """Join the hooks over an app's store."""
-    settings = worker_settings(app)
-    spool = HookSpool(folder=app.home / "spool")
-    return Hooks(
-        app=app,
-        spool=spool,
-        intake=HookIntake(app.store, app.clock, app.config.runs.backend_of, socket.gethostname()),
-        composer=composer_for(settings),
-        calls=QueuedCalls(
-            spool=spool,
-            sessionlog=app.sessionlog,
-            redactor=app.redactor,
-            store=app.store,
-            now=app.clock.now,
-            read_params=app.read_params,
-        ),
-    )
-
-
-@dataclass(slots=True, kw_only=True)
 class Hooks:
     """Takes what hooks and client scripts spooled, and answers starts."""
 
-    app: "App"
-    spool: HookSpool
-    intake: HookIntake
-    composer: Composer
-    calls: QueuedCalls
-    # One drain at a time: two would take the same lines, and only one of them could move the cursor.
-    _turn: anyio.Lock = field(default_factory=anyio.Lock)
-    _asked: anyio.Event | None = None
-    _taken: anyio.Event = field(default_factory=anyio.Event)
+    def __init__(self, app: "App") -> None:
+        self.app = app
+        self.spool = HookSpool(folder=app.home / "spool")
+        self.intake = HookIntake(app.store, app.clock, app.config.runs.backend_of, socket.gethostname())
+        self.composer = composer_for(worker_settings(app))
+        self.calls = QueuedCalls(app, self.spool)
+        # One drain at a time: two would take the same lines, and only one of them could move the cursor.
+        self._turn = anyio.Lock()
+        self._asked: anyio.Event | None = None
+        self._taken = anyio.Event()
 
     # Draining
 
@@ -88,12 +66,15 @@ class Hooks:
                 taken = 0
                 while done := await self._drain_once():
                     taken += done
-                await self._settle_due()
+                for session_id, stop in await self._due_stops():
+                    if stop.transcript is not None:
+                        await self._grow([stop.transcript], stopped_at=parse(stop.at))
+                    await self.intake.end_stopped(session_id, stop)
                 return taken
 
     async def carry_out_queued(self) -> None:
         """Carry out the calls that a client script queued, so that a newer one does not come before them."""
-        if self.calls.read_params is not None and self.calls.are_waiting():
+        if self.app.read_params is not None and self.spool.names(CALLS):
             async with self._turn:
                 with self.spool.draining() as mine:
                     if mine:
@@ -102,8 +83,7 @@ class Hooks:
     async def _drain_once(self) -> int:
         sources: list[Source] = []
         for name in self.spool.names(HOOKS):
-            known = await self.intake.cursor(self.spool.path(name))
-            source = self.spool.at(name, known)
+            source = self.spool.at(name, await self.intake.cursor(self.spool.path(name)))
             if source is not None:
                 sources.append(source)
         latest = {source.path: source for source in sources}
@@ -143,21 +123,15 @@ class Hooks:
 
     async def _prepared(self, spooled: Spooled) -> HookFact:
         fact = fact_of(spooled, self.composer)
-        roots = [root.folder for root in self.app.imports.roots()] + [Path(one) for one in self._own_roots()]
+        roots = [root.folder for root in self.app.imports.roots()] + [Path(one) for one in self.app.config.ingest.roots]
         paths = transcripts_of(spooled, roots)
-        await self._ends_before(fact, paths)
+        if fact.name == "UserPromptSubmit" and paths.session is not None:
+            # The transcript tells how the turn before the new prompt ended, for example by an interruption.
+            await self._grow([paths.session], stopped_at=parse(fact.at))
         if fact.name in GROWS:
             stopped_at = parse(fact.at) if fact.name in STOPPED else None
             await self._grow(paths.to_read(fact.name), stopped_at=stopped_at)
         return msgspec.structs.replace(fact, transcript_path=paths.session)
-
-    async def _ends_before(self, fact: HookFact, paths: Transcripts) -> None:
-        """Read from the transcript how the turn before a new prompt ended, for example by an interruption."""
-        if fact.name == "UserPromptSubmit" and paths.session is not None:
-            await self._grow([paths.session], stopped_at=parse(fact.at))
-
-    def _own_roots(self) -> Iterable[str]:
-        return self.app.config.ingest.roots
 
     async def _grow(self, paths: Iterable[str], *, stopped_at: datetime | None) -> None:
         found = [path for path in paths if Path(path).exists()]
@@ -174,23 +148,20 @@ class Hooks:
             log.warning("hook: %s", error["message"])
 
     async def _set_aside(self, spooled: Spooled, cursor: Source, reason: str) -> None:
-        event = self.app.redactor.value(spooled.event)[0]
-        about = {"kind": "hook", "at": spooled.at, "agent": spooled.agent, "event": name_of(spooled.event)}
-        item = {**about, "content": event}
+        item = {
+            "kind": "hook",
+            "at": spooled.at,
+            "agent": spooled.agent,
+            "event": name_of(spooled.event),
+            "content": self.app.redactor.value(spooled.event)[0],
+        }
         now = self.app.clock.now()
         await anyio.to_thread.run_sync(lambda: self.spool.set_aside(spooled.id, item, reason, now))
         await self.intake.move(cursor)
 
-    async def _settle_due(self) -> None:
+    async def _due_stops(self) -> list[tuple[str, Stop]]:
         now = self.app.clock.now()
-        for session_id, stop in (await self.intake.stops()).items():
-            if stop.is_due(now):
-                await self._settle(session_id, stop)
-
-    async def _settle(self, session_id: str, stop: Stop) -> None:
-        if stop.transcript is not None:
-            await self._grow([stop.transcript], stopped_at=parse(stop.at))
-        await self.intake.end_stopped(session_id, stop)
+        return [(session_id, stop) for session_id, stop in (await self.intake.stops()).items() if stop.is_due(now)]
 
     # Answering
 
@@ -237,7 +208,7 @@ class Hooks:
             wait_s = HOOK_POLL_S
             self._asked, taken = anyio.Event(), self._taken
             sizes = self.spool.sizes()
-            if sizes != seen or await self._is_due():
+            if sizes != seen or await self._due_stops():
                 try:
                     await self.drain()
                     seen = self.spool.sizes()
@@ -250,10 +221,6 @@ class Hooks:
                     for event in (draining, self._asked):
                         waiting.start_soon(_ended_by, event, waiting.cancel_scope)
         self._asked = None
-
-    async def _is_due(self) -> bool:
-        now = self.app.clock.now()
-        return any(stop.is_due(now) for stop in (await self.intake.stops()).values())
 
 
 async def _ended_by(event: anyio.Event, scope: anyio.CancelScope) -> None:

@@ -4,7 +4,7 @@ All of them hold at once. An unreadable file or an unknown key keeps the server 
 """
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -40,7 +40,7 @@ def operator_policy(home: Path, config: Config, environ: Mapping[str, str]) -> O
         without = {name: value for name, value in environ.items() if name != _OWN_FILE}
         files += [name for name in [load(home, without).policy_file] if name]
     files += cast("list[str]", json.loads(environ.get(POLICY_FILES_VARIABLE, "[]")))
-    return combine(*own, *_from_files(files), *_of_execkit(config, environ))
+    return combine(*own, *map(_from_file, dict.fromkeys(files)), *_of_execkit(config, environ))
 
 
 def without_policy(app: "App", options: Mapping[str, object]) -> dict[str, object]:
@@ -80,10 +80,6 @@ def command_timeout_s(variables: Mapping[str, str]) -> int | None:
 
 def _are_texts(given: object) -> bool:
     return isinstance(given, list) and all(isinstance(item, str) for item in cast("list[object]", given))
-
-
-def _from_files(files: Iterable[str]) -> Iterator[OperatorPolicy]:
-    return (_from_file(name) for name in dict.fromkeys(files))
 
 
 def _of_execkit(config: Config, environ: Mapping[str, str]) -> Iterator[OperatorPolicy]:

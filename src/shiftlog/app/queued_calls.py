@@ -9,24 +9,23 @@ import binascii
 import json
 import logging
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
-from datetime import datetime
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio.to_thread
 
-from shiftlog.dialects.mcpserver.current import Binding, CallContext
+from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.errors import payload
-from shiftlog.dialects.mcpserver.service import Sessionlog
-from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.ingest.hooks.spool import CALLS, HookSpool
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.model.limits import QUEUED_CALL_ATTEMPTS, QUEUED_CALL_BYTES, SESSIONLOG_CALL_S
-from shiftlog.store.protocol import Answer, Store
+from shiftlog.model.limits import QUEUED_CALL_ATTEMPTS, QUEUED_CALL_BYTES
+from shiftlog.store.protocol import Answer
+
+if TYPE_CHECKING:
+    from shiftlog.app.app import App, ReadParams
 
 SCOPE = "spool"
 KEY = "idempotencykey"
@@ -39,41 +38,29 @@ class Unusable(ValueError):
     """A queued call that cannot be carried out."""
 
 
-@dataclass(slots=True, kw_only=True)
 class QueuedCalls:
-    """Carries queued calls out."""
+    """Carries queued calls out, if the app can read their parameters as the script's own program would."""
 
-    spool: HookSpool
-    sessionlog: Sessionlog
-    redactor: Redactor
-    store: Store
-    now: Callable[[], datetime]
-    # Reads parameters as the script's own program would; without it calls stay queued.
-    read_params: Callable[[str], Any] | None
-    _attempts: dict[str, int] = field(default_factory=dict[str, int])
+    def __init__(self, app: "App", spool: HookSpool) -> None:
+        self._app = app
+        self._spool = spool
+        self._attempts: dict[str, int] = {}
 
-    def are_waiting(self) -> bool:
-        """Return True if a call waits, at the price of one look into a folder."""
-        return bool(self.spool.names(CALLS))
+    async def drain(self) -> None:
+        """Carry out what waits, oldest first; stop at one that may work later."""
+        if self._app.read_params is None:
+            return
+        for name in self._spool.names(CALLS):
+            path = self._spool.folder / name
+            if not await self._carry_out(path, self._app.read_params):
+                return
+            await anyio.to_thread.run_sync(lambda path=path: path.unlink(missing_ok=True))
 
-    async def drain(self) -> int:
-        """Carry out what waits, oldest first; stop at one that may work later. Return how many are done with."""
-        done = 0
-        if self.read_params is None:
-            return done
-        for name in self.spool.names(CALLS):
-            path = self.spool.folder / name
-            if not await self._carry_out(path):
-                break
-            await anyio.to_thread.run_sync(_removed, path)
-            done += 1
-        return done
-
-    async def _carry_out(self, path: Path) -> bool:
+    async def _carry_out(self, path: Path, read_params: "ReadParams") -> bool:
         """Return True if a call is done with: carried out, or set aside."""
         queued: Mapping[str, Any] = {}
         try:
-            queued = self._read(path)
+            queued = _read(path, read_params)
             await self._call(queued)
         except ShiftlogError as error:
             tried = self._attempts[path.name] = self._attempts.get(path.name, 0) + 1
@@ -93,48 +80,46 @@ class QueuedCalls:
             caller=Caller(client_id=f"spool:{queued['id']}", face="spool", cwd=workspace, call_id="1"),
             workspace=workspace_of(workspace),
             agent=queued["agent"] or None,
-            binding=Binding(session_id=None, fence=None),
-            timeout_s=SESSIONLOG_CALL_S,
             again=True,  # a daemon that was killed may have carried it out already
         )
         name = str(queued["id"])
-        result = await self.sessionlog.call(str(queued["method"]), _keyed(queued["params"], name), context)
-        kept = Answer(request_hash="", answer=_receipt(result), at=self.now())
-        await self.store.write(lambda writer: writer.put_answer(SCOPE, name, kept))
+        result = await self._app.sessionlog.call(str(queued["method"]), _keyed(queued["params"], name), context)
+        kept = Answer(request_hash="", answer=_receipt(result), at=self._app.clock.now())
+        await self._app.store.write(lambda writer: writer.put_answer(SCOPE, name, kept))
 
     async def receipt(self, name: str) -> dict[str, Any] | None:
         """Return what became of a queued call: its receipt says persisted, unchanged, queued or set_aside."""
-        kept = await self.store.read(lambda reader: reader.answer(SCOPE, name))
+        kept = await self._app.store.read(lambda reader: reader.answer(SCOPE, name))
         if kept is not None:
             return dict(kept.answer)
-        aside = next((item for item in self.spool.aside() if item.get("id") == name), None)
+        aside = next((item for item in self._spool.aside() if item.get("id") == name), None)
         if aside is not None:
             return {**_EMPTY, "code": "set_aside", "reason": aside.get("reason")}
-        return {**_EMPTY, "code": "queued"} if any(name in waiting for waiting in self.spool.names(CALLS)) else None
-
-    def _read(self, path: Path) -> dict[str, Any]:
-        """Return a queued call; raise Unusable for a file that is not one."""
-        assert self.read_params is not None
-        if path.stat().st_size > QUEUED_CALL_BYTES:
-            raise Unusable("it is larger than any call may be")
-        try:
-            given: Any = json.loads(path.read_bytes())
-            names = ("method", "params", "cwd", "agent")
-            texts = {name: base64.b64decode(given[f"{name}_base64"], validate=True).decode() for name in names}
-            params = self.read_params(texts.pop("params"))
-            found = {name: str(given.get(name) or "") for name in ("id", "at")} | texts
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error) as error:
-            raise Unusable(f"it cannot be read: {error}"[:200]) from None
-        if not found["id"] or not found["method"].strip() or not found["cwd"].startswith("/"):
-            raise Unusable("it lacks an id, a method or a directory")
-        return {**found, "params": {} if params is None else params}
+        return {**_EMPTY, "code": "queued"} if any(name in waiting for waiting in self._spool.names(CALLS)) else None
 
     async def _set_aside(self, path: Path, queued: Mapping[str, Any], reason: str) -> None:
         name = str(queued.get("id") or _id_in(path.stem))
-        content = self.redactor.value(queued.get("params"))[0]
+        content = self._app.redactor.value(queued.get("params"))[0]
         item = {"kind": "call", "at": queued.get("at"), "event": queued.get("method"), "content": content}
-        masked = self.redactor.text(reason).text
-        await anyio.to_thread.run_sync(lambda: self.spool.set_aside(name, item, masked, self.now()))
+        masked, now = self._app.redactor.text(reason).text, self._app.clock.now()
+        await anyio.to_thread.run_sync(lambda: self._spool.set_aside(name, item, masked, now))
+
+
+def _read(path: Path, read_params: "ReadParams") -> dict[str, Any]:
+    """Return a queued call; raise Unusable for a file that is not one."""
+    if path.stat().st_size > QUEUED_CALL_BYTES:
+        raise Unusable("it is larger than any call may be")
+    try:
+        given: Any = json.loads(path.read_bytes())
+        names = ("method", "params", "cwd", "agent")
+        texts = {name: base64.b64decode(given[f"{name}_base64"], validate=True).decode() for name in names}
+        params = read_params(texts.pop("params"))
+        found = {name: str(given.get(name) or "") for name in ("id", "at")} | texts
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError, binascii.Error) as error:
+        raise Unusable(f"it cannot be read: {error}"[:200]) from None
+    if not found["id"] or not found["method"].strip() or not found["cwd"].startswith("/"):
+        raise Unusable("it lacks an id, a method or a directory")
+    return {**found, "params": {} if params is None else params}
 
 
 def _receipt(result: Any) -> dict[str, Any]:
@@ -155,10 +140,6 @@ def _id_in(name: str) -> str:
     """Return the id that a script gave out for a queued call, which ends the name of its file; else that name."""
     last = name.rpartition("-")[2]
     return last if _ID.fullmatch(last) else name
-
-
-def _removed(path: Path) -> None:
-    path.unlink(missing_ok=True)
 
 
 def _keyed(params: Any, name: str) -> Any:

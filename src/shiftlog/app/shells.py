@@ -1,8 +1,9 @@
 """Shells, joined with the journal, the operator's rules and the targets on which they may open."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from shiftlog.app.checkpoint_log import JournalCheckpointLog
 from shiftlog.app.workspaces import Workspaces
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from shiftlog.app.app import App
 
 OUTPUTS = "outputs"
+L = TypeVar("L", ShellLimits, CommandLimits, OutputLimits, CheckpointLimits)
 
 
 def build_shells(app: "App") -> tuple[Shells, Workspaces]:
@@ -39,7 +41,14 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
     log = app.shell_log
     approvals = Approvals(log, app.clock.now)
     registry = ShellRegistry(journal=log, approvals=approvals, now=app.clock.now, is_inside=processes.descends_from)
-    outputs = OutputKeeper(app.home / OUTPUTS, app.redactor, limits=_outputs(limits), now=app.clock.now)
+    output_limits = _limited(
+        OutputLimits(),
+        limits,
+        command_bytes="spool_command_bytes",
+        total_bytes="spool_total_bytes",
+        days="spool_days",
+    )
+    outputs = OutputKeeper(app.home / OUTPUTS, app.redactor, limits=output_limits, now=app.clock.now)
     workspaces = Workspaces(
         log=JournalCheckpointLog(app.store, log),
         shell_log=log,
@@ -50,7 +59,14 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         sandbox_max=policy.sandbox_max,
         data=app.home,
         now=app.clock.now,
-        limits=_checkpoints(limits),
+        limits=_limited(
+            CheckpointLimits(),
+            limits,
+            file_bytes="checkpoint_file_bytes",
+            tree_files="checkpoint_files",
+            tree_bytes="checkpoint_tree_bytes",
+            automatic_kept="checkpoints_auto",
+        ),
     )
     commands = Commands(
         registry=registry,
@@ -58,7 +74,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         outputs=outputs,
         snapshots=workspaces,
         approvals=approvals,
-        limits=_commands(limits),
+        limits=_limited(CommandLimits(), limits, timeout_s_max="timeout_s_max", background="background"),
         now=app.clock.now,
     )
     shells = Shells(
@@ -77,7 +93,9 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
             ready_s=limits.get("ready_s", 8),
         ),
         now=app.clock.now,
-        limits=_shells(limits),
+        limits=_limited(
+            ShellLimits(), limits, shells="shells", session_shells="session_shells", idle_ttl_s="idle_ttl_s"
+        ),
     )
     return shells, workspaces
 
@@ -119,37 +137,6 @@ def _targets(app: "App", policy: OperatorPolicy) -> dict[str, Targets]:
     return {name: targets for name, targets in every.items() if name in policy.transports}
 
 
-def _shells(limits: Mapping[str, int]) -> ShellLimits:
-    usual = ShellLimits()
-    return ShellLimits(
-        shells=limits.get("shells", usual.shells),
-        session_shells=limits.get("session_shells", usual.session_shells),
-        idle_ttl_s=limits.get("idle_ttl_s", usual.idle_ttl_s),
-    )
-
-
-def _commands(limits: Mapping[str, int]) -> CommandLimits:
-    usual = CommandLimits()
-    return CommandLimits(
-        timeout_s_max=limits.get("timeout_s_max", usual.timeout_s_max),
-        background=limits.get("background", usual.background),
-    )
-
-
-def _outputs(limits: Mapping[str, int]) -> OutputLimits:
-    usual = OutputLimits()
-    return OutputLimits(
-        command_bytes=limits.get("spool_command_bytes", usual.command_bytes),
-        total_bytes=limits.get("spool_total_bytes", usual.total_bytes),
-        days=limits.get("spool_days", usual.days),
-    )
-
-
-def _checkpoints(limits: Mapping[str, int]) -> CheckpointLimits:
-    usual = CheckpointLimits()
-    return CheckpointLimits(
-        file_bytes=limits.get("checkpoint_file_bytes", usual.file_bytes),
-        tree_files=limits.get("checkpoint_files", usual.tree_files),
-        tree_bytes=limits.get("checkpoint_tree_bytes", usual.tree_bytes),
-        automatic_kept=limits.get("checkpoints_auto", usual.automatic_kept),
-    )
+def _limited(usual: L, given: Mapping[str, int], **names: str) -> L:
+    """Return the usual limits with the operator's in their place; `names` are what a policy calls them."""
+    return replace(usual, **{field: given[name] for field, name in names.items() if name in given})

@@ -148,10 +148,6 @@ class Workspaces:
         """Refuse sub-paths and patterns that cannot be used, before a shell is opened."""
         _scope(values)
 
-    async def aclose(self) -> None:
-        """End the background work of checkpoints."""
-        await self.checkpoints.aclose()
-
     async def before(self, shell: Shell, command: Command) -> str | None:
         """Return the checkpoint that undoes a command that is about to run."""
         attached = self._attached.get(shell.shell_id)

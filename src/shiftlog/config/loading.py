@@ -208,13 +208,10 @@ def _read_environment(environ: Mapping[str, str]) -> dict[str, Any]:
             says = f"'{setting.key}' can only be set in {FILE_NAME}"
             raise ConfigError.invalid(variable, variable, says)
         if text.strip():
-            value = _split(text) if isinstance(setting.field, ListOf) else text.strip()
+            is_list = isinstance(setting.field, ListOf)
+            value = [part for item in text.split(",") if (part := item.strip())] if is_list else text.strip()
             values[setting.key] = _checked(setting, value, variable)
     return values
-
-
-def _split(text: str) -> list[str]:
-    return [part for item in text.split(",") if (part := item.strip())]
 
 
 def _checked(setting: Setting, value: object, source: str) -> Any:
@@ -231,15 +228,12 @@ def _checked(setting: Setting, value: object, source: str) -> Any:
         raise ConfigError.invalid(source, key, str(details["constraint"]), details["value"]) from None
 
 
-def _frozen(value: Any) -> Any:
-    return tuple(cast("list[Any]", value)) if isinstance(value, list) else value
-
-
 def _build(values: Mapping[str, Any], source: str) -> Config:
     sections: dict[str, dict[str, Any]] = {}
     for key, value in values.items():
         section, _, name = key.rpartition(".")
-        sections.setdefault(section, {})[name] = _frozen(value)
+        frozen = tuple(cast("list[Any]", value)) if isinstance(value, list) else value
+        sections.setdefault(section, {})[name] = frozen
     return Config(
         **sections[""],
         budgets=BudgetsSection(**sections["budgets"]),

@@ -77,25 +77,19 @@ class Pattern(Text):
 
     def read(self, value: object, path: str) -> str:
         text = super().read(value, path)
-        reason, matches_empty = _tried(text)
-        if reason:
-            raise InvalidParameter.invalid(path, f"RE2 syntax ({reason})", text)
+        import re2  # only operators with rules of their own pay for it
+
+        engine: Any = re2
+        options = engine.Options()
+        options.log_errors = False
+        try:
+            matches_empty = engine.compile(text, options).fullmatch("") is not None
+        except engine.error as error:
+            reason = cast("bytes", error.args[0]).decode("utf-8", "replace")
+            raise InvalidParameter.invalid(path, f"RE2 syntax ({reason})", text) from None
         if matches_empty:
             raise InvalidParameter.invalid(path, "a pattern that does not match empty text", text)
         return text
-
-
-def _tried(pattern: str) -> tuple[str, bool]:
-    import re2  # only operators with rules of their own pay for it
-
-    engine: Any = re2
-    options = engine.Options()
-    options.log_errors = False
-    try:
-        return "", engine.compile(pattern, options).fullmatch("") is not None
-    except engine.error as error:
-        reason = cast("bytes", error.args[0])
-        return reason.decode("utf-8", "replace"), False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,171 +167,91 @@ _PRICE = Record(
     }
 )
 
-SETTINGS: tuple[Setting, ...] = (
-    Setting(
-        key="durability",
-        field=Choice(
-            values=("full", "process"),
-            default="full",
-            description="What an acknowledged write survives: power loss, or the end of the process only",
-        ),
+_FIELDS: dict[str, Field] = {
+    "durability": Choice(
+        values=("full", "process"),
+        default="full",
+        description="What an acknowledged write survives: power loss, or the end of the process only",
     ),
-    Setting(
-        key="idle_suspend_minutes",
-        field=Integer(
-            minimum=0,
-            maximum=10_080,
-            default=90,
-            description="Idle time until a session is suspended; 0 never",
-        ),
+    "idle_suspend_minutes": Integer(
+        minimum=0,
+        maximum=10_080,
+        default=90,
+        description="Idle time until a session is suspended; 0 never",
     ),
-    Setting(
-        key="token_ttl_days",
-        field=Integer(minimum=1, maximum=90, default=30, description="Days until a recovery token expires"),
+    "token_ttl_days": Integer(minimum=1, maximum=90, default=30, description="Days until a recovery token expires"),
+    "agent": Text(
+        max_chars=64,
+        pattern=AGENT_PATTERN,
+        default="",
+        description="Agent kind where a request names none",
     ),
-    Setting(
-        key="agent",
-        field=Text(
-            max_chars=64,
-            pattern=AGENT_PATTERN,
-            default="",
-            description="Agent kind where a request names none",
-        ),
+    "policy_file": Text(max_chars=4096, default="", description="JSON file with a command policy that also holds"),
+    "budgets.day_usd": Number(
+        default=0, description="US dollars that all agents may use in a day (UTC); 0 for no limit"
     ),
-    Setting(
-        key="policy_file",
-        field=Text(max_chars=4096, default="", description="JSON file with a command policy that also holds"),
+    "budgets.day_tokens": Integer(
+        minimum=0,
+        maximum=2**53,
+        default=0,
+        description="Tokens of all classes that all agents may use in a day (UTC); 0 for no limit",
     ),
-    Setting(
-        key="budgets.day_usd",
-        field=Number(default=0, description="US dollars that all agents may use in a day (UTC); 0 for no limit"),
-        environment=False,
+    "budgets.on_exceeded": Choice(
+        values=("warn", "refuse"),
+        default="warn",
+        description="What opening a session does beyond a budget: warn, or refuse",
     ),
-    Setting(
-        key="budgets.day_tokens",
-        field=Integer(
-            minimum=0,
-            maximum=2**53,
-            default=0,
-            description="Tokens of all classes that all agents may use in a day (UTC); 0 for no limit",
-        ),
-        environment=False,
+    "budgets.agents": Named(placeholder="AGENT_ID", item=_LIMIT, default={}, description="Budgets of single agents"),
+    "daemon.idle_stop_minutes": Number(default=30, description="Idle time until the daemon stops by itself; 0 never"),
+    "daemon.log_level": Choice(
+        values=("debug", "info", "warning", "error"), default="info", description="How much is logged"
     ),
-    Setting(
-        key="budgets.on_exceeded",
-        field=Choice(
-            values=("warn", "refuse"),
-            default="warn",
-            description="What opening a session does beyond a budget: warn, or refuse",
-        ),
-        environment=False,
+    "http.enabled": Boolean(default=False, description="Serve MCP over HTTP on loopback"),
+    "http.host": Loopback(default="127.0.0.1", max_chars=100, description="Address to listen on; loopback only"),
+    "http.port": Integer(
+        minimum=0, maximum=65_535, default=7437, description="Port to listen on; 0 takes any free one"
     ),
-    Setting(
-        key="budgets.agents",
-        field=Named(placeholder="AGENT_ID", item=_LIMIT, default={}, description="Budgets of single agents"),
-        environment=False,
+    "mcp.toolsets": _names("Toolsets to list; empty lists the default ones", "toolset", (*TOOLSETS, *GROUPS)),
+    "mcp.tools": _names("Single tools to list, beside toolsets or alone", "tool", TOOL_NAMES),
+    "mcp.exclude_tools": _names("Tools never to list", "tool", TOOL_NAMES),
+    "mcp.dialect": _names("Dialects to serve: `nexo`, `mcpserver`, `execkit`", "dialect", DIALECTS),
+    "mcp.read_only": Boolean(default=False, description="List only tools that change nothing"),
+    "redaction.silenced": _names("Ids of redaction rules that are switched off"),
+    "redaction.rules": ListOf(item=_RULE, default=(), description="Further redaction rules"),
+    "ingest.roots": ListOf(
+        item=Text(max_chars=4096), default=(), description="Further folders to import transcripts from"
     ),
-    Setting(
-        key="daemon.idle_stop_minutes",
-        field=Number(default=30, description="Idle time until the daemon stops by itself; 0 never"),
+    "ingest.watch": Boolean(default=False, description="The daemon imports transcripts as they grow"),
+    "ingest.max_line_mb": Integer(
+        minimum=1, maximum=1024, default=128, description="Longest line of a transcript that is read"
     ),
-    Setting(
-        key="daemon.log_level",
-        field=Choice(values=("debug", "info", "warning", "error"), default="info", description="How much is logged"),
+    "ingest.project_aliases": Named(
+        placeholder="PATH",
+        item=Text(max_chars=4096),
+        default={},
+        description="Paths that belong to the project of another path",
     ),
-    Setting(key="http.enabled", field=Boolean(default=False, description="Serve MCP over HTTP on loopback")),
-    Setting(
-        key="http.host",
-        field=Loopback(default="127.0.0.1", max_chars=100, description="Address to listen on; loopback only"),
+    "hooks.brief": Boolean(
+        default=True, description="A session that starts is told what its unfinished predecessor left"
     ),
-    Setting(
-        key="http.port",
-        field=Integer(minimum=0, maximum=65_535, default=7437, description="Port to listen on; 0 takes any free one"),
+    "resume.require_token": Boolean(default=False, description="Resuming always needs the recovery token"),
+    "runs.default_tier": Choice(values=TIERS, default=DEFAULT_TIER, description="Tier of a run whose caller has none"),
+    "runs.backends": Named(placeholder="NAME", item=_BACKEND, default={}, description="Further backends of runs"),
+    "runs.callers": Named(placeholder="NAME", item=_CALLER, default={}, description="Further callers of runs"),
+    "runs.resonance": Named(
+        placeholder="BACKEND",
+        item=Named(placeholder="TIER", item=_LEVEL, names=TIERS),
+        default={},
+        description="Model and effort per backend and tier",
     ),
-    Setting(
-        key="mcp.toolsets",
-        field=_names(
-            "Toolsets to list; empty lists the default ones",
-            "toolset",
-            (*TOOLSETS, *GROUPS),
-        ),
-    ),
-    Setting(key="mcp.tools", field=_names("Single tools to list, beside toolsets or alone", "tool", TOOL_NAMES)),
-    Setting(key="mcp.exclude_tools", field=_names("Tools never to list", "tool", TOOL_NAMES)),
-    Setting(key="mcp.dialect", field=_names("Dialects to serve: `nexo`, `mcpserver`, `execkit`", "dialect", DIALECTS)),
-    Setting(key="mcp.read_only", field=Boolean(default=False, description="List only tools that change nothing")),
-    # Masking less is for the operator's file alone: a variable can come from any program that starts the daemon.
-    Setting(
-        key="redaction.silenced",
-        field=_names("Ids of redaction rules that are switched off"),
-        environment=False,
-    ),
-    Setting(
-        key="redaction.rules",
-        field=ListOf(item=_RULE, default=(), description="Further redaction rules"),
-        environment=False,
-    ),
-    # What may be read is the operator's to widen: a variable can come from any program that starts the daemon.
-    Setting(
-        key="ingest.roots",
-        field=ListOf(item=Text(max_chars=4096), default=(), description="Further folders to import transcripts from"),
-        environment=False,
-    ),
-    Setting(
-        key="ingest.watch",
-        field=Boolean(default=False, description="The daemon imports transcripts as they grow"),
-    ),
-    Setting(
-        key="ingest.max_line_mb",
-        field=Integer(minimum=1, maximum=1024, default=128, description="Longest line of a transcript that is read"),
-    ),
-    Setting(
-        key="ingest.project_aliases",
-        field=Named(
-            placeholder="PATH",
-            item=Text(max_chars=4096),
-            default={},
-            description="Paths that belong to the project of another path",
-        ),
-        environment=False,
-    ),
-    Setting(
-        key="hooks.brief",
-        field=Boolean(default=True, description="A session that starts is told what its unfinished predecessor left"),
-    ),
-    Setting(
-        key="resume.require_token",
-        field=Boolean(default=False, description="Resuming always needs the recovery token"),
-    ),
-    Setting(
-        key="runs.default_tier",
-        field=Choice(values=TIERS, default=DEFAULT_TIER, description="Tier of a run whose caller has none"),
-    ),
-    Setting(
-        key="runs.backends",
-        field=Named(placeholder="NAME", item=_BACKEND, default={}, description="Further backends of runs"),
-        environment=False,
-    ),
-    Setting(
-        key="runs.callers",
-        field=Named(placeholder="NAME", item=_CALLER, default={}, description="Further callers of runs"),
-        environment=False,
-    ),
-    Setting(
-        key="runs.resonance",
-        field=Named(
-            placeholder="BACKEND",
-            item=Named(placeholder="TIER", item=_LEVEL, names=TIERS),
-            default={},
-            description="Model and effort per backend and tier",
-        ),
-        environment=False,
-    ),
-    Setting(
-        key="runs.prices",
-        field=Named(placeholder="MODEL", item=_PRICE, default={}, description="Prices of models, by their names"),
-        environment=False,
-    ),
+    "runs.prices": Named(placeholder="MODEL", item=_PRICE, default={}, description="Prices of models, by their names"),
+}
+# Only the operator's file has these: a variable can come from any program that starts the daemon, and must not mask
+# less or let more be read.
+_FILE_ONLY = frozenset(
+    "budgets.day_usd budgets.day_tokens budgets.on_exceeded budgets.agents redaction.silenced redaction.rules "
+    "ingest.roots ingest.project_aliases runs.backends runs.callers runs.resonance runs.prices".split()
 )
+SETTINGS = tuple(Setting(key=key, field=field, environment=key not in _FILE_ONLY) for key, field in _FIELDS.items())
 BY_KEY = {setting.key: setting for setting in SETTINGS}
 SECTIONS = tuple(dict.fromkeys(key.partition(".")[0] for key in BY_KEY if "." in key))

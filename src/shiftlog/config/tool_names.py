@@ -4,8 +4,7 @@ What the tools are stands with the MCP face; a test keeps the two in step.
 """
 
 DEFAULT_TOOLSETS = ("journal", "shell", "workspace")
-OPTIONAL_TOOLSETS = ("ingest",)
-TOOLSETS = (*DEFAULT_TOOLSETS, *OPTIONAL_TOOLSETS)
+TOOLSETS = (*DEFAULT_TOOLSETS, "ingest")
 DIALECTS = ("nexo", "mcpserver", "execkit")
 # Names that stand for several toolsets.
 GROUPS = ("all", "default")

@@ -10,7 +10,7 @@ from pathlib import PurePath
 from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.control.ports import Params, Question
+from shiftlog.control.questions import Params, Question
 from shiftlog.control.shells import PERSON, named_shell
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
@@ -18,7 +18,7 @@ from shiftlog.model.moves import SessionState
 from shiftlog.model.shell_errors import NothingToRestore, WorkspaceRequired
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.workspace.history import ChangedBy, changing_commands
-from shiftlog.workspace.ports import Location, Record
+from shiftlog.workspace.ports import Location
 
 Where = dict[str, Any]
 
@@ -121,13 +121,9 @@ async def _where(app: App, params: Params) -> tuple[Where, Location]:
     )
 
 
-async def _records(app: App, location: Location) -> list[Record]:
-    return list(await app.workspaces.log.read(location))
-
-
 async def _last_changes(app: App, where: Where, location: Location, number: int, caller: Caller) -> list[ChangedBy]:
     """Return the last commands that changed something; an empty list if no command changed anything."""
-    done = changing_commands(await _records(app, location))
+    done = changing_commands(await app.workspaces.log.read(location))
     if done:
         compared = await app.workspaces.diff_checkpoint({**where, "checkpoint_id": done[-1].checkpoint_id}, caller)
         if not compared["files_changed"]:
@@ -143,7 +139,7 @@ async def _last_changes(app: App, where: Where, location: Location, number: int,
 
 
 async def _last_turn(app: App, location: Location) -> str:
-    for record in reversed(await _records(app, location)):
+    for record in reversed(await app.workspaces.log.read(location)):
         if record.cause.request_id is not None:
             return record.cause.request_id
     raise TurnNotFound("no turn is known in this workspace", hint="shiftlog checkpoints shows the turns")

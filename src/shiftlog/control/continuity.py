@@ -1,7 +1,7 @@
 """Questions about closing, resuming and handing over sessions."""
 
 from shiftlog.app.app import App
-from shiftlog.control.ports import Params, Question
+from shiftlog.control.questions import Params, Question
 from shiftlog.dialects.delx.refusals import refusal
 from shiftlog.journal.continuity.capsule.brief import BRIEF_CHARS, brief
 from shiftlog.journal.continuity.handover import offered, shown_offer

@@ -1,7 +1,7 @@
 """Streams for answers that several tasks feed: their items in order, and the growing output of commands."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Coroutine
+from collections.abc import AsyncGenerator, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,22 +35,26 @@ class Feed:
         """Add an item, waiting for room."""
         await self._items.put(item)
 
-    async def items(self, main: "asyncio.Task[None]") -> AsyncGenerator[Item]:
-        """Yield items until the main task ended and none is left; raise the main task's error."""
-        while True:
-            while not self._items.empty():
-                yield self._items.get_nowait()
-            if main.done():
-                main.result()
-                return
-            getting = asyncio.ensure_future(self._items.get())
-            try:
-                await asyncio.wait({getting, main}, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                if not getting.done():
-                    getting.cancel()
-            if getting.done() and not getting.cancelled():
-                yield getting.result()
+    async def items(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[Item]:
+        """Yield items until this work has ended and none is left, then close the feed; raise the error of the work."""
+        main = self.spawn(work)
+        try:
+            while True:
+                while not self._items.empty():
+                    yield self._items.get_nowait()
+                if main.done():
+                    main.result()
+                    return
+                getting = asyncio.ensure_future(self._items.get())
+                try:
+                    await asyncio.wait({getting, main}, return_when=asyncio.FIRST_COMPLETED)
+                finally:
+                    if not getting.done():
+                        getting.cancel()
+                if getting.done() and not getting.cancelled():
+                    yield getting.result()
+        finally:
+            await self.aclose()
 
     async def aclose(self) -> None:
         """End the tasks and wait for them, even where the question itself was taken back."""
@@ -98,7 +102,7 @@ class Follower:
 class Following:
     """Both streams of a running command: begun when there is something to show, finished when the command is over."""
 
-    def __init__(self, feed: Feed, output: CommandOutput, from_lines: tuple[int | None, int | None] = (None, None)):
+    def __init__(self, feed: Feed, output: CommandOutput, from_lines: Sequence[int | None] = (None, None)):
         self._followers = [
             Follower(feed=feed, output=output, stream="stdout", from_line=from_lines[0]),
             Follower(feed=feed, output=output, stream="stderr", from_line=from_lines[1]),

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict
 
 from shiftlog.app.app import App
-from shiftlog.control.ports import Params, Question
+from shiftlog.control.questions import Params, Question
 from shiftlog.dialects.mcpserver.objects import turns_with_items
 from shiftlog.ingest.importing.ports import ImportOptions, ImportProgress, StopSign
 from shiftlog.ingest.restoring import VENDORS, TurnDialog, late_dialog, restore

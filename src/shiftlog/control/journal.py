@@ -1,16 +1,17 @@
-"""Questions about the journal: what it holds, whether it verifies, and the tools of a turn."""
+"""Questions about the journal: what it holds, whether it verifies, the tools of a turn, runs and what they cost."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
 from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.control.ports import Params, Question
+from shiftlog.control.questions import Params, Question
 from shiftlog.journal.history.following import follow
 from shiftlog.journal.history.items import session_facts, session_item, turn_contents, turn_facts
 from shiftlog.journal.history.requests import filter_of
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.signing.keys import receipt_from
+from shiftlog.journal.usage.service import list_runs, runs_filter, total_usage
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, UnknownTool
@@ -154,6 +155,23 @@ async def _tool(app: App, params: Params, caller: Caller) -> object:
     return await tool(params.get("arguments", {}), caller)
 
 
+async def _runs(app: App, params: Params, caller: Caller) -> object:
+    def work(reader: Reader) -> dict[str, Any]:
+        where = runs_filter(reader, params, app.clock.now())
+        return list_runs(reader, app.runs, where, int(params.get("limit", 20)))
+
+    return await app.store.read(work)
+
+
+async def _usage(app: App, params: Params, caller: Caller) -> object:
+    def work(reader: Reader) -> dict[str, Any]:
+        where = runs_filter(reader, params, app.clock.now())
+        totals = total_usage(reader, app.runs, where, list(params.get("by") or ["day"]))
+        return {**totals, "budgets": app.spending_limits.states(reader, app.runs, app.clock.now())}
+
+    return await app.store.read(work)
+
+
 QUESTIONS: dict[str, Question] = {
     "status": _status,
     "sessions": _sessions,
@@ -165,4 +183,6 @@ QUESTIONS: dict[str, Question] = {
     "erase": _erase,
     "call_outcome": _call_outcome,
     "tool": _tool,
+    "runs": _runs,
+    "usage": _usage,
 }

@@ -5,10 +5,9 @@ Judging runs nothing. Only an operator may approve; `questions` checks that.
 
 import asyncio
 from dataclasses import asdict
-from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.control.ports import Params, Question
+from shiftlog.control.questions import Params, Question
 from shiftlog.guard.policy.explain import explain
 from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
 from shiftlog.guard.policy.judge import Judge
@@ -43,10 +42,11 @@ async def check_command(app: App, params: Params, caller: Caller) -> object:
     explanation = await asyncio.to_thread(explain, judge, text, cwd=str(params.get("cwd") or "/"))
     judgement = explanation.judgement
     fault = judgement.syntax_error
+    first = next(iter((*judgement.violations, *judgement.asks)), None)
     return {
         "command": text,
         "verdict": "syntax_error" if fault else judgement.verdict,
-        "message": fault.stderr if fault else _message(judgement.violations, judgement.asks),
+        "message": fault.stderr if fault else first.message if first else None,
         "read_only": judgement.read_only,
         "enforcement": "syntax+kernel" if kernel else "syntax" if rules.has_lists else "none",
         "programs": list(judgement.programs),
@@ -64,11 +64,6 @@ async def check_command(app: App, params: Params, caller: Caller) -> object:
             "shell": {"allow": list(params.get("allow") or ()), "deny": list(params.get("deny") or ())},
         },
     }
-
-
-def _message(violations: tuple[Any, ...], asks: tuple[Any, ...]) -> str | None:
-    first = next(iter((*violations, *asks)), None)
-    return None if first is None else str(first.message)
 
 
 async def suggest(app: App, params: Params, caller: Caller) -> object:

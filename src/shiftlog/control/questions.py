@@ -3,17 +3,22 @@
 Names and shapes are between programs of one version; no contract fixes them. The answers are in the modules beside.
 """
 
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from importlib import import_module
+from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.control.ports import Answer, Params, Question
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import Unauthorized, UnknownTool
 
+Params = Mapping[str, Any]
+# One result, or a stream of items.
+Answer = Awaitable[object] | AsyncGenerator[object]
+Question = Callable[[App, Params, Caller], Answer]
+
 # Module of this package → the keys of its QUESTIONS. It is imported with its first question, because some load much.
 MODULES = {
-    "journal": "status sessions show search tail verify rebuild erase call_outcome tool",
-    "runs": "runs usage",
+    "journal": "status sessions show search tail verify rebuild erase call_outcome tool runs usage",
     "continuity": "continuity reissue_token offer decline revoke offers lineage brief",
     "sessionlog": "sessionlog spool hook_brief",
     "imports": "import import_stop restore",
@@ -23,21 +28,7 @@ MODULES = {
 }
 MODULE_OF = {method: module for module, methods in MODULES.items() for method in methods.split()}
 # What a program inside one of our shells must not do through us: decide for the operator, or step round its own rules.
-OPERATORS = frozenset(
-    {
-        "erase",
-        "rebuild",
-        "reissue_token",
-        "offer",
-        "revoke",
-        "exec",
-        "close_shell",
-        "undo",
-        "rewind",
-        "gc",
-        "approve",
-    }
-)
+OPERATORS = frozenset("erase rebuild reissue_token offer revoke exec close_shell undo rewind gc approve".split())
 
 
 def answer(app: App, method: str, params: Params, caller: Caller) -> Answer:

@@ -6,7 +6,7 @@ from dataclasses import asdict, replace
 from typing import Any
 
 from shiftlog.app.app import App
-from shiftlog.control.ports import Params, Question
+from shiftlog.control.questions import Params, Question
 from shiftlog.dialects.mcpserver.current import Binding, CallContext
 from shiftlog.dialects.mcpserver.errors import payload
 from shiftlog.journal.sessions import workspace_of

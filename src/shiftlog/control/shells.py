@@ -15,7 +15,7 @@ import anyio
 
 from shiftlog.app.app import App
 from shiftlog.control.feed import Feed, Following, Item
-from shiftlog.control.ports import Params, Question
+from shiftlog.control.questions import Params, Question
 from shiftlog.journal.history.items import session_facts
 from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
@@ -76,31 +76,21 @@ def named_shell(app: App, name: str, *, live: bool = True) -> str:
 async def run_once(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     """Run one command, in a shell that is there or in one of its own; yield its output as it comes, then the result."""
     person = replace(caller, client_name=PERSON)
-    if params.get("shell_id"):
-        async with aclosing(_ran(app, named_shell(app, str(params["shell_id"])), params, person)) as items:
-            async for item in items:
-                yield item
-        return
-    opened = await app.shells.open_shell(params.get("open") or {}, person)
+    name, opened, feed = params.get("shell_id"), None, Feed()
+    if not name:
+        opened = await app.shells.open_shell(params.get("open") or {}, person)
     try:
-        yield {"event": "shell", **opened}
-        async with aclosing(_ran(app, opened["shell_id"], params, person)) as items:
+        if opened:
+            yield {"event": "shell", **opened}
+        shell_id = opened["shell_id"] if opened else named_shell(app, str(name))
+        run = _run(app, {"shell_id": shell_id, **params["run"]}, person, feed)
+        async with aclosing(feed.items(run)) as items:
             async for item in items:
                 yield item
     finally:
-        with anyio.CancelScope(shield=True):
-            await app.shells.close_shell({"shell_id": opened["shell_id"]}, person)
-
-
-async def _ran(app: App, shell_id: str, params: Params, caller: Caller) -> AsyncGenerator[Item]:
-    feed = Feed()
-    arguments = {"shell_id": shell_id, **params["run"]}
-    try:
-        async with aclosing(feed.items(feed.spawn(_run(app, arguments, caller, feed)))) as items:
-            async for item in items:
-                yield item
-    finally:
-        await feed.aclose()
+        if opened:
+            with anyio.CancelScope(shield=True):
+                await app.shells.close_shell({"shell_id": opened["shell_id"]}, person)
 
 
 async def _run(app: App, arguments: dict[str, Any], caller: Caller, feed: Feed) -> None:
@@ -140,14 +130,11 @@ async def watch(app: App, params: Params, caller: Caller) -> AsyncGenerator[obje
     shell_id = named_shell(app, str(name)) if name else None
     if shell_id is not None:
         await app.shells.registry.usable(shell_id)
-    try:
-        feed.spawn(_tell_questions(app, shell_id, feed))
-        main = feed.spawn(_tell_shells(app, shell_id, int(params.get("last", 1)), feed))
-        async with aclosing(feed.items(main)) as items:
-            async for item in items:
-                yield item
-    finally:
-        await feed.aclose()
+    last = int(params.get("last", 1))
+    feed.spawn(_tell_questions(app, shell_id, feed))
+    async with aclosing(feed.items(_tell_shells(app, shell_id, last, feed))) as items:
+        async for item in items:
+            yield item
 
 
 async def _tell_shells(app: App, shell_id: str | None, last: int, feed: Feed) -> None:
@@ -190,8 +177,9 @@ async def _tell_command(shell: Shell, command: Command, feed: Feed) -> None:
     cwd = shell.mask(command.began_in)
     begun = {"command": command.text, "cwd": cwd, "background": command.background, "at": at}
     output = command.output
-    lines = (_tail_from(output, 0), _tail_from(output, 1)) if output is not None else (1, 1)
-    await feed.put({"event": "command", **names, **begun, "skipped_lines": max(lines) - 1})
+    streams = (output.stdout, output.stderr) if output is not None else ()
+    lines = [max(1, stream.spool.lines_total - TAIL_LINES + 1) for stream in streams]
+    await feed.put({"event": "command", **names, **begun, "skipped_lines": max(lines, default=1) - 1})
     if output is not None:
         following = Following(feed, output, lines)
         await command.over.wait()
@@ -201,11 +189,6 @@ async def _tell_command(shell: Shell, command: Command, feed: Feed) -> None:
     said = judgement.refusal.message if judgement.refusal else None
     ended = {"state": command.state, "exit_code": command.exit_code, "duration_ms": command.duration_ms}
     await feed.put({"event": "finished", **names, **ended, "message": said})
-
-
-def _tail_from(output: CommandOutput, number: int) -> int:
-    stream = (output.stdout, output.stderr)[number]
-    return max(1, stream.spool.lines_total - TAIL_LINES + 1)
 
 
 async def _tell_questions(app: App, shell_id: str | None, feed: Feed) -> None:
