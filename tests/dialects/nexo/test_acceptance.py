@@ -6,6 +6,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import replace
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 from shiftlog.journal.journal import Journal
 from shiftlog.journal.sessions import Sessions
+from shiftlog.store.protocol import Reader
 from tests.daemon.support import end_daemon
 from tests.dialects.nexo.ledger import CLOSE, CREATE, LEAST, Ledger, open_ledger
 from tests.journal.desk import Desk
@@ -135,12 +137,16 @@ async def test_09_a_killed_child_makes_its_run_orphaned_within_one_sweep_and_res
     assert resumed["data"]["resumed_session_id"] == said["session"]
 
 
+def _unlimited(reader: Reader, agent_id: str, now: datetime) -> list[dict[str, Any]]:
+    return []
+
+
 async def test_10_a_recycled_pid_is_still_orphaned(desk: Desk) -> None:
     with child_process() as child:
         # The row is written while another process has the pid: one that the kernel had started before.
         journal = Journal(desk.app.store, desk.app.redactor, desk.app.clock)
         app = copy(desk.app)
-        app.sessions = Sessions(journal, desk.app.config.runs, lambda pid: "started earlier", lambda *_: [])
+        app.sessions = Sessions(journal, desk.app.config.runs, lambda pid: "started earlier", _unlimited)
         async with open_ledger(replace(desk, app=app)) as ledger:
             row = (await ledger.create(pid=child.pid))["session_id"]
             await desk.app.sweep()

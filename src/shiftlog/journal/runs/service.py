@@ -260,7 +260,7 @@ class Runs:
         at = {day: datetime.fromisoformat(day).replace(tzinfo=UTC) for day, _ in days}
         costs = {day: self.prices.cost_of(model, part, at[day]) or 0.0 for day, part in days}
         if reader is not None and self.prices.changes(model):
-            costs = {}
+            costs = dict[str, float]()
             for came, used in self._responses(session, model, reader):
                 day = came.date().isoformat()
                 costs[day] = costs.get(day, 0.0) + (self.prices.cost_of(model, used, came) or 0.0)

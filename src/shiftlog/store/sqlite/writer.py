@@ -150,7 +150,8 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
         ]
         # In the order of their keys, so that the tree grows page by page.
         self._db.executemany("INSERT OR REPLACE INTO origins VALUES (?, ?, ?, ?)", sorted(rows))
-        self._origin_keys.add(origins)
+        if self._origin_keys is not None:
+            self._origin_keys.add(origins)
 
     def _move_head(self, session_id: str, first: int, last: int, head: bytes) -> int:
         key = self._key(session_id)
