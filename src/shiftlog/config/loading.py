@@ -39,7 +39,7 @@ class DaemonSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetsSection:
-    """What a day may cost: for everything, and for agents with a budget of their own (`day_usd`, `day_tokens`)."""
+    """Daily spending limits: one for all agents together, and one for each named agent (`day_usd`, `day_tokens`)."""
 
     day_usd: float
     day_tokens: int
@@ -58,7 +58,7 @@ class HttpSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class McpSection:
-    """Which tools are listed where the command line does not say."""
+    """The tools to list if the command line does not choose."""
 
     toolsets: tuple[str, ...]
     tools: tuple[str, ...]
@@ -78,7 +78,7 @@ class ConfiguredRule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RedactionSection:
-    """What the operator changes about redaction."""
+    """The operator's own redaction rules, and the built-in rules that are switched off."""
 
     silenced: tuple[str, ...]
     rules: tuple[ConfiguredRule, ...]
@@ -86,7 +86,7 @@ class RedactionSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestSection:
-    """What is imported from other agents' transcripts, and when."""
+    """Settings of imports: further folders, watching, line limit, project aliases."""
 
     roots: tuple[str, ...]
     watch: bool
@@ -96,14 +96,14 @@ class IngestSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HooksSection:
-    """What hooks of agents are answered."""
+    """Settings of hooks: a new session may get the brief of its unfinished predecessor."""
 
     brief: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeSection:
-    """What resuming a session asks for."""
+    """Settings of resuming: the recovery token may be required always."""
 
     require_token: bool
 

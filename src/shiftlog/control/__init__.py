@@ -1,1 +1,1 @@
-"""What our own programs ask an app over the control socket: one file per group of questions."""
+"""Answers to the questions that our own programs ask over the control socket; one module per subject."""

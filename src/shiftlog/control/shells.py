@@ -1,4 +1,4 @@
-"""What the command line asks about shells: listing, ending, running in, watching and replaying them.
+"""Answers to the command line's questions about shells: listing, ending, running in, watching and replaying them.
 
 Streams are made of events; ending the stream of `exec` ends its command. The guard decides what may run, and
 the journal records it.

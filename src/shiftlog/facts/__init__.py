@@ -1,1 +1,1 @@
-"""What readers of transcripts and hooks found: the structs that ingest hands to the journal, without logic."""
+"""Facts that readers found in transcripts and hook events: structs for the journal, without logic."""

@@ -1,4 +1,4 @@
-"""What outlives the erasure of an entry: its names, links, states and figures, never its words.
+"""The facts that stay when an entry is erased: its names, links, states and figures, never its words.
 
 The `erased` entry keeps them. So the right to continue a session, the number of its run and its deletions stay, and
 projections stay a function of the entries. `maintenance.py` does the erasing.

@@ -1,4 +1,4 @@
-"""How long the bridge and the client of the daemon wait; apart from `model.limits`, which link must not import."""
+"""Time limits of the bridge and of the daemon's client; apart from `model.limits`, which link must not import."""
 
 # A question to the daemon is answered within this time, a stop within that.
 CALL_S = 60.0

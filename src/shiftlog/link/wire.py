@@ -1,4 +1,4 @@
-"""How a client finds the daemon and greets it: state directory, socket, hello lines, versions.
+"""Find the daemon and greet it: state directory, socket, hello lines, versions.
 
 Standard library only and few imports, because the bridge starts in milliseconds: `_socket` replaces `socket`, hello
 lines are written and compared as bytes, and `json` is imported for rare answers only. Starting a daemon is in `launch`;

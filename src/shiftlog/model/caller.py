@@ -1,4 +1,4 @@
-"""Who makes a request: the client process behind a connection, as far as it can be known."""
+"""The caller of a request: the client process behind a connection, as far as it can be known."""
 
 from dataclasses import dataclass
 

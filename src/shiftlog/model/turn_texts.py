@@ -1,4 +1,4 @@
-"""What a turn is found by, besides its dialog items and actions: the one list that searches and their indexes share."""
+"""The texts by which a search finds a turn, besides its dialog items and actions; indexes use the same list."""
 
 from collections.abc import Iterator, Mapping
 from typing import cast

@@ -1,4 +1,4 @@
-"""What a list or a sum is asked for: conditions on sessions and turns, and one page of the answer.
+"""The question behind a list or a sum: conditions on sessions and turns, and one page of the answer.
 
 Other packages import these from `protocol`. How a store evaluates them is its own matter.
 """

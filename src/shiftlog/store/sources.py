@@ -1,4 +1,4 @@
-"""What imports store beside the journal: files that were read, origins of facts, and entries encoded ahead.
+"""Records that imports keep beside the journal: files that were read, origins of facts, and entries encoded ahead.
 
 None of it is a projection: `rebuild` leaves it alone. It keeps an import from storing a fact twice.
 """

@@ -1,4 +1,4 @@
-"""What checkpoints need from others: a `Runner` that reaches the target, and a `CheckpointLog` for the records.
+"""The collaborators of checkpoints: a `Runner` that reaches the target, and a `CheckpointLog` for the records.
 
 Data and protocols only; the records are facts for the journal.
 """

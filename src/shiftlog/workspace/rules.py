@@ -1,4 +1,4 @@
-"""What a checkpoint never holds, what it excludes by default, and the git arguments for both.
+"""The paths that a checkpoint never holds, those that it excludes by default, and the git arguments for both.
 
 git itself matches names; the precedence of its exclude sources makes the secret patterns final.
 """

@@ -1,1 +1,1 @@
-"""What a terminal gets."""
+"""Terminal output: colours, pager, progress and tables."""

@@ -1,4 +1,4 @@
-"""How answers of close and resume are shown: a profile selects from the whole answer and adds nothing to it.
+"""Profiles of close and resume answers: a profile selects from the whole answer and adds nothing to it.
 
 The prose is for people who read a terminal: one `key=value` line per scalar, so that stored text cannot forge a line.
 """

@@ -1,4 +1,4 @@
-"""How the session log's clients see errors: one table of hints and details, and the shape around them.
+"""Errors in the session log's form: one table of hints and details, and the shape around them.
 
 Codes and messages are the journal's own. Names in `details` become those of the dialect, hints name its methods.
 """

@@ -293,7 +293,7 @@ async def begin_turn(log: Sessionlog, call: LogCall, rule: turns.TurnRule = turn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
-    """What a method or tool takes, and what answers it once that is checked.
+    """One method or tool: its parameters, and the function that answers once they are checked.
 
     An `operation` is the name under which its keys count, if not its own. An import is not timed: it takes as long as
     it takes, because what it has read is stored.

@@ -1,4 +1,4 @@
-"""What the session log's MCP tools do that its methods do not: join a session, replace and delete, whole sessions.
+"""The MCP tools of the session log that no method offers: join a session, replace and delete, whole sessions.
 
 The tools name session and turn in every call. What models read of them stands with the MCP face.
 """

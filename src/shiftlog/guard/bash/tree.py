@@ -1,4 +1,4 @@
-"""What reading bash text gives: the nodes of a syntax tree, or the fault that stopped the reading.
+"""The result of reading bash text: the nodes of a syntax tree, or the fault that stopped the reading.
 
 Only as much of bash's grammar as a verdict needs. Nothing here reads or judges. Positions are offsets into the original
 text. The nodes are not frozen, because a verdict builds dozens of them within 200 µs.

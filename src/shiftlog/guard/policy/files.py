@@ -1,4 +1,4 @@
-"""Which file a program name means: on this machine, or unknown because the files are out of reach.
+"""Find the file that a program name means: on this machine, or unknown because the files are out of reach.
 
 The only part of the policy that reads the disk. Without files, paths are all that is known.
 """

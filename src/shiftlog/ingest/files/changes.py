@@ -1,4 +1,4 @@
-"""What happened to a file since it was read: unchanged, grown, rewritten, renamed, a copy, or new.
+"""Detect how a file changed since it was read: unchanged, grown, rewritten, renamed, a copy, or new.
 
 Only a file that may have changed is opened, and only its two ends are read. Reading its lines is the import's work.
 """

@@ -1,4 +1,4 @@
-"""What readers of all agents share about actions: unified diffs, decisions, requirement ids.
+"""Actions, as readers of all agents build them: unified diffs, decisions, requirement ids.
 
 Shell commands are read in `shell_actions`; each reader knows its own tools.
 """

@@ -1,4 +1,4 @@
-"""What all readers share: the saved state, the draft of a turn, and the handling of a line.
+"""The base of all readers: the saved state, the draft of a turn, and the handling of a line.
 
 A line is read and counted, its time kept, and its facts handed over. Each reader knows what its records mean.
 """

@@ -1,4 +1,4 @@
-"""How sessions, turns, entries, runs and files look in answers: short items that name the call for more."""
+"""Sessions, turns, entries, runs and files as answers show them: short items that name the call for more."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import PurePosixPath

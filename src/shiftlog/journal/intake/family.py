@@ -24,7 +24,7 @@ BY_TIME = 98
 
 
 class Family:
-    """Who hangs on whom, as one batch changes it."""
+    """Parents and children among sessions, as one batch changes them."""
 
     def __init__(self, origins: Origins, pens: Pens, agent: str) -> None:
         self._origins = origins

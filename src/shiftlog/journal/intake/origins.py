@@ -1,4 +1,4 @@
-"""What imports remember in the store: the owner of each fact by key, and small documents by name; cached per batch."""
+"""The memory of imports in the store: the owner of each fact by key, and small documents by name; cached per batch."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any

@@ -1,4 +1,4 @@
-"""What imported facts write of a turn: changes, its end, and amendments after its end.
+"""Write the imported facts of a turn: changes, its end, and amendments after its end.
 
 A transcript only fills empty fields of a turn that was written live, and unites lists; the agent's own words win.
 """

@@ -1,4 +1,4 @@
-"""What runs used: the list of runs, and totals of tokens and cost by day, model, agent, caller or project.
+"""Usage of runs: the list of runs, and totals of tokens and cost by day, model, agent, caller or project.
 
 Tokens count on the day (UTC) of their use; sessions, and figures stated for a whole run, on the day of the start.
 `totals.py` does the sums, `runs/service.py` knows what a single run used. Reads write nothing.

@@ -1,1 +1,1 @@
-"""How nouns and bodies become bytes, and back: JSON, long texts as blobs, short documents compressed."""
+"""Encode nouns and bodies as bytes, and decode them: JSON, long texts as blobs, short documents compressed."""

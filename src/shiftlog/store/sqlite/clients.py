@@ -1,4 +1,4 @@
-"""What is known of clients, in SQLite: leases, grants, tokens, answers and outcomes of calls."""
+"""Clients in SQLite: leases, grants, tokens, answers and outcomes of calls."""
 
 from collections.abc import Iterable
 from dataclasses import replace

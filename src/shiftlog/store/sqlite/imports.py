@@ -1,4 +1,4 @@
-"""What imports know, in SQLite: the files that were read, the origins of facts, and packed entries."""
+"""Imports in SQLite: the files that were read, the origins of facts, and packed entries."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""How entries stand in SQLite rows: the id that holds session and seq, hashes as bytes, long texts in blobs."""
+"""Entries as SQLite rows: the id that holds session and seq, hashes as bytes, long texts in blobs."""
 
 from datetime import UTC, datetime
 from functools import partial

@@ -1,4 +1,4 @@
-"""What readers of plain conversations share: tools, actions, tokens and the reader protocol.
+"""The base of readers of plain conversations: tools, actions, tokens and the reader protocol.
 
 A reader subclasses `ConversationReader` and reads its records; sessions, turns and dialog are in `turns`.
 """
