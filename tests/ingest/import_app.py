@@ -13,7 +13,7 @@ from shiftlog.ingest.importing.report import FileReport, ImportReport
 from shiftlog.model.entry import Entry
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Filter, Page
-from tests.journal.desk import Desk, open_desk
+from tests.journal.harness import Harness, open_harness
 
 NOW = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 SHARED = Path(__file__).parents[2].parent / "shared" / "fixtures"
@@ -25,17 +25,17 @@ Record = dict[str, Any]
 class ImportApp:
     """One state directory, and a folder for transcripts beside it."""
 
-    desk: Desk
+    harness: Harness
     folder: Path
 
     async def take(self, *paths: Path | str, **options: Any) -> ImportReport:
         """Import paths, by default everything in the folder."""
         given = [str(path) for path in paths] or [str(self.folder)]
-        return await self.desk.app.imports.run(ImportOptions(paths=given, jobs=0, **options))
+        return await self.harness.app.imports.run(ImportOptions(paths=given, jobs=0, **options))
 
     async def discover(self, environ: Mapping[str, str], **options: Any) -> ImportReport:
         """Import what is found where the environment says."""
-        return await self.desk.app.imports.run(ImportOptions(environ=environ, jobs=0, **options))
+        return await self.harness.app.imports.run(ImportOptions(environ=environ, jobs=0, **options))
 
     def write(self, name: str, records: Iterable[Record]) -> Path:
         """Write a transcript."""
@@ -46,7 +46,7 @@ class ImportApp:
 
     async def sessions(self) -> dict[str, Session]:
         """Return all sessions by the ends of their ids."""
-        rows = await self.desk.read(lambda reader: reader.find_sessions(Filter(), Page(limit=10_000)))
+        rows = await self.harness.read(lambda reader: reader.find_sessions(Filter(), Page(limit=10_000)))
         return {row.session.id: row.session for row in rows}
 
     async def session(self, vendor_id: str) -> Session:
@@ -56,10 +56,10 @@ class ImportApp:
         return found[0]
 
     async def turns(self, session: Session) -> list[Turn]:
-        return await self.desk.read(lambda reader: reader.turns(session.id))
+        return await self.harness.read(lambda reader: reader.turns(session.id))
 
     async def entries(self, session: Session) -> list[Entry]:
-        return await self.desk.read(lambda reader: reader.entries(session.id))
+        return await self.harness.read(lambda reader: reader.entries(session.id))
 
     async def dialog(self, session: Session) -> list[str]:
         """Return the texts of a session's dialog."""
@@ -81,8 +81,8 @@ class ImportApp:
 
     async def is_sound(self) -> bool:
         """Return True if every chain verifies and a rebuild would change nothing."""
-        findings = await self.desk.verify()
-        rebuilt = await self.desk.rebuild()
+        findings = await self.harness.verify()
+        rebuilt = await self.harness.rebuild()
         return all(found.ok for found in findings) and not any(done.changed for done in rebuilt)
 
 
@@ -91,8 +91,8 @@ async def open_import_app(folder: Path, *, name: str = "home", now: datetime | N
     """Open an app in a folder."""
     transcripts = folder / "transcripts"
     transcripts.mkdir(exist_ok=True)
-    async with open_desk(folder / name, now=now) as desk:
-        yield ImportApp(desk=desk, folder=transcripts)
+    async with open_harness(folder / name, now=now) as harness:
+        yield ImportApp(harness=harness, folder=transcripts)
 
 
 def only(report: ImportReport) -> FileReport:

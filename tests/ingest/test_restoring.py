@@ -19,7 +19,7 @@ THREAD = "019f5500-0000-7000-8000-00000000000a"
 
 async def restored(app: ImportApp, session: Session, vendor: str) -> tuple[list[dict[str, Any]], dict[str, Any]]:
     """Return the records of a session in a vendor's form, and what is said about them."""
-    items: Any = answer(app.desk.app, "restore", {"session_id": session.id, "as": vendor}, LIBRARY)
+    items: Any = answer(app.harness.app, "restore", {"session_id": session.id, "as": vendor}, LIBRARY)
     given = [item async for item in items]
     return [json.loads(item["line"]) for item in given[:-1]], given[-1]["about"]
 
@@ -123,10 +123,10 @@ async def test_importing_a_restored_transcript_where_the_session_is_changes_no_t
 
 async def test_a_live_session_and_a_rollout_can_be_restored_too(tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:
-        name = await app.desk.open(agent="Codex", title="Live")
-        await app.desk.begin(name, query_text="Why?")
-        await app.desk.complete(name, response="Because")
-        records, about = await restored(app, await app.desk.session(name), "codex")
+        name = await app.harness.open(agent="Codex", title="Live")
+        await app.harness.begin(name, query_text="Why?")
+        await app.harness.complete(name, response="Because")
+        records, about = await restored(app, await app.harness.session(name), "codex")
         ends = [record["payload"] for record in records if record["payload"].get("type") == "task_complete"]
         assert [end["last_agent_message"] for end in ends] == ["Because"]
         assert about["masked"] == 0
@@ -143,15 +143,15 @@ async def test_a_live_session_and_a_rollout_can_be_restored_too(tmp_path: Path) 
 @pytest.mark.parametrize("vendor", ["claude", "codex"])
 async def test_calls_that_their_agent_did_not_name_are_told_as_text(vendor: str, tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:
-        name = await app.desk.open(agent="Codex", title="Live")
-        await app.desk.begin(name, query_text="Why?")
+        name = await app.harness.open(agent="Codex", title="Live")
+        await app.harness.begin(name, query_text="Why?")
         dialog = [
             {"role": "model", "category": "tool_call", "content": "grep -n charge app.log"},
             {"role": "tool", "category": "tool_result", "content": "10:02 charge accepted"},
         ]
-        await app.desk.update(name, dialog=dialog)
-        await app.desk.complete(name, response="Because")
-        records, about = await restored(app, await app.desk.session(name), vendor)
+        await app.harness.update(name, dialog=dialog)
+        await app.harness.complete(name, response="Because")
+        records, about = await restored(app, await app.harness.session(name), vendor)
         assert "grep -n charge app.log" in json.dumps(records)
         assert about["left_out"] == 1, "a result without its call cannot be taken back"
 
@@ -254,9 +254,9 @@ async def test_what_a_transcript_said_of_a_turn_that_its_agent_had_finished_come
     command = f"echo {'long ' * 100}"
     async with open_import_app(tmp_path) as app:
         claude = Claude().prompt("Fix it")
-        live = await app.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=claude.session)
-        request = await app.desk.begin(live, query_title="Fix", query_text="Fix it")
-        await app.desk.complete(live, response="What the agent wrote")
+        live = await app.harness.open(agent="ClaudeCode", title="Mine", vendor_session_id=claude.session)
+        request = await app.harness.begin(live, query_title="Fix", query_text="Fix it")
+        await app.harness.complete(live, response="What the agent wrote")
         claude.calls("toolu_1", "mcp__shiftlog__begin_turn", session_id=live)
         claude.returns("toolu_1", f'{{"session_id":"{live}","request_id":"{request}"}}')
         claude.calls("toolu_2", command=command).returns("toolu_2", "Exit code 1", is_error=True).says("Done").ends()

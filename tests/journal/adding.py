@@ -6,15 +6,15 @@ from pathlib import Path
 
 import anyio
 
-from tests.journal.desk import open_desk
+from tests.journal.harness import open_harness
 
 
 async def add_turns(home: Path, session: str, enough: threading.Event) -> int:
     added = 0
-    async with open_desk(home) as desk:
+    async with open_harness(home) as harness:
         print("ready", flush=True)
         while not enough.is_set():
-            await desk.begin(session, query_title="Added meanwhile")
+            await harness.begin(session, query_title="Added meanwhile")
             added += 1
     return added
 

@@ -1,14 +1,14 @@
-"""Fixtures of the journal's tests: a desk with the clock at noon."""
+"""Fixtures of the journal's tests: a harness with the clock at noon."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from tests.journal.desk import Desk, open_desk
+from tests.journal.harness import Harness, open_harness
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
-    async with open_desk(tmp_path / "home") as desk:
-        yield desk
+async def harness(tmp_path: Path) -> AsyncGenerator[Harness]:
+    async with open_harness(tmp_path / "home") as harness:
+        yield harness

@@ -15,7 +15,7 @@ async def begun(hooked: HookApp, **more: Any) -> dict[str, Any]:
     session = await hooked.app.session(SESSION)
     hooked.later(seconds=1)
     given = {"session_id": session.id, "query_title": "Upload", "query_text": "Fix how uploads work", **more}
-    return await hooked.app.desk.call("begin_turn", given)
+    return await hooked.app.harness.call("begin_turn", given)
 
 
 @pytest.mark.parametrize("named", [True, False])
@@ -61,7 +61,7 @@ async def test_a_hooks_turn_of_long_ago_or_with_an_agents_words_in_it_is_superse
         await hooked.drain()
         session = await hooked.app.session(SESSION)
         said = {"role": "model", "category": "reasoning", "content": "I look at it"}
-        await hooked.app.desk.update(session.id, dialog=[said])
+        await hooked.app.harness.update(session.id, dialog=[said])
         assert (await begun(hooked))["superseded_request_id"] is not None
         hooked.spool("UserPromptSubmit", prompt="And now?")
         hooked.spool("UserPromptSubmit", prompt="And then?", later_s=1, transcript_path=None)
@@ -82,7 +82,7 @@ async def test_a_codex_turn_that_its_agent_begins_too_is_one_turn(named: bool, t
         hooked.later(seconds=1)
         given = {"session_id": session.id, "query_title": "Why", "query_text": "Explain why"}
         name = {"request_id": "req-20261101T120003Z-why-001"} if named else {}
-        made = await hooked.app.desk.call("begin_turn", given | name)
+        made = await hooked.app.harness.call("begin_turn", given | name)
         assert made["superseded_request_id"] is None
         await hooked.app.take(path)
         (turn,) = await hooked.app.turns(session)

@@ -15,25 +15,25 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from shiftlog.journal.chain import ChainCheck
 from shiftlog.journal.signing.keys import Keys, receipt_from
 from shiftlog.model.nouns import Receipt
-from tests.journal.desk import SEQ_BITS, Desk, open_desk, row_id, tamper
+from tests.journal.harness import SEQ_BITS, Harness, open_harness, row_id, tamper
 
 LONG = "a text that is too long for a row " * 200
 
 
-async def written(desk: Desk) -> str:
+async def written(harness: Harness) -> str:
     """Write a session of a dozen entries with short, long, numeric and foreign content."""
-    session = await desk.open(title="Prüfung – 検査", tags=["a"], model="m")
-    await desk.begin(session, query_text=LONG)
-    await desk.update(
+    session = await harness.open(title="Prüfung – 検査", tags=["a"], model="m")
+    await harness.begin(session, query_text=LONG)
+    await harness.update(
         session,
         tags=["é", "\U0001f600"],
         dialog=[{"role": "tool", "category": "tool_result", "content": 'quotes " and \\ and \n'}],
         actions=[{"description": "Edit", "type": "edit", "status": "completed", "file_path": "a.py"}],
         usage={"input_tokens": 10, "cost_usd": 0.1},
     )
-    await desk.complete(session)
-    await desk.begin(session)
-    await desk.fail(session)
+    await harness.complete(session)
+    await harness.begin(session)
+    await harness.fail(session)
     return session
 
 
@@ -53,10 +53,10 @@ def spelled(value: object) -> bytes:
 
 async def test_the_chain_is_the_one_of_the_design_computed_with_hashlib_alone(tmp_path: Path) -> None:
     home = tmp_path / "home"
-    async with open_desk(home) as desk:
-        session = await written(desk)
-        head = (await desk.session(session)).head_hash
-        bodies = [entry.body for entry in await desk.entries(session)]
+    async with open_harness(home) as harness:
+        session = await written(harness)
+        head = (await harness.session(session)).head_hash
+        bodies = [entry.body for entry in await harness.entries(session)]
     prev = hashlib.sha256(session.encode()).digest()
     rows = stored(home, session)
     for body, (seq, kind, at, turn, _, salt, body_hash, digest) in zip(bodies, rows, strict=True):
@@ -69,12 +69,12 @@ async def test_the_chain_is_the_one_of_the_design_computed_with_hashlib_alone(tm
     assert [row[0] for row in rows] == list(range(1, len(rows) + 1))
 
 
-async def test_equal_bodies_have_different_hashes(desk: Desk) -> None:
-    session = await desk.open()
-    await desk.begin(session)
+async def test_equal_bodies_have_different_hashes(harness: Harness) -> None:
+    session = await harness.open()
+    await harness.begin(session)
     item = {"role": "tool", "category": "observation", "content": "same"}
-    await desk.update(session, dialog=[item, item])
-    *_, one, other = await desk.entries(session)
+    await harness.update(session, dialog=[item, item])
+    *_, one, other = await harness.entries(session)
     assert one.body == other.body
     assert one.body_hash != other.body_hash
 
@@ -86,8 +86,8 @@ async def after(home: Path, session: str, *sql: str, receipts: list[Receipt] | N
         for name, row in rows.items():
             statement = statement.replace(f"{{{name}}}", str(row))
         tamper(home, statement)
-    async with open_desk(home) as desk:
-        [found] = await desk.verify(session, receipts=receipts)
+    async with open_harness(home) as harness:
+        [found] = await harness.verify(session, receipts=receipts)
         return found
 
 
@@ -95,9 +95,9 @@ async def after(home: Path, session: str, *sql: str, receipts: list[Receipt] | N
 async def closed(tmp_path: Path) -> tuple[Path, str, Receipt]:
     """A state directory whose app is closed, a session in it, and the receipt of the session's close."""
     home = tmp_path / "home"
-    async with open_desk(home) as desk:
-        session = await written(desk)
-        answered = await desk.call("close_session", {"session_id": session})
+    async with open_harness(home) as harness:
+        session = await written(harness)
+        answered = await harness.call("close_session", {"session_id": session})
     return home, session, receipt_from(json.loads(json.dumps(answered)))
 
 
@@ -106,8 +106,8 @@ Closed = tuple[Path, str, Receipt]
 
 async def test_an_untouched_journal_verifies(closed: Closed) -> None:
     home, session, receipt = closed
-    async with open_desk(home) as desk:
-        [found] = await desk.verify(session, receipts=[receipt])
+    async with open_harness(home) as harness:
+        [found] = await harness.verify(session, receipts=[receipt])
     assert found.ok
     assert (found.entries, found.erased, found.seq) == (receipt.seq, 0, None)
 
@@ -181,8 +181,8 @@ async def test_a_tail_cut_off_with_its_head_shows_only_against_a_receipt_kept_el
     tamper(home, "DELETE FROM receipts")
     cut = "DELETE FROM entries WHERE id > {9}"
     assert (await after(home, session, cut)).ok, "nothing inside the file tells any more"
-    async with open_desk(home) as desk:
-        [found] = await desk.verify(session, receipts=[receipt])
+    async with open_harness(home) as harness:
+        [found] = await harness.verify(session, receipts=[receipt])
     assert (found.kind, found.seq) == ("truncated", 10)
     assert "receipt names entry 13" in found.note
 
@@ -191,22 +191,22 @@ async def test_a_journal_written_anew_shows_against_a_receipt(tmp_path: Path) ->
     name = "Codex-20260701T120000Z-same"
     receipts: list[Receipt] = []
     for home in (tmp_path / "one", tmp_path / "two"):
-        async with open_desk(home) as desk:
-            await desk.open(session_id=name)
-            answered = await desk.call("close_session", {"session_id": name})
+        async with open_harness(home) as harness:
+            await harness.open(session_id=name)
+            answered = await harness.call("close_session", {"session_id": name})
             receipts.append(receipt_from(answered))
             if home.name == "two":
                 (home / "keys" / f"{receipts[0].key_id}.pub").write_bytes(
                     (tmp_path / "one" / "keys" / f"{receipts[0].key_id}.pub").read_bytes()
                 )
-                [found] = await desk.verify(name, receipts=[receipts[0]])
+                [found] = await harness.verify(name, receipts=[receipts[0]])
                 assert (found.kind, found.seq) == ("edited", receipts[0].seq)
 
 
 async def test_a_session_that_is_gone_shows_against_its_receipt(closed: Closed, tmp_path: Path) -> None:
     _, session, receipt = closed
-    async with open_desk(tmp_path / "empty") as desk:
-        [found] = await desk.verify(receipts=[receipt])
+    async with open_harness(tmp_path / "empty") as harness:
+        [found] = await harness.verify(receipts=[receipt])
     assert (found.session_id, found.kind, found.seq) == (session, "missing", 1)
 
 
@@ -220,8 +220,8 @@ async def test_a_forged_receipt_is_named(closed: Closed, change: str) -> None:
         "head_hash": "sha256:" + "0" * 64,
         "key_id": "0123456789abcdef",
     }
-    async with open_desk(home) as desk:
-        [found] = await desk.verify(session, receipts=[replace(receipt, **{change: forged[change]})])
+    async with open_harness(home) as harness:
+        [found] = await harness.verify(session, receipts=[replace(receipt, **{change: forged[change]})])
     assert found.kind == "signature"
     assert found.seq == (5 if change == "seq" else 13)
 
@@ -236,29 +236,29 @@ async def test_a_receipt_forged_inside_the_store_is_named(closed: Closed) -> Non
 async def test_damage_comes_before_a_forged_receipt(closed: Closed) -> None:
     home, session, receipt = closed
     tamper(home, "UPDATE entries SET turn = NULL WHERE id = ?", row_id(home, session, 4))
-    async with open_desk(home) as desk:
-        [found] = await desk.verify(session, receipts=[replace(receipt, signature="x")])
+    async with open_harness(home) as harness:
+        [found] = await harness.verify(session, receipts=[replace(receipt, signature="x")])
     assert (found.kind, found.seq) == ("edited", 4)
 
 
 async def test_a_broken_chain_is_not_rebuilt(closed: Closed) -> None:
     home, session, _ = closed
     tamper(home, "UPDATE entries SET turn = NULL WHERE id = ?", row_id(home, session, 4))
-    async with open_desk(home) as desk:
-        before = await desk.session(session)
+    async with open_harness(home) as harness:
+        before = await harness.session(session)
         with pytest.raises(ValueError, match="Journal verification failed") as refused:
-            await desk.rebuild(session)
+            await harness.rebuild(session)
         assert getattr(refused.value, "details", {})["first_bad_seq"] == 4
-        assert await desk.session(session) == before
+        assert await harness.session(session) == before
 
 
 async def test_every_session_is_verified_and_each_finding_names_its_own(closed: Closed) -> None:
     home, session, _ = closed
-    async with open_desk(home) as desk:
-        other = await desk.open(title="Other")
+    async with open_harness(home) as harness:
+        other = await harness.open(title="Other")
     tamper(home, "DELETE FROM entries WHERE id = ?", row_id(home, other, 1))
-    async with open_desk(home) as desk:
-        findings = {found.session_id: found for found in await desk.verify()}
+    async with open_harness(home) as harness:
+        findings = {found.session_id: found for found in await harness.verify()}
     assert findings[session].ok
     assert (findings[other].kind, findings[other].seq) == ("missing", 1)
 
@@ -277,15 +277,15 @@ async def test_every_session_is_verified_and_each_finding_names_its_own(closed: 
 )
 async def test_projections_that_were_lost_or_changed_come_back(closed: Closed, edit: str) -> None:
     home, session, _ = closed
-    async with open_desk(home) as desk:
-        before = (await desk.session(session), await desk.read(lambda reader: reader.turns(session)))
+    async with open_harness(home) as harness:
+        before = (await harness.session(session), await harness.read(lambda reader: reader.turns(session)))
     tamper(home, edit)
-    async with open_desk(home) as desk:
-        await desk.rebuild(session)
-        assert (await desk.session(session), await desk.read(lambda reader: reader.turns(session))) == before
-        assert not (await desk.rebuild(session))[0].changed
-        assert (await desk.query(kinds=["turn"], turn_status="completed"))["total"] == 1
-        assert (await desk.query(text="foreign || quotes"))["total"] == 1
+    async with open_harness(home) as harness:
+        await harness.rebuild(session)
+        assert (await harness.session(session), await harness.read(lambda reader: reader.turns(session))) == before
+        assert not (await harness.rebuild(session))[0].changed
+        assert (await harness.query(kinds=["turn"], turn_status="completed"))["total"] == 1
+        assert (await harness.query(text="foreign || quotes"))["total"] == 1
 
 
 # Keys and receipts
@@ -317,17 +317,17 @@ async def test_the_key_is_made_once_and_nobody_else_may_read_it(tmp_path: Path) 
 async def test_receipts_of_a_key_that_was_replaced_still_verify(closed: Closed) -> None:
     home, session, receipt = closed
     (home / "keys" / "ed25519").write_bytes(Ed25519PrivateKey.generate().private_bytes_raw())
-    async with open_desk(home) as desk:
-        assert desk.app.keys.key_id != receipt.key_id
-        [found] = await desk.verify(session, receipts=[receipt])
+    async with open_harness(home) as harness:
+        assert harness.app.keys.key_id != receipt.key_id
+        [found] = await harness.verify(session, receipts=[receipt])
     assert found.ok
 
 
 async def test_a_public_key_that_is_no_key_proves_nothing(closed: Closed) -> None:
     home, _, receipt = closed
     (home / "keys" / f"{receipt.key_id}.pub").write_bytes(b"short")
-    async with open_desk(home) as desk:
-        assert not desk.app.keys.is_signed(receipt)
+    async with open_harness(home) as harness:
+        assert not harness.app.keys.is_signed(receipt)
 
 
 @pytest.mark.parametrize(

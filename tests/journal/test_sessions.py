@@ -8,18 +8,18 @@ import pytest
 
 from shiftlog.journal.requests import RUN_FIELDS
 from shiftlog.model.caller import LIBRARY
-from tests.journal.desk import NOON, Desk, client, open_desk
+from tests.journal.harness import NOON, Harness, client, open_harness
 from tests.model.test_ids import INVALID_SESSIONS, VALID_SESSIONS
 
 VENDOR = "e4ee2456-8a54-4492-9915-1904d6b2966a"
 
 
-async def opened(desk: Desk, **arguments: Any) -> dict[str, Any]:
-    return await desk.call("open_session", {"agent": "Codex", "title": "Fix upload", **arguments})
+async def opened(harness: Harness, **arguments: Any) -> dict[str, Any]:
+    return await harness.call("open_session", {"agent": "Codex", "title": "Fix upload", **arguments})
 
 
-async def test_the_result_has_every_key_of_the_contract(desk: Desk) -> None:
-    answered = await opened(desk)
+async def test_the_result_has_every_key_of_the_contract(harness: Harness) -> None:
+    answered = await opened(harness)
     receipt = answered.pop("receipt")
     assert answered == {
         "session_id": "Codex-20260701T120000Z-fix-upload",
@@ -35,7 +35,7 @@ async def test_the_result_has_every_key_of_the_contract(desk: Desk) -> None:
         "predecessor": None,
         "warnings": [],
     }
-    session = await desk.session(answered["session_id"])
+    session = await harness.session(answered["session_id"])
     assert receipt == {
         "code": "persisted",
         "session_id": session.id,
@@ -43,149 +43,151 @@ async def test_the_result_has_every_key_of_the_contract(desk: Desk) -> None:
         "hash": session.head_hash,
         "redactions": 0,
     }
-    assert await desk.kinds(session.id) == ["session.opened", "lease.taken"]
+    assert await harness.kinds(session.id) == ["session.opened", "lease.taken"]
 
 
 @pytest.mark.parametrize("name", VALID_SESSIONS)
-async def test_a_well_formed_id_of_the_agent_is_taken_as_given(desk: Desk, name: str) -> None:
-    assert (await opened(desk, agent=name.split("-", maxsplit=1)[0], session_id=name))["session_id"] == name
+async def test_a_well_formed_id_of_the_agent_is_taken_as_given(harness: Harness, name: str) -> None:
+    assert (await opened(harness, agent=name.split("-", maxsplit=1)[0], session_id=name))["session_id"] == name
 
 
 @pytest.mark.parametrize("name", [name for name in INVALID_SESSIONS if name])
-async def test_a_malformed_id_is_refused_and_nothing_is_stored(desk: Desk, name: str) -> None:
+async def test_a_malformed_id_is_refused_and_nothing_is_stored(harness: Harness, name: str) -> None:
     given = {"agent": "Copilot", "title": "x", "session_id": name}
-    error = await desk.refusal("open_session", given)
+    error = await harness.refusal("open_session", given)
     assert error.code in ("invalid_session_id", "invalid_parameter")
     assert error.code == "invalid_session_id" or "\n" in name
     assert error.code != "invalid_session_id" or "leave session_id out of open_session" in (error.hint or "")
 
 
-async def test_an_id_of_another_agent_is_refused(desk: Desk) -> None:
+async def test_an_id_of_another_agent_is_refused(harness: Harness) -> None:
     name = "Codex-20260701T120000Z-x"
-    error = await desk.refusal("open_session", {"agent": "Copilot", "title": "x", "session_id": name})
+    error = await harness.refusal("open_session", {"agent": "Copilot", "title": "x", "session_id": name})
     assert error.message == "Session ID prefix must match agent name"
 
 
 @pytest.mark.parametrize("agent", ["codex", "Code X", "Codex-1", "", "Ä", "A" * 65, "1Codex", None, 7])
-async def test_an_agent_kind_that_is_not_pascal_case_is_refused(desk: Desk, agent: object) -> None:
-    error = await desk.refusal("open_session", {"agent": agent, "title": "x"})
+async def test_an_agent_kind_that_is_not_pascal_case_is_refused(harness: Harness, agent: object) -> None:
+    error = await harness.refusal("open_session", {"agent": agent, "title": "x"})
     assert error.details["parameter"] == "agent"
 
 
 @pytest.mark.parametrize("title", ["", "  ", None, "x" * 501, "a\x00b"])
-async def test_a_title_of_other_than_1_to_500_characters_is_refused(desk: Desk, title: object) -> None:
-    error = await desk.refusal("open_session", {"agent": "Codex", "title": title})
+async def test_a_title_of_other_than_1_to_500_characters_is_refused(harness: Harness, title: object) -> None:
+    error = await harness.refusal("open_session", {"agent": "Codex", "title": title})
     assert error.details["parameter"] == "title"
 
 
-async def test_a_title_of_500_characters_is_taken(desk: Desk) -> None:
-    session = await desk.session(await desk.open(title="x" * 500))
+async def test_a_title_of_500_characters_is_taken(harness: Harness) -> None:
+    session = await harness.session(await harness.open(title="x" * 500))
     assert len(session.title) == 500
 
 
-async def test_session_tags_are_kept_once_each_and_at_most_50(desk: Desk) -> None:
-    session = await desk.session(await desk.open(tags=["a", "b", "a", " "]))
+async def test_session_tags_are_kept_once_each_and_at_most_50(harness: Harness) -> None:
+    session = await harness.session(await harness.open(tags=["a", "b", "a", " "]))
     assert session.tags == ("a", "b")
-    assert len((await desk.session(await desk.open(tags=[str(n) for n in range(50)]))).tags) == 50
-    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", "tags": ["t"] * 51})
+    assert len((await harness.session(await harness.open(tags=[str(n) for n in range(50)]))).tags) == 50
+    error = await harness.refusal("open_session", {"agent": "Codex", "title": "x", "tags": ["t"] * 51})
     assert error.details["constraint"] == "at most 50 items"
 
 
-async def test_an_agent_id_is_shown_in_the_spelling_first_used(desk: Desk) -> None:
-    assert (await opened(desk, agent_id="My Agent/One"))["agent_id"] == "My Agent/One"
-    assert (await opened(desk, agent_id=" MY  AGENT one "))["agent_id"] == "My Agent/One"
-    assert (await opened(desk, agent_id="my_agent"))["agent_id"] == "my_agent"
+async def test_an_agent_id_is_shown_in_the_spelling_first_used(harness: Harness) -> None:
+    assert (await opened(harness, agent_id="My Agent/One"))["agent_id"] == "My Agent/One"
+    assert (await opened(harness, agent_id=" MY  AGENT one "))["agent_id"] == "My Agent/One"
+    assert (await opened(harness, agent_id="my_agent"))["agent_id"] == "my_agent"
 
 
-async def test_an_agent_id_drawn_for_one_run_draws_a_warning(desk: Desk) -> None:
-    warnings = (await opened(desk, agent_id="agent-0123456789abcdef"))["warnings"]
+async def test_an_agent_id_drawn_for_one_run_draws_a_warning(harness: Harness) -> None:
+    warnings = (await opened(harness, agent_id="agent-0123456789abcdef"))["warnings"]
     assert [warning["code"] for warning in warnings] == ["unstable_agent_id"]
 
 
-async def test_an_agent_id_without_letters_is_refused(desk: Desk) -> None:
-    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", "agent_id": "---"})
+async def test_an_agent_id_without_letters_is_refused(harness: Harness) -> None:
+    error = await harness.refusal("open_session", {"agent": "Codex", "title": "x", "agent_id": "---"})
     assert error.details["parameter"] == "agent_id"
 
 
-async def test_a_blank_agent_id_is_the_agent_kind(desk: Desk) -> None:
-    assert (await opened(desk, agent_id="  "))["agent_id"] == "Codex"
+async def test_a_blank_agent_id_is_the_agent_kind(harness: Harness) -> None:
+    assert (await opened(harness, agent_id="  "))["agent_id"] == "Codex"
 
 
 # Lineage
 
 
-async def test_the_predecessor_is_the_newest_unfinished_session_of_agent_and_workspace(desk: Desk) -> None:
+async def test_the_predecessor_is_the_newest_unfinished_session_of_agent_and_workspace(harness: Harness) -> None:
     here = replace(client(), workspace="/work/here", cwd="/work/here")
-    old = await desk.open(here, title="Older")
-    desk.wait(minutes=1)
-    newer = await desk.open(here, title="Newer")
-    await desk.open(replace(here, workspace="/elsewhere", cwd="/elsewhere"), title="Elsewhere")
-    await desk.open(here, title="Other agent", agent_id="somebody")
-    desk.wait(minutes=1)
-    answered = await desk.call("open_session", {"agent": "Codex", "title": "Now"}, here)
+    old = await harness.open(here, title="Older")
+    harness.wait(minutes=1)
+    newer = await harness.open(here, title="Newer")
+    await harness.open(replace(here, workspace="/elsewhere", cwd="/elsewhere"), title="Elsewhere")
+    await harness.open(here, title="Other agent", agent_id="somebody")
+    harness.wait(minutes=1)
+    answered = await harness.call("open_session", {"agent": "Codex", "title": "Now"}, here)
     assert answered["predecessor"] == {
         "session_id": newer,
         "state": "open",
         "last_activity": "2026-07-01T12:01:00Z",
         "title": "Newer",
     }
-    assert (await desk.session(newer)).head_seq == 2
-    assert (await desk.session(old)).head_seq == 2
+    assert (await harness.session(newer)).head_seq == 2
+    assert (await harness.session(old)).head_seq == 2
 
 
-async def test_a_closed_session_is_no_predecessor(desk: Desk) -> None:
-    await desk.call("close_session", {"session_id": await desk.open()})
-    assert (await opened(desk))["predecessor"] is None
+async def test_a_closed_session_is_no_predecessor(harness: Harness) -> None:
+    await harness.call("close_session", {"session_id": await harness.open()})
+    assert (await opened(harness))["predecessor"] is None
 
 
-async def test_a_parent_may_be_named_in_every_way_a_session_can(desk: Desk) -> None:
-    parent = await desk.open(model="m", vendor_session_id=VENDOR)
-    run = (await desk.session(parent)).run
+async def test_a_parent_may_be_named_in_every_way_a_session_can(harness: Harness) -> None:
+    parent = await harness.open(model="m", vendor_session_id=VENDOR)
+    run = (await harness.session(parent)).run
     assert run is not None
     for name in (parent, run.alias, str(run.alias), VENDOR, VENDOR.upper()):
-        child = await desk.session(await desk.open(parent_session_id=name))
+        child = await harness.session(await harness.open(parent_session_id=name))
         assert child.parent_session_id == parent
-    children = (await desk.query(session_id=parent))["session"]["children"]
+    children = (await harness.query(session_id=parent))["session"]["children"]
     assert len(children) == 5
 
 
-async def test_an_unknown_or_malformed_parent_is_refused(desk: Desk) -> None:
+async def test_an_unknown_or_malformed_parent_is_refused(harness: Harness) -> None:
     unknown = {"agent": "Codex", "title": "x", "parent_session_id": "Codex-20260701T120000Z-nobody"}
-    assert (await desk.refusal("open_session", unknown)).code == "session_not_found"
+    assert (await harness.refusal("open_session", unknown)).code == "session_not_found"
     malformed = {**unknown, "parent_session_id": "nobody"}
-    assert (await desk.refusal("open_session", malformed)).code == "invalid_session_id"
+    assert (await harness.refusal("open_session", malformed)).code == "invalid_session_id"
 
 
 # Names of a session
 
 
-async def test_a_transcript_is_kept_by_its_whole_path_also_before_it_is_written(desk: Desk, tmp_path: Path) -> None:
+async def test_a_transcript_is_kept_by_its_whole_path_also_before_it_is_written(
+    harness: Harness, tmp_path: Path
+) -> None:
     for given in ("rollout.jsonl", f" {tmp_path / 'rollout.jsonl'} "):
         asked = {"agent": "Codex", "title": "x", "transcript_path": given}
-        answered = await desk.call("open_session", asked, client(cwd=str(tmp_path)))
+        answered = await harness.call("open_session", asked, client(cwd=str(tmp_path)))
         assert answered["warnings"] == []
-        kept = (await desk.session(answered["session_id"])).transcript_path
+        kept = (await harness.session(answered["session_id"])).transcript_path
         assert kept == str(tmp_path / "rollout.jsonl")
 
 
-async def test_a_session_is_found_by_journal_id_alias_and_vendor_id_in_any_case(desk: Desk) -> None:
-    answered = await opened(desk, caller="x", vendor_session_id=VENDOR.upper())
+async def test_a_session_is_found_by_journal_id_alias_and_vendor_id_in_any_case(harness: Harness) -> None:
+    answered = await opened(harness, caller="x", vendor_session_id=VENDOR.upper())
     for name in (answered["session_id"], answered["run_id"], str(answered["run_id"]), VENDOR, VENDOR.upper()):
-        read = await desk.query(session_id=name)
+        read = await harness.query(session_id=name)
         assert read["session"]["session_id"] == answered["session_id"]
 
 
 @pytest.mark.parametrize("name", ["e4ee2456", "codex-20260701T100000Z-x", "-1", "0", "42\n", f"{VENDOR}\n"])
-async def test_a_name_of_no_form_is_an_invalid_session_id(desk: Desk, name: str) -> None:
-    error = await desk.refusal("begin_turn", {"session_id": name, "query_title": "x", "query_text": "x"})
+async def test_a_name_of_no_form_is_an_invalid_session_id(harness: Harness, name: str) -> None:
+    error = await harness.refusal("begin_turn", {"session_id": name, "query_title": "x", "query_text": "x"})
     assert error.code == "invalid_session_id"
     assert (error.hint or "").startswith("Use the session_id that open_session returned, ")
     assert error.details["providedId"] == name
 
 
 @pytest.mark.parametrize("name", ["42", 42, VENDOR, "Codex-20260701T100000Z-nightly"])
-async def test_a_well_formed_name_that_nobody_has_is_not_found(desk: Desk, name: object) -> None:
-    error = await desk.refusal("begin_turn", {"session_id": name, "query_title": "x", "query_text": "x"})
+async def test_a_well_formed_name_that_nobody_has_is_not_found(harness: Harness, name: object) -> None:
+    error = await harness.refusal("begin_turn", {"session_id": name, "query_title": "x", "query_text": "x"})
     assert error.code == "session_not_found"
     assert error.message == f"Session not found: {name}"
     assert error.details == {"session_id": str(name), "operation": "begin_turn"}
@@ -195,7 +197,7 @@ async def test_a_well_formed_name_that_nobody_has_is_not_found(desk: Desk, name:
 # Runs
 
 
-async def test_any_run_field_makes_a_run_with_an_alias_of_its_own(desk: Desk) -> None:
+async def test_any_run_field_makes_a_run_with_an_alias_of_its_own(harness: Harness) -> None:
     fields: dict[str, Any] = {
         "model": "gpt-x",
         "reasoning_effort": "high",
@@ -207,18 +209,18 @@ async def test_any_run_field_makes_a_run_with_an_alias_of_its_own(desk: Desk) ->
         "pid": 1,
         "context_excerpt": "Why?",
     }
-    aliases = [(await opened(desk, **{name: value}))["run_id"] for name, value in fields.items()]
+    aliases = [(await opened(harness, **{name: value}))["run_id"] for name, value in fields.items()]
     assert aliases == list(range(aliases[0], aliases[0] + len(fields)))
-    assert (await opened(desk))["run_id"] is None
-    assert (await opened(desk, model=" ", cwd="", context_excerpt=""))["run_id"] is None
+    assert (await opened(harness))["run_id"] is None
+    assert (await opened(harness, model=" ", cwd="", context_excerpt=""))["run_id"] is None
 
 
 async def test_an_alias_is_never_given_twice_even_after_a_restart(tmp_path: Path) -> None:
-    async with open_desk(tmp_path / "home") as desk:
-        first = (await opened(desk, model="m"))["run_id"]
-        await desk.refusal("open_session", {"agent": "Codex", "title": "x", "model": "m", "session_id": "bad"})
-    async with open_desk(tmp_path / "home") as desk:
-        assert (await opened(desk, model="m"))["run_id"] == first + 1
+    async with open_harness(tmp_path / "home") as harness:
+        first = (await opened(harness, model="m"))["run_id"]
+        await harness.refusal("open_session", {"agent": "Codex", "title": "x", "model": "m", "session_id": "bad"})
+    async with open_harness(tmp_path / "home") as harness:
+        assert (await opened(harness, model="m"))["run_id"] == first + 1
 
 
 @pytest.mark.parametrize(
@@ -235,21 +237,21 @@ async def test_an_alias_is_never_given_twice_even_after_a_restart(tmp_path: Path
     ],
 )
 async def test_tier_model_and_effort_are_resolved_from_what_is_given(
-    desk: Desk, given: dict[str, Any], expected: tuple[str | None, ...]
+    harness: Harness, given: dict[str, Any], expected: tuple[str | None, ...]
 ) -> None:
-    answered = await opened(desk, **given)
+    answered = await opened(harness, **given)
     assert (answered["resonance_tier"], answered["model"], answered["reasoning_effort"]) == expected
 
 
-async def test_a_missing_backend_follows_from_the_agent_kind(desk: Desk) -> None:
-    run = (await desk.session(await desk.open(agent="GeminiCli", caller="headless_task"))).run
+async def test_a_missing_backend_follows_from_the_agent_kind(harness: Harness) -> None:
+    run = (await harness.session(await harness.open(agent="GeminiCli", caller="headless_task"))).run
     assert run is not None
     assert (run.backend, run.provider, run.session_type) == ("gemini_cli", "google", "interactive_desktop")
 
 
-async def test_an_unregistered_caller_is_accepted_with_a_warning(desk: Desk) -> None:
+async def test_an_unregistered_caller_is_accepted_with_a_warning(harness: Harness) -> None:
     for agent in ("Codex", "MyBot"):
-        warnings = (await opened(desk, agent=agent, caller="newcomer"))["warnings"]
+        warnings = (await opened(harness, agent=agent, caller="newcomer"))["warnings"]
         assert [warning["message"] for warning in warnings] == [
             "caller 'newcomer' is not registered; using the default tier 'alto'"
         ]
@@ -270,37 +272,37 @@ async def test_an_unregistered_caller_is_accepted_with_a_warning(desk: Desk) -> 
         ("cwd", "/" + "x" * 4096),
     ],
 )
-async def test_a_run_field_outside_its_values_is_refused(desk: Desk, name: str, value: object) -> None:
-    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", name: value})
+async def test_a_run_field_outside_its_values_is_refused(harness: Harness, name: str, value: object) -> None:
+    error = await harness.refusal("open_session", {"agent": "Codex", "title": "x", name: value})
     assert error.details["parameter"] == name
 
 
-async def test_a_blank_run_field_is_left_out_as_in_the_ledger(desk: Desk) -> None:
+async def test_a_blank_run_field_is_left_out_as_in_the_ledger(harness: Harness) -> None:
     blank = dict.fromkeys(RUN_FIELDS, " ")
-    opened = await desk.call("open_session", {"agent": "Codex", "title": "t", **blank})
+    opened = await harness.call("open_session", {"agent": "Codex", "title": "t", **blank})
     assert (opened["run_id"], opened["resonance_tier"], opened["model"]) == (None, None, None)
-    opened = await desk.call("open_session", {"agent": "Codex", "title": "t", **blank, "pid": "", "caller": "me"})
+    opened = await harness.call("open_session", {"agent": "Codex", "title": "t", **blank, "pid": "", "caller": "me"})
     assert (opened["run_id"], opened["resonance_tier"]) == (1, "alto")
-    closed = await desk.call("close_session", {"session_id": 1, "returncode": 0, "total_cost_usd": ""})
+    closed = await harness.call("close_session", {"session_id": 1, "returncode": 0, "total_cost_usd": ""})
     assert closed["status"] == "closed"
 
 
-async def test_an_unknown_backend_lists_the_registered_ones(desk: Desk) -> None:
-    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", "backend": "notepad"})
+async def test_an_unknown_backend_lists_the_registered_ones(harness: Harness) -> None:
+    error = await harness.refusal("open_session", {"agent": "Codex", "title": "x", "backend": "notepad"})
     assert error.details["allowed"] == ["claude_code", "codex", "gemini_cli", "opencode", "copilot_cli", "cursor"]
 
 
 @pytest.mark.parametrize("pid", [4321, "4321"])
-async def test_a_pid_may_come_as_text(desk: Desk, pid: object) -> None:
-    run = (await desk.session(await desk.open(pid=pid))).run
+async def test_a_pid_may_come_as_text(harness: Harness, pid: object) -> None:
+    run = (await harness.session(await harness.open(pid=pid))).run
     assert run is not None
     assert run.pid == 4321
 
 
-async def test_an_excerpt_is_masked_then_cut_and_its_given_length_is_kept(desk: Desk) -> None:
+async def test_an_excerpt_is_masked_then_cut_and_its_given_length_is_kept(harness: Harness) -> None:
     secret = "AKIA" + "IOSFODNN7EXAMPLE"
     text = secret + " " + "x" * (5_000 - len(secret) - 1)
-    run = (await desk.session(await desk.open(context_excerpt=text))).run
+    run = (await harness.session(await harness.open(context_excerpt=text))).run
     assert run is not None
     assert run.prompt_chars == 5_000
     assert run.context_excerpt is not None
@@ -308,30 +310,30 @@ async def test_an_excerpt_is_masked_then_cut_and_its_given_length_is_kept(desk: 
     assert run.context_excerpt.startswith("[REDACTED:provider_key] xxx")
 
 
-async def test_an_excerpt_may_be_of_any_length(desk: Desk) -> None:
-    run = (await desk.session(await desk.open(context_excerpt="word " * 500_000))).run
+async def test_an_excerpt_may_be_of_any_length(harness: Harness) -> None:
+    run = (await harness.session(await harness.open(context_excerpt="word " * 500_000))).run
     assert run is not None
     assert run.prompt_chars == 2_500_000
 
 
-async def test_a_directory_is_taken_as_the_client_means_it(desk: Desk, tmp_path: Path) -> None:
+async def test_a_directory_is_taken_as_the_client_means_it(harness: Harness, tmp_path: Path) -> None:
     (tmp_path / "repo" / ".git").mkdir(parents=True)
     (tmp_path / "repo" / "src").mkdir()
     here = replace(LIBRARY, cwd=str(tmp_path / "repo"), workspace=str(tmp_path / "repo"))
     for cwd in ("src", str(tmp_path / "repo" / "src"), "./src/../src"):
-        session = await desk.session(await desk.open(here, cwd=cwd))
+        session = await harness.session(await harness.open(here, cwd=cwd))
         assert session.cwd == str(tmp_path / "repo" / "src")
         assert session.workspace == str(tmp_path / "repo")
-    assert (await desk.session(await desk.open(cwd="~/x"))).cwd == str(Path.home() / "x")
-    assert (await desk.session(await desk.open(cwd="~nobody-here/x"))).cwd == "~nobody-here/x"
-    assert (await desk.session(await desk.open())).cwd is None
+    assert (await harness.session(await harness.open(cwd="~/x"))).cwd == str(Path.home() / "x")
+    assert (await harness.session(await harness.open(cwd="~nobody-here/x"))).cwd == "~nobody-here/x"
+    assert (await harness.session(await harness.open())).cwd is None
 
 
-async def test_a_directory_that_cannot_be_looked_at_is_kept_as_it_is(desk: Desk) -> None:
+async def test_a_directory_that_cannot_be_looked_at_is_kept_as_it_is(harness: Harness) -> None:
     cwd = "/tmp/" + "x" * 300
-    assert (await desk.session(await desk.open(cwd=cwd))).workspace == cwd
+    assert (await harness.session(await harness.open(cwd=cwd))).workspace == cwd
 
 
-async def test_started_is_the_clock_and_not_the_time_in_the_id(desk: Desk) -> None:
-    session = await desk.session(await desk.open(session_id="Codex-20200101T000000Z-old"))
+async def test_started_is_the_clock_and_not_the_time_in_the_id(harness: Harness) -> None:
+    session = await harness.session(await harness.open(session_id="Codex-20200101T000000Z-old"))
     assert session.started == NOON

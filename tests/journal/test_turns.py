@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.journal.desk import Desk
+from tests.journal.harness import Harness
 from tests.model.test_ids import INVALID_TURNS, VALID_TURNS
 
 DIALOG = {"role": "model", "category": "decision", "content": "Decision: lock the temp dir"}
@@ -24,23 +24,23 @@ EVERYTHING: dict[str, Any] = {
 
 
 @pytest.fixture
-async def session(desk: Desk) -> str:
-    return await desk.open(model="gpt-x")
+async def session(harness: Harness) -> str:
+    return await harness.open(model="gpt-x")
 
 
-async def facts_of(desk: Desk, session: str, request_id: str | None = None) -> dict[str, Any]:
+async def facts_of(harness: Harness, session: str, request_id: str | None = None) -> dict[str, Any]:
     """Return a turn as query_history reads it, with what it holds."""
-    name = request_id or (await desk.turn(session)).request_id
-    read = await desk.query(session_id=session, request_id=name, max_chars=1_000_000)
+    name = request_id or (await harness.turn(session)).request_id
+    read = await harness.query(session_id=session, request_id=name, max_chars=1_000_000)
     return {**read["turn"], "contents": read["items"]}
 
 
 # Beginning
 
 
-async def test_beginning_answers_with_every_key_of_the_contract(desk: Desk, session: str) -> None:
+async def test_beginning_answers_with_every_key_of_the_contract(harness: Harness, session: str) -> None:
     given = {"session_id": session, "query_title": "Find the race", "query_text": "Why?\nIt flakes."}
-    answered = await desk.call("begin_turn", given)
+    answered = await harness.call("begin_turn", given)
     receipt = answered.pop("receipt")
     assert answered == {
         "session_id": session,
@@ -52,11 +52,11 @@ async def test_beginning_answers_with_every_key_of_the_contract(desk: Desk, sess
     }
     assert receipt["code"] == "persisted"
     assert receipt["seq"] == 3
-    assert (await desk.turn(session)).query_text == "Why?\nIt flakes."
+    assert (await harness.turn(session)).query_text == "Why?\nIt flakes."
 
 
-async def test_a_minted_request_id_that_is_taken_gets_a_number(desk: Desk, session: str) -> None:
-    minted = [await desk.begin(session) for _ in range(3)]
+async def test_a_minted_request_id_that_is_taken_gets_a_number(harness: Harness, session: str) -> None:
+    minted = [await harness.begin(session) for _ in range(3)]
     assert [name.removeprefix("req-20260701T120000Z-") for name in minted] == [
         "find-the-race",
         "find-the-race-2",
@@ -65,72 +65,74 @@ async def test_a_minted_request_id_that_is_taken_gets_a_number(desk: Desk, sessi
 
 
 @pytest.mark.parametrize("name", VALID_TURNS)
-async def test_a_well_formed_request_id_is_taken_as_given(desk: Desk, session: str, name: str) -> None:
-    assert await desk.begin(session, request_id=name) == name
+async def test_a_well_formed_request_id_is_taken_as_given(harness: Harness, session: str, name: str) -> None:
+    assert await harness.begin(session, request_id=name) == name
 
 
 @pytest.mark.parametrize("name", [name for name in INVALID_TURNS if name and "\n" not in name])
-async def test_a_malformed_request_id_is_refused_wherever_a_turn_is_named(desk: Desk, session: str, name: str) -> None:
-    await desk.begin(session)
+async def test_a_malformed_request_id_is_refused_wherever_a_turn_is_named(
+    harness: Harness, session: str, name: str
+) -> None:
+    await harness.begin(session)
     for tool, more in (
         ("begin_turn", {"query_title": "x", "query_text": "x"}),
         ("update_turn", {"response": "x"}),
         ("finish_turn", {"outcome": "completed", "response": "x"}),
         ("query_history", {}),
     ):
-        error = await desk.refusal(tool, {"session_id": session, "request_id": name, **more})
+        error = await harness.refusal(tool, {"session_id": session, "request_id": name, **more})
         assert error.code == "invalid_request_id"
 
 
-async def test_a_request_id_is_unique_in_its_session_only(desk: Desk, session: str) -> None:
-    name = await desk.begin(session)
-    await desk.complete(session)
+async def test_a_request_id_is_unique_in_its_session_only(harness: Harness, session: str) -> None:
+    name = await harness.begin(session)
+    await harness.complete(session)
     given = {"session_id": session, "query_title": "x", "query_text": "x", "request_id": name}
-    error = await desk.refusal("begin_turn", given)
+    error = await harness.refusal("begin_turn", given)
     assert error.code == "turn_already_exists"
     assert error.message == "Turn with request ID already exists in current session"
     assert error.details == {"request_id": name, "session_id": session, "existing_turn_status": "completed"}
     assert error.hint == "Use a new request ID"
-    other = await desk.open(title="Other")
-    assert await desk.begin(other, request_id=name) == name
+    other = await harness.open(title="Other")
+    assert await harness.begin(other, request_id=name) == name
 
 
-async def test_a_refused_begin_does_not_supersede_the_open_turn(desk: Desk, session: str) -> None:
-    name = await desk.begin(session)
+async def test_a_refused_begin_does_not_supersede_the_open_turn(harness: Harness, session: str) -> None:
+    name = await harness.begin(session)
     given = {"session_id": session, "query_title": "x", "query_text": "x", "request_id": name}
-    await desk.refusal("begin_turn", given)
-    assert (await desk.turn(session, name)).status == "in_progress"
+    await harness.refusal("begin_turn", given)
+    assert (await harness.turn(session, name)).status == "in_progress"
 
 
-async def test_beginning_while_a_turn_is_open_fails_that_one_first(desk: Desk, session: str) -> None:
-    first = await desk.begin(session)
-    desk.wait(seconds=5)
+async def test_beginning_while_a_turn_is_open_fails_that_one_first(harness: Harness, session: str) -> None:
+    first = await harness.begin(session)
+    harness.wait(seconds=5)
     given = {"session_id": session, "query_title": "Next", "query_text": "x"}
-    answered = await desk.call("begin_turn", given)
+    answered = await harness.call("begin_turn", given)
     assert answered["superseded_request_id"] == first
-    turn = await desk.turn(session, first)
+    turn = await harness.turn(session, first)
     assert turn.status == "failed"
     assert turn.error_code == "superseded"
     assert turn.failure_note == "superseded: Superseded by subsequent beginTurn without explicit complete/fail"
-    error = await desk.refusal("update_turn", {"session_id": session, "request_id": first, "response": "x"})
+    error = await harness.refusal("update_turn", {"session_id": session, "request_id": first, "response": "x"})
     assert error.message == "Turn is immutable (status: failed)"
-    session_now = await desk.session(session)
+    session_now = await harness.session(session)
     assert (session_now.turns_total, session_now.turns_failed, session_now.turns_open) == (2, 1, 1)
 
 
-async def test_a_turn_has_the_model_of_its_session_unless_it_says_otherwise(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    assert (await desk.turn(session)).model == "gpt-x"
-    await desk.begin(session, model="gpt-y")
-    assert (await desk.turn(session)).model == "gpt-y"
-    await desk.begin(session, model="unknown", plan_file="None", todo_id="None")
-    turn = await desk.turn(session)
+async def test_a_turn_has_the_model_of_its_session_unless_it_says_otherwise(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    assert (await harness.turn(session)).model == "gpt-x"
+    await harness.begin(session, model="gpt-y")
+    assert (await harness.turn(session)).model == "gpt-y"
+    await harness.begin(session, model="unknown", plan_file="None", todo_id="None")
+    turn = await harness.turn(session)
     assert (turn.model, turn.plan_file, turn.todo_id) == ("gpt-x", "", "")
 
 
-async def test_plan_todo_tags_and_context_of_a_new_turn_are_kept(desk: Desk, session: str) -> None:
-    await desk.begin(session, plan_file="plans/p.md", todo_id="T-1", tags=["a", "a", ""], context_list=["x.py"])
-    turn = await desk.turn(session)
+async def test_plan_todo_tags_and_context_of_a_new_turn_are_kept(harness: Harness, session: str) -> None:
+    await harness.begin(session, plan_file="plans/p.md", todo_id="T-1", tags=["a", "a", ""], context_list=["x.py"])
+    turn = await harness.turn(session)
     assert (turn.plan_file, turn.todo_id, turn.tags, turn.context_list) == ("plans/p.md", "T-1", ("a",), ("x.py",))
 
 
@@ -188,11 +190,11 @@ async def test_plan_todo_tags_and_context_of_a_new_turn_are_kept(desk: Desk, ses
     ],
 )
 async def test_a_value_over_its_limit_is_refused_by_its_path_and_nothing_is_stored(
-    desk: Desk, session: str, tool: str, given: dict[str, Any], path: str
+    harness: Harness, session: str, tool: str, given: dict[str, Any], path: str
 ) -> None:
-    await desk.begin(session)
+    await harness.begin(session)
     title = {"query_title": "x", "query_text": "x"} if tool == "begin_turn" else {}
-    error = await desk.refusal(tool, {"session_id": session, **title, **given})
+    error = await harness.refusal(tool, {"session_id": session, **title, **given})
     assert error.code == "invalid_parameter"
     assert error.details["parameter"] == path
 
@@ -209,79 +211,79 @@ async def test_a_value_over_its_limit_is_refused_by_its_path_and_nothing_is_stor
     ],
     ids=lambda given: next(iter(given)),
 )
-async def test_a_value_at_its_limit_is_taken(desk: Desk, session: str, given: dict[str, Any]) -> None:
-    await desk.begin(session)
-    assert (await desk.update(session, **given))["receipt"]["code"] == "persisted"
+async def test_a_value_at_its_limit_is_taken(harness: Harness, session: str, given: dict[str, Any]) -> None:
+    await harness.begin(session)
+    assert (await harness.update(session, **given))["receipt"]["code"] == "persisted"
 
 
-async def test_a_list_takes_no_more_than_10_000_entries_over_all_calls(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    await desk.update(session, tags=[str(n) for n in range(10_000)])
-    assert (await desk.update(session, tags=["1", "2"]))["receipt"]["code"] == "unchanged"
-    error = await desk.refusal("update_turn", {"session_id": session, "tags": ["one more"]})
+async def test_a_list_takes_no_more_than_10_000_entries_over_all_calls(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    await harness.update(session, tags=[str(n) for n in range(10_000)])
+    assert (await harness.update(session, tags=["1", "2"]))["receipt"]["code"] == "unchanged"
+    error = await harness.refusal("update_turn", {"session_id": session, "tags": ["one more"]})
     assert error.details["parameter"] == "tags"
 
 
 # Sparse merge
 
 
-async def test_a_text_replaces_and_an_empty_one_changes_nothing(desk: Desk, session: str) -> None:
-    await desk.begin(session)
+async def test_a_text_replaces_and_an_empty_one_changes_nothing(harness: Harness, session: str) -> None:
+    await harness.begin(session)
     for name in ("response", "interpretation", "query_title"):
-        await desk.update(session, **{name: "first"})
-        await desk.update(session, **{name: "second"})
+        await harness.update(session, **{name: "first"})
+        await harness.update(session, **{name: "second"})
         for empty in ("", "  "):
-            assert (await desk.update(session, **{name: empty, "token_count": 0}))["receipt"]["code"] == "unchanged"
-        assert (await facts_of(desk, session))[name] == "second"
+            assert (await harness.update(session, **{name: empty, "token_count": 0}))["receipt"]["code"] == "unchanged"
+        assert (await facts_of(harness, session))[name] == "second"
 
 
-async def test_a_token_count_replaces_and_zero_changes_nothing(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    await desk.update(session, token_count=100)
-    await desk.update(session, token_count=0)
-    assert (await desk.session(session)).tokens_total == 100
-    await desk.update(session, token_count=40)
-    assert (await desk.turn(session)).token_count == 40
-    assert (await desk.session(session)).tokens_total == 40
+async def test_a_token_count_replaces_and_zero_changes_nothing(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    await harness.update(session, token_count=100)
+    await harness.update(session, token_count=0)
+    assert (await harness.session(session)).tokens_total == 100
+    await harness.update(session, token_count=40)
+    assert (await harness.turn(session)).token_count == 40
+    assert (await harness.session(session)).tokens_total == 40
 
 
 @pytest.mark.parametrize("name", LISTS)
-async def test_lists_are_united_in_order_and_blank_items_dropped(desk: Desk, session: str, name: str) -> None:
-    await desk.begin(session)
-    await desk.update(session, **{name: ["a", "b"]})
-    assert (await desk.update(session, **{name: []}))["receipt"]["code"] == "unchanged"
-    assert (await desk.update(session, **{name: ["b", "a", " "]}))["receipt"]["code"] == "unchanged"
-    await desk.update(session, **{name: ["b", "c", "c"]})
-    assert (await facts_of(desk, session))[name] == ["a", "b", "c"]
+async def test_lists_are_united_in_order_and_blank_items_dropped(harness: Harness, session: str, name: str) -> None:
+    await harness.begin(session)
+    await harness.update(session, **{name: ["a", "b"]})
+    assert (await harness.update(session, **{name: []}))["receipt"]["code"] == "unchanged"
+    assert (await harness.update(session, **{name: ["b", "a", " "]}))["receipt"]["code"] == "unchanged"
+    await harness.update(session, **{name: ["b", "c", "c"]})
+    assert (await facts_of(harness, session))[name] == ["a", "b", "c"]
 
 
 async def test_times_of_commits_are_shown_as_all_times_are_and_other_texts_as_they_are(
-    desk: Desk, session: str
+    harness: Harness, session: str
 ) -> None:
-    name = await desk.begin(session)
+    name = await harness.begin(session)
     given = ["2026-07-01T10:00:00.5+02:00", "Wed Jul 1 10:00:01 2026 +0200", "this morning", ""]
     commits = [{"sha": f"a{number}", "timestamp": at} for number, at in enumerate(given)]
-    await desk.update(session, commits=commits)
-    told = (await desk.query(session_id=session, request_id=name))["turn"]["commits"]
+    await harness.update(session, commits=commits)
+    told = (await harness.query(session_id=session, request_id=name))["turn"]["commits"]
     shown = ["2026-07-01T08:00:00Z", "2026-07-01T08:00:01Z", "this morning", ""]
     assert [commit["timestamp"] for commit in told] == shown
 
 
-async def test_commits_are_united_by_sha(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    await desk.update(session, commits=[{"sha": "a1", "message": "First"}])
-    await desk.update(session, commits=[{"sha": "a1", "message": "Other"}, {"sha": "b2"}, {"sha": "b2"}])
-    assert (await facts_of(desk, session))["commits"] == [{"sha": "a1", "message": "First"}, {"sha": "b2"}]
+async def test_commits_are_united_by_sha(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    await harness.update(session, commits=[{"sha": "a1", "message": "First"}])
+    await harness.update(session, commits=[{"sha": "a1", "message": "Other"}, {"sha": "b2"}, {"sha": "b2"}])
+    assert (await facts_of(harness, session))["commits"] == [{"sha": "a1", "message": "First"}, {"sha": "b2"}]
 
 
-async def test_usage_is_added_up_in_turn_and_session(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    await desk.update(session, usage={"input_tokens": 10, "cached_input_tokens": 5, "cost_usd": 0.5})
-    await desk.update(session, usage={"input_tokens": 1, "output_tokens": 2, "reasoning_tokens": 1})
-    assert (await desk.update(session, usage={"input_tokens": 0, "cost_usd": 0}))["receipt"]["code"] == "unchanged"
-    await desk.begin(session)
-    await desk.update(session, usage={"cache_creation_tokens": 7, "cost_usd": "0.25"})
-    usage = (await desk.query(session_id=session))["session"]["usage"]
+async def test_usage_is_added_up_in_turn_and_session(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    await harness.update(session, usage={"input_tokens": 10, "cached_input_tokens": 5, "cost_usd": 0.5})
+    await harness.update(session, usage={"input_tokens": 1, "output_tokens": 2, "reasoning_tokens": 1})
+    assert (await harness.update(session, usage={"input_tokens": 0, "cost_usd": 0}))["receipt"]["code"] == "unchanged"
+    await harness.begin(session)
+    await harness.update(session, usage={"cache_creation_tokens": 7, "cost_usd": "0.25"})
+    usage = (await harness.query(session_id=session))["session"]["usage"]
     assert usage == {
         "input_tokens": 11,
         "cached_input_tokens": 5,
@@ -290,71 +292,75 @@ async def test_usage_is_added_up_in_turn_and_session(desk: Desk, session: str) -
         "reasoning_tokens": 1,
         "cost_usd": 0.75,
     }
-    assert (await desk.session(session)).tokens_total == 25
+    assert (await harness.session(session)).tokens_total == 25
 
 
 @pytest.mark.parametrize("cost", [1e308, "1e308", 10**291, float("inf"), float("nan"), "1e999", -0.1])
-async def test_a_cost_that_cannot_be_added_up_is_refused(desk: Desk, session: str, cost: object) -> None:
-    await desk.begin(session)
-    error = await desk.refusal("update_turn", {"session_id": session, "usage": {"cost_usd": cost}})
+async def test_a_cost_that_cannot_be_added_up_is_refused(harness: Harness, session: str, cost: object) -> None:
+    await harness.begin(session)
+    error = await harness.refusal("update_turn", {"session_id": session, "usage": {"cost_usd": cost}})
     assert error.details["parameter"] == "usage.cost_usd"
     for _ in range(2):
-        await desk.update(session, usage={"cost_usd": 1e290})
-    assert (await desk.complete(session))["status"] == "completed"
-    usage = (await desk.session(session)).usage
+        await harness.update(session, usage={"cost_usd": 1e290})
+    assert (await harness.complete(session))["status"] == "completed"
+    usage = (await harness.session(session)).usage
     assert usage is not None
     assert usage.cost_usd == 2e290
 
 
-async def test_an_update_appends_dialog_and_actions_as_given_equal_ones_too(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    first = await desk.update(session, dialog=[DIALOG, DIALOG], actions=[ACTION])
-    second = await desk.update(session, dialog=[DIALOG], actions=[ACTION, ACTION])
+async def test_an_update_appends_dialog_and_actions_as_given_equal_ones_too(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    first = await harness.update(session, dialog=[DIALOG, DIALOG], actions=[ACTION])
+    second = await harness.update(session, dialog=[DIALOG], actions=[ACTION, ACTION])
     assert (first["dialog_items"], first["actions"]) == (2, 1)
     assert (second["dialog_items"], second["actions"]) == (3, 3)
-    assert [item["order"] for item in (await facts_of(desk, session))["contents"] if item["kind"] == "action"] == [
+    assert [item["order"] for item in (await facts_of(harness, session))["contents"] if item["kind"] == "action"] == [
         1,
         2,
         3,
     ]
 
 
-async def test_times_of_dialog_are_kept_in_utc_and_default_to_now(desk: Desk, session: str) -> None:
-    await desk.begin(session)
+async def test_times_of_dialog_are_kept_in_utc_and_default_to_now(harness: Harness, session: str) -> None:
+    await harness.begin(session)
     later = {**DIALOG, "timestamp": "2026-07-01T16:00:00.5+02:00"}
-    await desk.update(session, dialog=[DIALOG, later])
-    times = [item["timestamp"] for item in (await facts_of(desk, session))["contents"]]
+    await harness.update(session, dialog=[DIALOG, later])
+    times = [item["timestamp"] for item in (await facts_of(harness, session))["contents"]]
     assert times == ["2026-07-01T12:00:00Z", "2026-07-01T14:00:00Z"]
 
 
-async def test_an_order_that_is_given_is_kept_and_the_next_goes_on_from_the_highest(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    await desk.update(session, actions=[{**ACTION, "order": 7}, {**ACTION, "order": 0}, ACTION])
-    assert [item["order"] for item in (await facts_of(desk, session))["contents"]] == [7, 0, 8]
+async def test_an_order_that_is_given_is_kept_and_the_next_goes_on_from_the_highest(
+    harness: Harness, session: str
+) -> None:
+    await harness.begin(session)
+    await harness.update(session, actions=[{**ACTION, "order": 7}, {**ACTION, "order": 0}, ACTION])
+    assert [item["order"] for item in (await facts_of(harness, session))["contents"]] == [7, 0, 8]
 
 
-async def test_an_action_of_another_type_is_kept_with_a_warning(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    answered = await desk.update(session, actions=[{**ACTION, "type": "test_run"}, {**ACTION, "type": "session_log"}])
+async def test_an_action_of_another_type_is_kept_with_a_warning(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    answered = await harness.update(
+        session, actions=[{**ACTION, "type": "test_run"}, {**ACTION, "type": "session_log"}]
+    )
     assert [(warning["code"], warning["type"]) for warning in answered["warnings"]] == [
         ("nonstandard_action_type", "test_run")
     ]
     assert answered["actions"] == 2
 
 
-async def test_many_actions_of_one_other_type_are_warned_of_once(desk: Desk, session: str) -> None:
-    await desk.begin(session)
+async def test_many_actions_of_one_other_type_are_warned_of_once(harness: Harness, session: str) -> None:
+    await harness.begin(session)
     other = {"description": "Ran it", "status": "completed"}
     given = [{**other, "type": name} for name in ("test_run", "lint", "test_run", "test_run")]
-    answered = await desk.update(session, actions=given)
+    answered = await harness.update(session, actions=given)
     assert answered["actions"] == 4
     assert [warning["type"] for warning in answered["warnings"]] == ["test_run", "lint"]
 
 
-async def test_an_update_needs_something_besides_ids(desk: Desk, session: str) -> None:
-    name = await desk.begin(session)
+async def test_an_update_needs_something_besides_ids(harness: Harness, session: str) -> None:
+    name = await harness.begin(session)
     for given in ({}, {"request_id": name}, {"idempotency_key": "k", "fence": 1}, {"tags": None}):
-        error = await desk.refusal("update_turn", {"session_id": session, **given})
+        error = await harness.refusal("update_turn", {"session_id": session, **given})
         assert error.code == "invalid_parameter"
         allowed = error.details["allowed"]
         assert isinstance(allowed, list)
@@ -366,66 +372,68 @@ async def test_an_update_needs_something_besides_ids(desk: Desk, session: str) -
 
 @pytest.mark.parametrize("name", ["response", "interpretation", *LISTS, "commits", "dialog", "actions"])
 async def test_a_cleared_field_is_empty_and_the_journal_keeps_the_old_value(
-    desk: Desk, session: str, name: str
+    harness: Harness, session: str, name: str
 ) -> None:
-    await desk.begin(session)
-    await desk.update(session, **EVERYTHING)
-    before = await desk.entries(session)
-    assert (await desk.update(session, clear=[name]))["receipt"]["code"] == "persisted"
-    facts = await facts_of(desk, session)
+    await harness.begin(session)
+    await harness.update(session, **EVERYTHING)
+    before = await harness.entries(session)
+    assert (await harness.update(session, clear=[name]))["receipt"]["code"] == "persisted"
+    facts = await facts_of(harness, session)
     kind = {"dialog": "dialog", "actions": "action"}.get(name)
     if kind is None:
         assert not facts[name]
     else:
         assert kind not in [item["kind"] for item in facts["contents"]]
         assert facts["dialog_items" if kind == "dialog" else "actions"] == 0
-    assert (await desk.entries(session))[: len(before)] == before
-    assert (await desk.update(session, clear=[name]))["receipt"]["code"] == "unchanged"
-    assert not (await desk.rebuild(session))[0].changed
+    assert (await harness.entries(session))[: len(before)] == before
+    assert (await harness.update(session, clear=[name]))["receipt"]["code"] == "unchanged"
+    assert not (await harness.rebuild(session))[0].changed
 
 
-async def test_clear_comes_first_so_that_a_call_can_replace_a_list(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    await desk.update(session, tags=["old"], dialog=[DIALOG])
-    answered = await desk.update(session, clear=["tags", "dialog"], tags=["new"], dialog=[{**DIALOG, "content": "new"}])
-    facts = await facts_of(desk, session)
+async def test_clear_comes_first_so_that_a_call_can_replace_a_list(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    await harness.update(session, tags=["old"], dialog=[DIALOG])
+    answered = await harness.update(
+        session, clear=["tags", "dialog"], tags=["new"], dialog=[{**DIALOG, "content": "new"}]
+    )
+    facts = await facts_of(harness, session)
     assert facts["tags"] == ["new"]
     assert [item["content"] for item in facts["contents"]] == ["new"]
     assert answered["dialog_items"] == 1
-    assert (await desk.session(session)).dialog_items == 1
+    assert (await harness.session(session)).dialog_items == 1
 
 
-async def test_files_follow_from_what_is_left_after_clearing(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    await desk.update(session, files_modified=["./a.py", "b.py"], actions=[{**ACTION, "file_path": "a.py"}])
-    assert sorted((await desk.turn(session)).files) == ["a.py", "b.py"]
-    await desk.update(session, clear=["files_modified"])
-    assert sorted((await desk.turn(session)).files) == ["a.py"]
-    await desk.update(session, clear=["actions"])
-    assert (await desk.turn(session)).files == {}
-    assert (await desk.query(kinds=["file"]))["total"] == 0
+async def test_files_follow_from_what_is_left_after_clearing(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    await harness.update(session, files_modified=["./a.py", "b.py"], actions=[{**ACTION, "file_path": "a.py"}])
+    assert sorted((await harness.turn(session)).files) == ["a.py", "b.py"]
+    await harness.update(session, clear=["files_modified"])
+    assert sorted((await harness.turn(session)).files) == ["a.py"]
+    await harness.update(session, clear=["actions"])
+    assert (await harness.turn(session)).files == {}
+    assert (await harness.query(kinds=["file"]))["total"] == 0
 
 
 # Time
 
 
-async def test_last_updated_never_goes_back_with_the_clock(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    desk.wait(hours=1)
-    await desk.update(session, response="x")
-    desk.wait(hours=-2)
-    answered = await desk.update(session, response="y")
+async def test_last_updated_never_goes_back_with_the_clock(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    harness.wait(hours=1)
+    await harness.update(session, response="x")
+    harness.wait(hours=-2)
+    answered = await harness.update(session, response="y")
     assert answered["last_updated"] == "2026-07-01T13:00:00Z"
-    assert (await desk.session(session)).last_activity.hour == 13
-    times = [entry.at for entry in await desk.entries(session)]
+    assert (await harness.session(session)).last_activity.hour == 13
+    times = [entry.at for entry in await harness.entries(session)]
     assert times == sorted(times)
 
 
-async def test_a_refused_request_does_not_move_last_updated(desk: Desk, session: str) -> None:
-    await desk.begin(session)
-    before = await desk.turn(session)
-    desk.wait(minutes=5)
-    await desk.refusal("update_turn", {"session_id": session, "tags": [1]})
-    await desk.update(session, response="")
-    assert await desk.turn(session) == before
-    assert (await desk.session(session)).last_activity == before.last_updated
+async def test_a_refused_request_does_not_move_last_updated(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    before = await harness.turn(session)
+    harness.wait(minutes=5)
+    await harness.refusal("update_turn", {"session_id": session, "tags": [1]})
+    await harness.update(session, response="")
+    assert await harness.turn(session) == before
+    assert (await harness.session(session)).last_activity == before.last_updated

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from shiftlog.journal.history.cursors import Cursor
 from shiftlog.journal.history.fitting import fit, size
-from tests.property.sync_desk import SyncDesk, open_sync_desk
+from tests.property.sync_harness import SyncHarness, open_sync_harness
 
 LONG_NAME = "x" * 174
 TEXTS = ["short", "line\n" * 500, '“quotes” \\ " \x1b[0m é\U0001f600 ' * 80, "x" * 5_000]
@@ -56,17 +56,17 @@ def test_any_answer_fits_and_moves_on(
 
 
 @pytest.fixture(scope="module")
-def archive() -> Iterator[SyncDesk]:
+def archive() -> Iterator[SyncHarness]:
     """An app with sessions and turns that are hard to show: long names, long texts, many of them."""
-    with open_sync_desk() as sync:
+    with open_sync_harness() as sync:
         sync.run(_fill(sync))
         yield sync
 
 
-async def _fill(sync: SyncDesk) -> None:
-    desk = sync.desk
+async def _fill(sync: SyncHarness) -> None:
+    harness = sync.harness
     for n in range(2):
-        session = await desk.open(
+        session = await harness.open(
             session_id=f"Codex-20260701T12000{n}Z-{LONG_NAME}",
             title="Shard " + "title " * 60,
             tags=[f"tag {m} " + "y" * 150 for m in range(40)],
@@ -76,13 +76,13 @@ async def _fill(sync: SyncDesk) -> None:
             context_excerpt="excerpt " * 500,
         )
         for m in range(6):
-            await desk.begin(
+            await harness.begin(
                 session,
                 request_id=f"req-20260701T120000Z-{m}-{LONG_NAME}"[:200],
                 query_title="Shard " + "question " * 40,
                 query_text=TEXTS[m % 4] * 2,
             )
-            await desk.update(
+            await harness.update(
                 session,
                 dialog=[{"role": "tool", "category": "decision", "content": f"Shard {text}"} for text in TEXTS],
                 actions=[
@@ -91,9 +91,9 @@ async def _fill(sync: SyncDesk) -> None:
                 files_modified=[f"{'p' * 400}/{k}" for k in range(10)],
                 design_decisions=[f"{k} {text}" for k, text in enumerate(TEXTS)],
             )
-            await desk.complete(session, response="Shard " + TEXTS[m % 4] * 2)
+            await harness.complete(session, response="Shard " + TEXTS[m % 4] * 2)
         if n == 1:
-            await desk.call("close_session", {"session_id": session, "epitaph": "note " * 1_000})
+            await harness.call("close_session", {"session_id": session, "epitaph": "note " * 1_000})
 
 
 QUESTIONS: list[dict[str, Any]] = [
@@ -119,10 +119,10 @@ QUESTIONS: list[dict[str, Any]] = [
     max_chars=st.integers(500, 3_000) | st.integers(3_000, 60_000),
 )
 def test_every_question_fits_its_room_and_pages_to_its_end(
-    archive: SyncDesk, question: dict[str, Any], limit: int, max_chars: int
+    archive: SyncHarness, question: dict[str, Any], limit: int, max_chars: int
 ) -> None:
     asked = {**question, "limit": limit, "max_chars": max_chars}
-    pages = archive.run(archive.desk.pages(**asked))
+    pages = archive.run(archive.harness.pages(**asked))
     for page in pages:
         text = json.dumps(page, ensure_ascii=False, separators=(",", ":"))
         assert len(text) <= max_chars
@@ -132,10 +132,10 @@ def test_every_question_fits_its_room_and_pages_to_its_end(
 
 
 @pytest.mark.parametrize("max_chars", [500, 700, 2_000])
-def test_with_little_room_every_turn_of_a_session_is_still_named_once(archive: SyncDesk, max_chars: int) -> None:
-    session = archive.run(archive.desk.open(title="Many turns"))
-    names = [archive.run(archive.desk.begin(session, query_text="long " * 2_000)) for _ in range(25)]
-    pages = archive.run(archive.desk.pages(session_id=session, limit=200, max_chars=max_chars))
+def test_with_little_room_every_turn_of_a_session_is_still_named_once(archive: SyncHarness, max_chars: int) -> None:
+    session = archive.run(archive.harness.open(title="Many turns"))
+    names = [archive.run(archive.harness.begin(session, query_text="long " * 2_000)) for _ in range(25)]
+    pages = archive.run(archive.harness.pages(session_id=session, limit=200, max_chars=max_chars))
     assert [item["request_id"] for page in pages for item in page["items"]] == names
     assert all(size(page) <= max_chars for page in pages)
     assert "query_history" in pages[0]["note"]

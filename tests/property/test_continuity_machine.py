@@ -27,8 +27,8 @@ from shiftlog.journal.signing import tokens
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import CLIENTS_KEPT
-from tests.journal.desk import client
-from tests.property.sync_desk import SyncDesk, open_sync_desk
+from tests.journal.harness import client
+from tests.property.sync_harness import SyncHarness, open_sync_harness
 
 LONGEST_WAIT = timedelta(days=31)
 CLIENTS = ("a", "b", "c")
@@ -55,7 +55,7 @@ class Shifts(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self._stack = ExitStack()
-        self.at: SyncDesk = self._stack.enter_context(open_sync_desk())
+        self.at: SyncHarness = self._stack.enter_context(open_sync_harness())
         self.issued: list[Issued] = []
         self.sessions: list[str] = []
         self.writer: dict[str, str | None] = {}
@@ -145,15 +145,15 @@ class Shifts(RuleBasedStateMachine):
 
     @rule(name=st.sampled_from(CLIENTS))
     def crash(self, name: str) -> None:
-        self.at.run(self.at.desk.app.continuity.client_gone(f"client-{name}"))
+        self.at.run(self.at.harness.app.continuity.client_gone(f"client-{name}"))
 
     # After that long a client that holds nothing is forgotten, and with it what it was granted.
     @precondition(lambda self: self.waited + LONGEST_WAIT < CLIENTS_KEPT)
     @rule(minutes=st.sampled_from([1, 3, 60 * 2, LONGEST_WAIT // timedelta(minutes=1)]))
     def wait(self, minutes: int) -> None:
         self.waited += timedelta(minutes=minutes)
-        self.at.desk.wait(minutes=minutes)
-        self.at.run(self.at.desk.app.sweep())
+        self.at.harness.wait(minutes=minutes)
+        self.at.run(self.at.harness.app.sweep())
 
     # What always holds
 
@@ -198,7 +198,7 @@ class Shifts(RuleBasedStateMachine):
                 token.is_valid = False
 
     def _forged(self, token: Issued, place: int, how: str) -> str:
-        keys = self.at.desk.app.keys
+        keys = self.at.harness.app.keys
         claims = tokens.read(keys, token.text)
         match how:
             case "letter":
@@ -220,7 +220,7 @@ class Shifts(RuleBasedStateMachine):
         return self.sessions[which % len(self.sessions)]
 
     def _now(self) -> datetime:
-        return self.at.desk.now()
+        return self.at.harness.now()
 
     def _accepted(self, tool: str, given: dict[str, Any], name: str) -> dict[str, Any]:
         said = self.at.attempt(tool, given, client(name))

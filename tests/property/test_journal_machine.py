@@ -24,8 +24,8 @@ from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Turn
-from tests.journal.desk import client
-from tests.property.sync_desk import SyncDesk, open_sync_desk
+from tests.journal.harness import client
+from tests.property.sync_harness import SyncHarness, open_sync_harness
 
 CALLERS = [LIBRARY, client("a"), client("b")]
 DIALOG = {"role": "model", "category": "decision", "content": "Decision: go on"}
@@ -92,8 +92,8 @@ class JournalMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self._opening = open_sync_desk()
-        self.sync: SyncDesk = self._opening.__enter__()
+        self._opening = open_sync_harness()
+        self.sync: SyncHarness = self._opening.__enter__()
         self.models: dict[str, Model] = {}
         self.ended: dict[tuple[str, str], Turn] = {}
         self.keyed: list[tuple[str, dict[str, Any], Caller, dict[str, Any]]] = []
@@ -108,11 +108,11 @@ class JournalMachine(RuleBasedStateMachine):
 
     def _call(self, tool: str, arguments: dict[str, Any], caller: Caller, refused: str | None) -> dict[str, Any] | None:
         """Call a tool that must be refused with a code, or else must answer."""
-        before = self.sync.desk.rows()
+        before = self.sync.harness.rows()
         answered = self.sync.attempt(tool, arguments, caller)
         if isinstance(answered, ShiftlogError):
             assert answered.code == refused, (tool, arguments, answered.as_dict(), refused)
-            assert self.sync.desk.rows() == before
+            assert self.sync.harness.rows() == before
             return None
         assert refused is None, (tool, arguments, answered, refused)
         if arguments.get("idempotency_key"):
@@ -128,13 +128,13 @@ class JournalMachine(RuleBasedStateMachine):
             return
         model.state = "open"
         if caller.client_id and model.lease is None and model.grants.get(caller.client_id) == model.fence:
-            model.lease = (caller.client_id, self.sync.desk.now() + timedelta(seconds=120))
+            model.lease = (caller.client_id, self.sync.harness.now() + timedelta(seconds=120))
 
     def _granted(self, session: str, model: Model, caller: Caller) -> None:
         model.lease = None
         if caller.client_id:
             model.grants[caller.client_id] = model.fence
-            at = self.sync.run(self.sync.desk.session(session)).last_activity
+            at = self.sync.run(self.sync.harness.session(session)).last_activity
             model.lease = (caller.client_id, at + timedelta(seconds=120))
 
     @initialize()
@@ -206,7 +206,7 @@ class JournalMachine(RuleBasedStateMachine):
 
     def _end(self, session: str, model: Model, turn: str, status: str) -> None:
         model.turns[turn] = status
-        self.ended[session, turn] = self.sync.run(self.sync.desk.turn(session, turn))
+        self.ended[session, turn] = self.sync.run(self.sync.harness.turn(session, turn))
 
     @rule(n=st.integers(0, 9), caller=st.sampled_from(CALLERS))
     def close(self, n: int, caller: Caller) -> None:
@@ -225,7 +225,7 @@ class JournalMachine(RuleBasedStateMachine):
         answered = self._call("resume_session", arguments, caller, None)
         assert answered is not None
         holds = model.lease is not None and model.lease[0] == caller.client_id
-        if not (holds and model.lease is not None and model.lease[1] > self.sync.desk.now()):
+        if not (holds and model.lease is not None and model.lease[1] > self.sync.harness.now()):
             model.fence += 1
             self._granted(session, model, caller)
         assert answered["data"]["lease"]["fence"] == model.fence
@@ -233,12 +233,12 @@ class JournalMachine(RuleBasedStateMachine):
 
     @rule(minutes=st.sampled_from([0, 1, 3, 100]))
     def time_passes(self, minutes: int) -> None:
-        desk = self.sync.desk
-        desk.wait(minutes=minutes)
-        self.sync.run(desk.app.sweep())
+        harness = self.sync.harness
+        harness.wait(minutes=minutes)
+        self.sync.run(harness.app.sweep())
         for session, model in self.models.items():
-            idle = desk.now() - self.sync.run(desk.session(session)).last_activity >= timedelta(minutes=90)
-            gone = model.lease is not None and model.lease[1] <= desk.now()
+            idle = harness.now() - self.sync.run(harness.session(session)).last_activity >= timedelta(minutes=90)
+            gone = model.lease is not None and model.lease[1] <= harness.now()
             if gone or (idle and model.state == "open"):
                 model.state = "suspended" if model.state == "open" else model.state
                 model.lease = None
@@ -246,12 +246,12 @@ class JournalMachine(RuleBasedStateMachine):
     @rule(n=st.integers(0, 9), seq=st.integers(1, 60))
     def erase(self, n: int, seq: int) -> None:
         session, model = self._known(n)
-        entries = self.sync.run(self.sync.desk.entries(session))
+        entries = self.sync.run(self.sync.harness.entries(session))
         entry = entries[seq % len(entries)]
         # Erasing a close seals the session; that has a test of its own.
         if entry.kind in (Kind.ERASED, Kind.SESSION_CLOSED):
             return
-        done = self.sync.run(self.sync.desk.app.maintenance.erase(session, [entry.seq], "asked"))
+        done = self.sync.run(self.sync.harness.app.maintenance.erase(session, [entry.seq], "asked"))
         assert done["chain"] == "verified"
         model.erased = True
         self.keyed.clear()
@@ -260,22 +260,22 @@ class JournalMachine(RuleBasedStateMachine):
     @rule(n=st.integers(0, 9))
     def ask_again(self, n: int) -> None:
         tool, arguments, caller, answered = self.keyed[n % len(self.keyed)]
-        before = self.sync.desk.rows()
+        before = self.sync.harness.rows()
         assert self.sync.attempt(tool, arguments, caller) == answered
-        assert self.sync.desk.rows() == before
+        assert self.sync.harness.rows() == before
 
     @rule(call=st.sampled_from(BAD_CALLS))
     def ask_badly(self, call: tuple[str, dict[str, Any]]) -> None:
-        before = self.sync.desk.rows()
+        before = self.sync.harness.rows()
         assert isinstance(self.sync.attempt(*call), ShiftlogError)
-        assert self.sync.desk.rows() == before
+        assert self.sync.harness.rows() == before
 
     # What always holds
 
     @invariant()
     def states_and_counters_are_those_of_the_model(self) -> None:
         for name, model in self.models.items():
-            session = self.sync.run(self.sync.desk.session(name))
+            session = self.sync.run(self.sync.harness.session(name))
             statuses = list(model.turns.values())
             assert session.state == model.state
             assert session.fence == model.fence
@@ -288,19 +288,19 @@ class JournalMachine(RuleBasedStateMachine):
                 assert session.dialog_items == model.dialog
 
     def _at_the_end_of_the_day(self) -> None:
-        desk = self.sync.desk
-        stored = self.sync.run(desk.read(lambda reader: [reader.turns(name) for name in self.models]))
+        harness = self.sync.harness
+        stored = self.sync.run(harness.read(lambda reader: [reader.turns(name) for name in self.models]))
         for (name, model), turns in zip(self.models.items(), stored, strict=True):
             assert {turn.request_id: turn.status for turn in turns} == model.turns
             if not model.erased:
                 for turn in turns:
                     assert self.ended.get((name, turn.request_id), turn) == turn
-        assert all(found.ok for found in self.sync.run(desk.verify()))
-        rows = desk.rows()
-        assert not any(done.changed for done in self.sync.run(desk.rebuild()))
-        assert desk.rows() == rows
-        assert self.sync.run(desk.query(limit=1))["total"] == len(self.models)
-        turns_listed = self.sync.run(desk.items(kinds=["turn"], limit=200))
+        assert all(found.ok for found in self.sync.run(harness.verify()))
+        rows = harness.rows()
+        assert not any(done.changed for done in self.sync.run(harness.rebuild()))
+        assert harness.rows() == rows
+        assert self.sync.run(harness.query(limit=1))["total"] == len(self.models)
+        turns_listed = self.sync.run(harness.items(kinds=["turn"], limit=200))
         assert len(turns_listed) == sum(len(model.turns) for model in self.models.values())
 
 

@@ -17,7 +17,7 @@ from shiftlog.model.nouns import Session, Usage
 from shiftlog.store.protocol import Filter, Reader, Writer
 from shiftlog.store.tallies import Figures, tallies_of
 from tests.contract import builders as b
-from tests.property.sync_desk import SyncDesk, open_sync_desk
+from tests.property.sync_harness import SyncHarness, open_sync_harness
 
 NAMES = [f"s{n}" for n in range(6)]
 MODELS = st.sampled_from([None, "claude-opus-4-5", "gpt-5-nano", "claude-sonnet-4-5[1m]", "nobody-knows-1"])
@@ -106,17 +106,19 @@ STEPS = st.lists(st.integers(1, len(NAMES)).flatmap(_session), min_size=1, max_s
 
 
 @pytest.fixture(scope="module")
-def office() -> Iterator[SyncDesk]:
-    with open_sync_desk() as desk:
+def server() -> Iterator[SyncHarness]:
+    with open_sync_harness() as harness:
         for name in NAMES:
-            desk.run(b.stored(desk.desk.app.store, of=b.session(name)))
-        yield desk
+            harness.run(b.stored(harness.harness.app.store, of=b.session(name)))
+        yield harness
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, where=st.sampled_from(FILTERS))
-def test_totals_from_tallies_are_those_of_the_sessions(office: SyncDesk, steps: list[Session], where: Filter) -> None:
-    app = office.desk.app
+def test_totals_from_tallies_are_those_of_the_sessions(
+    server: SyncHarness, steps: list[Session], where: Filter
+) -> None:
+    app = server.harness.app
 
     def work(writer: Writer) -> None:
         for name in NAMES:
@@ -129,11 +131,11 @@ def test_totals_from_tallies_are_those_of_the_sessions(office: SyncDesk, steps: 
             slow = sheet_of_sessions(reader, app.runs, where, by).as_item()
             assert total_usage(reader, app.runs, where, by) == slow
 
-    office.run(app.store.write(work))
-    office.run(app.store.read(check))
-    before = office.run(app.store.read(_all_tallies))
-    office.run(app.store.write(lambda writer: writer.recount()))
-    assert office.run(app.store.read(_all_tallies)) == before
+    server.run(app.store.write(work))
+    server.run(app.store.read(check))
+    before = server.run(app.store.read(_all_tallies))
+    server.run(app.store.write(lambda writer: writer.recount()))
+    assert server.run(app.store.read(_all_tallies)) == before
     assert _summed(steps) == before
 
 
@@ -152,13 +154,13 @@ def _summed(steps: list[Session]) -> dict[Any, Any]:
     return sums
 
 
-def test_a_price_that_is_rounded_for_each_session_is_left_to_the_sessions(office: SyncDesk) -> None:
+def test_a_price_that_is_rounded_for_each_session_is_left_to_the_sessions(server: SyncHarness) -> None:
     """Where one token costs a broken number of billionths, what many used together may cost another amount."""
-    app = office.desk.app
+    app = server.harness.app
     from shiftlog.model.prices import Price
 
     assert Price(input=0.0375, output=1.0).billionths_of(Usage(input_tokens=2)) is None
     assert Price(input=0.125, output=1.0).billionths_of(Usage(input_tokens=2)) == 250
     session = b.session(NAMES[0], model="claude-opus-4-5", usage=Usage(input_tokens=5))
-    office.run(app.store.write(lambda writer: writer.put_session(replace(session, head_seq=1))))
-    assert office.run(app.store.read(lambda reader: sheet_of_tallies(reader, app.runs, Filter(), ["day"]))) is not None
+    server.run(app.store.write(lambda writer: writer.put_session(replace(session, head_seq=1))))
+    assert server.run(app.store.read(lambda reader: sheet_of_tallies(reader, app.runs, Filter(), ["day"]))) is not None

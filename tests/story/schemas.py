@@ -1,4 +1,4 @@
-"""Walking the input schemas that a client sees: every place in a tool's arguments, and what may not stand there."""
+"""Walking the input schemas that a client sees: every position in a tool's arguments, and what may not stand there."""
 
 import copy
 import re
@@ -19,7 +19,7 @@ JOURNAL = frozenset(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Place:
+class Position:
     """One value in a tool's arguments: its path as errors name it, its steps, its schema."""
 
     path: str
@@ -32,7 +32,7 @@ class Place:
         return "string" in self.schema["type"] and "enum" not in self.schema
 
     def holding(self, arguments: Arguments, value: object) -> Arguments:
-        """Return the arguments with a value at this place."""
+        """Return the arguments with a value at this position."""
         changed = copy.deepcopy(arguments)
         at: Any = changed
         for step in self.steps[:-1]:
@@ -51,25 +51,27 @@ def input_schemas(listed: list[dict[str, Any]]) -> dict[str, Schema]:
     return found
 
 
-def places(schema: Schema, path: str = "", steps: tuple[str | int, ...] = ()) -> Iterator[Place]:
-    """Yield every place inside an object schema, outer ones first; of lists the first item stands for all."""
+def positions(schema: Schema, path: str = "", steps: tuple[str | int, ...] = ()) -> Iterator[Position]:
+    """Yield every position inside an object schema, outer ones first; of lists the first item stands for all."""
     for name, inner in schema.get("properties", {}).items():
         here = f"{path}.{name}" if path else name
-        yield from _inside(Place(path=here, steps=(*steps, name), schema=inner))
+        yield from _inside(Position(path=here, steps=(*steps, name), schema=inner))
 
 
-def _inside(place: Place) -> Iterator[Place]:
-    yield place
-    if place.schema["type"] == "array":
-        yield from _inside(Place(path=f"{place.path}[0]", steps=(*place.steps, 0), schema=place.schema["items"]))
-    if place.schema["type"] == "object":
-        yield from places(place.schema, place.path, place.steps)
+def _inside(position: Position) -> Iterator[Position]:
+    yield position
+    if position.schema["type"] == "array":
+        yield from _inside(
+            Position(path=f"{position.path}[0]", steps=(*position.steps, 0), schema=position.schema["items"])
+        )
+    if position.schema["type"] == "object":
+        yield from positions(position.schema, position.path, position.steps)
 
 
-def around(place: Place, tool: Schema, arguments: Arguments) -> Arguments:
-    """Return the arguments with everything that must be there for the place to exist, all of it valid."""
-    top = place.steps[0]
-    if len(place.steps) == 1:
+def around(position: Position, tool: Schema, arguments: Arguments) -> Arguments:
+    """Return the arguments with everything that must be there for the position to exist, all of it valid."""
+    top = position.steps[0]
+    if len(position.steps) == 1:
         return arguments
     return {**arguments, str(top): sample(tool["properties"][top])}
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.daemon.support import end_daemon, lock_holder
 from tests.story.agents import Agent, Answer, Refused, read_record
-from tests.story.schemas import LONG_CHARS, Arguments, around, bad_values, input_schemas, places, valid_arguments
+from tests.story.schemas import LONG_CHARS, Arguments, around, bad_values, input_schemas, positions, valid_arguments
 
 TOOLS = (
     "open_session",
@@ -92,11 +92,14 @@ def named(error: Answer) -> str:
 @pytest.mark.parametrize("tool", TOOLS)
 def test_a_value_that_may_not_stand_there_is_refused_by_the_name_of_its_place(tool: str, site: Site) -> None:
     tried = 0
-    for place in places(site.schemas[tool]):
-        fine = around(place, site.schemas[tool], site.valid(tool))
-        for what, value in bad_values(place.schema):
-            error = site.refusal(tool, place.holding(fine, value))
-            assert named(error).startswith(place.path if what != "deep" else str(place.steps[0])), (place.path, what)
+    for position in positions(site.schemas[tool]):
+        fine = around(position, site.schemas[tool], site.valid(tool))
+        for what, value in bad_values(position.schema):
+            error = site.refusal(tool, position.holding(fine, value))
+            assert named(error).startswith(position.path if what != "deep" else str(position.steps[0])), (
+                position.path,
+                what,
+            )
             tried += 1
     assert tried > 30
     site.check()
@@ -117,7 +120,7 @@ def test_an_argument_that_does_not_exist_is_refused_with_the_nearest_that_does(t
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_an_argument_of_ten_megabytes_is_refused_by_its_name(tool: str, site: Site) -> None:
-    text = next(place for place in places(site.schemas[tool]) if place.is_text)
+    text = next(position for position in positions(site.schemas[tool]) if position.is_text)
     error = site.refusal(tool, text.holding(site.valid(tool), "x" * 10_000_000))
     assert named(error) == text.path
     assert len(json.dumps(error)) < 2_000

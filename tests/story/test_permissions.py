@@ -116,7 +116,7 @@ class Stranger:
     """Whoever sends HTTP requests to the daemon's port, with headers of its own choice."""
 
     def __init__(self, home: Path) -> None:
-        self.place = urlsplit(url(home))
+        self.address = urlsplit(url(home))
         self.token = (home / "http.token").read_text().strip()
 
     def open_session(self, *headers: tuple[str, str], path: str = "/mcp") -> tuple[int, bytes]:
@@ -129,7 +129,7 @@ class Stranger:
         arguments = {"agent": "Test", "title": "over HTTP"}
         params = {"name": "open_session", "arguments": arguments, "_meta": meta}
         body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
-        connection = http.client.HTTPConnection(str(self.place.hostname), self.place.port, timeout=30)
+        connection = http.client.HTTPConnection(str(self.address.hostname), self.address.port, timeout=30)
         try:
             connection.putrequest("POST", path, skip_host=True, skip_accept_encoding=True)
             sent = [
@@ -151,7 +151,7 @@ class Stranger:
 
     @property
     def host(self) -> tuple[str, str]:
-        return "Host", self.place.netloc
+        return "Host", self.address.netloc
 
     @property
     def bearer(self) -> tuple[str, str]:
@@ -161,7 +161,7 @@ class Stranger:
 def test_http_lets_in_only_who_has_the_token_and_comes_from_this_machine(home: Path) -> None:
     with Agent(home, **HTTP):
         stranger = Stranger(home)
-        port = stranger.place.port
+        port = stranger.address.port
         host, bearer = stranger.host, stranger.bearer
         foreign_hosts = [
             f"evil.example:{port}",
@@ -203,8 +203,8 @@ def test_http_lets_in_only_who_has_the_token_and_comes_from_this_machine(home: P
 
 def test_http_listens_on_loopback_alone(home: Path) -> None:
     with Agent(home, **HTTP):
-        place = Stranger(home).place
-        assert place.hostname == "127.0.0.1"
+        served = Stranger(home).address
+        assert served.hostname == "127.0.0.1"
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
             try:
                 probe.connect(("192.0.2.1", 9))  # sends nothing; only asks the kernel which address it would use
@@ -212,7 +212,7 @@ def test_http_listens_on_loopback_alone(home: Path) -> None:
                 pytest.skip("this machine has no address but loopback")
             address = probe.getsockname()[0]
         with pytest.raises(OSError, match="refused"):
-            socket.create_connection((address, place.port or 0), timeout=10).close()
+            socket.create_connection((address, served.port or 0), timeout=10).close()
 
 
 def test_what_a_clients_own_environment_chooses_holds_for_it_whoever_started_the_daemon(home: Path) -> None:

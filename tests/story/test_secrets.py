@@ -10,7 +10,7 @@ import zstandard
 
 from tests.daemon.support import control, eventually
 from tests.story.agents import Agent, shiftlog
-from tests.story.schemas import Place, Schema, around, input_schemas, places, valid_arguments
+from tests.story.schemas import Position, Schema, around, input_schemas, positions, valid_arguments
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 AMPLE = 5_000
@@ -39,10 +39,10 @@ class Secrets:
         return [where for core, where in self.planted.items() if core.lower().encode() in folded]
 
 
-def texts(secrets: Secrets, tool: str, place: Place) -> Iterator[str]:
-    """Yield texts with a secret that fit a place: alone, in a sentence, and in a text so long that it is kept apart."""
-    where = f"{tool} {place.path}"
-    limit = place.schema.get("maxLength", AMPLE * 4)
+def texts(secrets: Secrets, tool: str, position: Position) -> Iterator[str]:
+    """Yield texts with a secret that fit there: alone, in a sentence, and in a text so long that it is kept apart."""
+    where = f"{tool} {position.path}"
+    limit = position.schema.get("maxLength", AMPLE * 4)
     yield secrets.plant(where)[:limit]
     if limit >= 100:
         yield f"the token is {secrets.plant(where)} for now"
@@ -121,17 +121,17 @@ class Session:
 
 
 def plant_everywhere(session: Session, secrets: Secrets, tool: str, schema: Schema) -> None:
-    """Call a tool once for each text that fits each place, and with a secret for an argument's name."""
+    """Call a tool once for each text that fits each position, and with a secret for an argument's name."""
     ends = tool in ("close_session", "finish_turn")
     session.begin()
-    for place in places(schema):
-        if not place.is_text:
+    for position in positions(schema):
+        if not position.is_text:
             continue
-        for value in [*texts(secrets, tool, place), *names(secrets, tool, place.path)]:
+        for value in [*texts(secrets, tool, position), *names(secrets, tool, position.path)]:
             if ends:
                 session.begin()
-            arguments = around(place, schema, valid_arguments(tool, session.id))
-            session.send("tools/call", name=tool, arguments=place.holding(arguments, value))
+            arguments = around(position, schema, valid_arguments(tool, session.id))
+            session.send("tools/call", name=tool, arguments=position.holding(arguments, value))
     unknown = {**valid_arguments(tool, session.id), secrets.plant(f"{tool} unknown"): "x"}
     session.send("tools/call", name=tool, arguments=unknown)
     wrong = {**valid_arguments(tool, session.id), "session_id": {secrets.plant(f"{tool} wrong type"): 1}}

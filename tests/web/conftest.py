@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
-from tests.web.place import Place, serving
+from tests.web.server import PageServer, serving
 from tests.web.stories import Day, record_day
 
 # A shared machine stalls now and then; the limit of a whole test still holds.
@@ -19,14 +19,14 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory: pytest.TempPathFactory) -> Generator[Place]:
-    with serving(tmp_path_factory.mktemp("page") / "home") as place:
-        yield place
+def server(tmp_path_factory: pytest.TempPathFactory) -> Generator[PageServer]:
+    with serving(tmp_path_factory.mktemp("page") / "home") as server:
+        yield server
 
 
 @pytest.fixture(scope="module")
-def day(place: Place) -> Day:
-    return record_day(place)
+def day(server: PageServer) -> Day:
+    return record_day(server)
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from typing import Any
 from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.store.protocol import Filter, Page
 from tests.ingest.import_app import Claude
-from tests.web.place import Place
+from tests.web.server import PageServer
 
 SCRIPT = '<script>window.hacked = 1</script><img src=x onerror="window.hacked = 2">\'"><svg onload=alert(3)>'
 ANSI = "\x1b[31mred\x1b[0m\x1b]0;title\x07\x1b[2J"
@@ -38,11 +38,11 @@ def did(kind: str, description: str, path: str = "", status: str = "completed") 
     return {**action, "file_path": path} if path else action
 
 
-def record_day(place: Place) -> Day:
+def record_day(server: PageServer) -> Day:
     """Record a session of two finished turns and one that goes on, a subagent, and a closed session beside it."""
-    work = place.home.parent / "checkout-service"
+    work = server.home.parent / "checkout-service"
     work.mkdir(exist_ok=True)
-    opened = place.tool(
+    opened = server.tool(
         "open_session",
         {
             "agent": "ClaudeCode",
@@ -55,7 +55,7 @@ def record_day(place: Place) -> Day:
     )
     session_id = opened["session_id"]
     named = {"session_id": session_id}
-    first = place.tool(
+    first = server.tool(
         "begin_turn",
         {
             **named,
@@ -63,7 +63,7 @@ def record_day(place: Place) -> Day:
             "query_text": "Find out **why** before you change anything.",
         },
     )["request_id"]
-    place.tool(
+    server.tool(
         "update_turn",
         {
             **named,
@@ -78,7 +78,7 @@ def record_day(place: Place) -> Day:
             "design_decisions": ["One idempotency key per order, not per attempt"],
         },
     )
-    place.tool(
+    server.tool(
         "finish_turn",
         {
             **named,
@@ -87,10 +87,10 @@ def record_day(place: Place) -> Day:
             "usage": {"input_tokens": 8200, "output_tokens": 640, "cost_usd": 0.41},
         },
     )
-    second = place.tool("begin_turn", {**named, "query_title": "Deploy it", "query_text": "Deploy to staging."})[
+    second = server.tool("begin_turn", {**named, "query_title": "Deploy it", "query_text": "Deploy to staging."})[
         "request_id"
     ]
-    child_id = place.tool(
+    child_id = server.tool(
         "open_session",
         {
             "agent": "ClaudeCode",
@@ -99,52 +99,52 @@ def record_day(place: Place) -> Day:
             "parent_session_id": session_id,
         },
     )["session_id"]
-    place.tool("begin_turn", {"session_id": child_id, "query_title": "Search", "query_text": "Search for callers"})
-    place.tool("finish_turn", {"session_id": child_id, "outcome": "completed", "response": "There are two callers."})
-    place.tool(
+    server.tool("begin_turn", {"session_id": child_id, "query_title": "Search", "query_text": "Search for callers"})
+    server.tool("finish_turn", {"session_id": child_id, "outcome": "completed", "response": "There are two callers."})
+    server.tool(
         "finish_turn",
         {**named, "outcome": "failed", "error_message": "No runner took the job", "error_code": "no_runner"},
     )
-    third = place.tool("begin_turn", {**named, "query_title": "Run the tests", "query_text": "Run all tests."})[
+    third = server.tool("begin_turn", {**named, "query_title": "Run the tests", "query_text": "Run all tests."})[
         "request_id"
     ]
-    other_id = place.tool("open_session", {"agent": "Codex", "title": "Tidy the changelog", "model": "gpt-5.5"})[
+    other_id = server.tool("open_session", {"agent": "Codex", "title": "Tidy the changelog", "model": "gpt-5.5"})[
         "session_id"
     ]
-    place.tool("begin_turn", {"session_id": other_id, "query_title": "Tidy", "query_text": "Tidy the changelog"})
-    place.tool("finish_turn", {"session_id": other_id, "outcome": "completed", "response": "Tidied."})
-    place.tool("close_session", {"session_id": other_id, "reason": "task_completed"})
+    server.tool("begin_turn", {"session_id": other_id, "query_title": "Tidy", "query_text": "Tidy the changelog"})
+    server.tool("finish_turn", {"session_id": other_id, "outcome": "completed", "response": "Tidied."})
+    server.tool("close_session", {"session_id": other_id, "reason": "task_completed"})
     return Day(session_id=session_id, turns=(first, second, third), child_id=child_id, other_id=other_id)
 
 
-def record_long(place: Place, entries: int = 10_000) -> str:
+def record_long(server: PageServer, entries: int = 10_000) -> str:
     """Record a session of about so many entries, in turns of a few hundred."""
-    opened = place.tool("open_session", {"agent": "Codex", "title": "A long shift"})
+    opened = server.tool("open_session", {"agent": "Codex", "title": "A long shift"})
     named = {"session_id": opened["session_id"]}
     items = [
         said("model", "observation", f"Step {number}: looked at src/module_{number}.py and went on")
         for number in range(190)
     ]
     for number in range(entries // 192):
-        place.tool("begin_turn", {**named, "query_title": f"Part {number + 1}", "query_text": f"Do part {number + 1}"})
-        place.tool("update_turn", {**named, "dialog": items})
-        place.tool("finish_turn", {**named, "outcome": "completed", "response": f"Part {number + 1} is done."})
+        server.tool("begin_turn", {**named, "query_title": f"Part {number + 1}", "query_text": f"Do part {number + 1}"})
+        server.tool("update_turn", {**named, "dialog": items})
+        server.tool("finish_turn", {**named, "outcome": "completed", "response": f"Part {number + 1} is done."})
     return str(named["session_id"])
 
 
-def record_hostile(place: Place) -> str:
+def record_hostile(server: PageServer) -> str:
     """Record a session whose every text tries to break out of the page."""
-    opened = place.tool(
+    opened = server.tool(
         "open_session",
-        {"agent": "Codex", "agent_id": "mallory", "title": LINE, "model": LINE[:100], "cwd": str(place.home)},
+        {"agent": "Codex", "agent_id": "mallory", "title": LINE, "model": LINE[:100], "cwd": str(server.home)},
     )
     named = {"session_id": opened["session_id"]}
     for number in range(2):
-        place.tool(
+        server.tool(
             "begin_turn",
             {**named, "query_title": LINE, "query_text": HOSTILE + MEGA, "tags": [LINE[:90]]},
         )
-        place.tool(
+        server.tool(
             "update_turn",
             {
                 **named,
@@ -171,11 +171,11 @@ def record_hostile(place: Place) -> str:
             if number == 0
             else {"outcome": "failed", "error_message": HOSTILE, "error_code": LINE[:90]}
         )
-        place.tool("finish_turn", {**named, **outcome})
+        server.tool("finish_turn", {**named, **outcome})
     return str(named["session_id"])
 
 
-def import_hostile(place: Place) -> str:
+def import_hostile(server: PageServer) -> str:
     """Import a transcript that does the same, with control characters that the tools would refuse."""
     worst = HOSTILE + "\x00\x07\x1a\x7f\x9b31m\u2028"
     transcript = Claude(common={"cwd": f"/srv/{worst}", "gitBranch": worst, "version": worst})
@@ -188,10 +188,10 @@ def import_hostile(place: Place) -> str:
     transcript.calls("call-3", "Edit", file_path=f"/srv/{worst}/a.py", old_string=worst, new_string=worst)
     transcript.returns("call-3", worst, toolUseResult={"filePath": f"/srv/{worst}/a.py", "structuredPatch": patch})
     transcript.says(worst).ends()
-    path = place.home.parent / f"{transcript.session}.jsonl"
+    path = server.home.parent / f"{transcript.session}.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
-    place.do(place.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
-    rows = place.do(
-        place.app.store.read(lambda reader: reader.find_sessions(Filter(agent="ClaudeCode"), Page(limit=1)))
+    server.do(server.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
+    rows = server.do(
+        server.app.store.read(lambda reader: reader.find_sessions(Filter(agent="ClaudeCode"), Page(limit=1)))
     )
     return rows[0].session.id

@@ -10,15 +10,15 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Route, expect
 
-from tests.web.place import Place
+from tests.web.server import PageServer
 from tests.web.stories import Day, import_hostile, record_hostile, record_long, said
 
 RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
-WIDTHS = {"phone": (360, 780), "desk": (1280, 900), "wall": (3840, 2160)}
+WIDTHS = {"phone": (360, 780), "desktop": (1280, 900), "wall": (3840, 2160)}
 
 
 @pytest.fixture
-def page(place: Place, day: Day, context: BrowserContext) -> Generator[Page]:
+def page(server: PageServer, day: Day, context: BrowserContext) -> Generator[Page]:
     """Return a page that came in by a link; at the end nothing may have been refused or have failed on it."""
     page = context.new_page()
     complaints: list[str] = []
@@ -29,19 +29,19 @@ def page(place: Place, day: Day, context: BrowserContext) -> Generator[Page]:
 
     page.on("console", listen)
     page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(place.link())
-    page.wait_for_url(f"{place.base}/")
+    page.goto(server.link())
+    page.wait_for_url(f"{server.base}/")
     yield page
     assert complaints == []
 
 
 def test_a_link_opens_the_list_and_leaves_no_working_code_behind(
-    place: Place, day: Day, context: BrowserContext
+    server: PageServer, day: Day, context: BrowserContext
 ) -> None:
-    link = place.link()
+    link = server.link()
     page = context.new_page()
     page.goto(link)
-    page.wait_for_url(f"{place.base}/")
+    page.wait_for_url(f"{server.base}/")
     expect(page.get_by_role("link", name="Stop the double charges")).to_be_visible()
     assert page.evaluate("document.cookie") == "", "no script sees the cookie"
     fresh = context.browser
@@ -53,13 +53,15 @@ def test_a_link_opens_the_list_and_leaves_no_working_code_behind(
     other.close()
 
 
-def test_sessions_are_filtered_and_found_with_everything_in_the_address(page: Page, place: Place, day: Day) -> None:
+def test_sessions_are_filtered_and_found_with_everything_in_the_address(
+    page: Page, server: PageServer, day: Day
+) -> None:
     page.get_by_text("Filters").click()
     page.get_by_label("Status").select_option("closed")
     page.wait_for_url(re.compile("status=closed"))
     expect(page.locator(".row .title")).to_have_text(["Tidy the changelog"])
-    assert page.url == f"{place.base}/sessions?status=closed"
-    page.goto(f"{place.base}/")
+    assert page.url == f"{server.base}/sessions?status=closed"
+    page.goto(f"{server.base}/")
     page.keyboard.press("/")
     page.keyboard.type("idempotency")
     page.keyboard.press("Enter")
@@ -71,9 +73,9 @@ def test_sessions_are_filtered_and_found_with_everything_in_the_address(page: Pa
     page.wait_for_url(re.compile(f"/sessions/{day.session_id}"))
 
 
-def test_the_list_changes_while_it_is_looked_at(page: Page, place: Place) -> None:
+def test_the_list_changes_while_it_is_looked_at(page: Page, server: PageServer) -> None:
     expect(page.locator("#live")).to_have_text("Live")
-    place.tool("open_session", {"agent": "Codex", "title": "Came while looking"})
+    server.tool("open_session", {"agent": "Codex", "title": "Came while looking"})
     expect(page.get_by_role("link", name="Came while looking")).to_be_visible()
 
 
@@ -97,18 +99,18 @@ class Held:
         raise AssertionError("no such request came")
 
 
-def test_the_list_hears_of_what_happened_before_it_could_listen(page: Page, place: Place) -> None:
+def test_the_list_hears_of_what_happened_before_it_could_listen(page: Page, server: PageServer) -> None:
     expect(page.locator("#live")).to_have_text("Live")
     held = Held(page, "**/events*")
-    page.goto(f"{place.base}/sessions")
+    page.goto(f"{server.base}/sessions")
     stream = held.first()
-    place.tool("open_session", {"agent": "Codex", "title": "Came before the stream"})
+    server.tool("open_session", {"agent": "Codex", "title": "Came before the stream"})
     stream.continue_()
     expect(page.get_by_role("link", name="Came before the stream")).to_be_visible()
 
 
-def test_a_session_is_walked_by_keyboard(page: Page, place: Place, day: Day) -> None:
-    page.goto(f"{place.base}/sessions/{day.session_id}")
+def test_a_session_is_walked_by_keyboard(page: Page, server: PageServer, day: Day) -> None:
+    page.goto(f"{server.base}/sessions/{day.session_id}")
     expect(page.locator("#live")).to_have_text("Live")
     page.keyboard.press("j")
     expect(page.locator(f"[id='t-{day.turns[0]}']")).to_have_class(re.compile("current"))
@@ -125,63 +127,63 @@ def test_a_session_is_walked_by_keyboard(page: Page, place: Place, day: Day) -> 
     expect(page.get_by_role("dialog", name="Keys")).to_be_hidden()
 
 
-def test_the_next_error_is_found_inside_folded_steps(page: Page, place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "Hidden error"})["session_id"]
+def test_the_next_error_is_found_inside_folded_steps(page: Page, server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "Hidden error"})["session_id"]
     named = {"session_id": session_id}
     items = [said("model", "observation", f"Item {number}") for number in range(150)]
     failing = {"type": "edit", "description": "Could not write", "status": "failed"}
     for number in range(6):
-        place.tool("begin_turn", {**named, "query_title": f"Turn {number}", "query_text": "Go"})
-        place.tool("update_turn", {**named, "dialog": items, "actions": [failing] if number == 4 else []})
-        place.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
-    page.goto(f"{place.base}/sessions/{session_id}")
+        server.tool("begin_turn", {**named, "query_title": f"Turn {number}", "query_text": "Go"})
+        server.tool("update_turn", {**named, "dialog": items, "actions": [failing] if number == 4 else []})
+        server.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+    page.goto(f"{server.base}/sessions/{session_id}")
     expect(page.get_by_text("Could not write")).to_have_count(0)
     expect(page.locator("#live")).to_have_text("Live")
     page.keyboard.press("n")
     expect(page.get_by_text("Could not write").first).to_be_in_viewport()
 
 
-def test_the_next_error_is_found_however_many_folded_turns_lie_between(page: Page, place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "Far error"})["session_id"]
+def test_the_next_error_is_found_however_many_folded_turns_lie_between(page: Page, server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "Far error"})["session_id"]
     named = {"session_id": session_id}
     items = [said("model", "observation", f"Item {number}") for number in range(45)]
     for number in range(70):
-        place.tool("begin_turn", {**named, "query_title": f"Turn {number}", "query_text": "Go"})
-        place.tool("update_turn", {**named, "dialog": items})
+        server.tool("begin_turn", {**named, "query_title": f"Turn {number}", "query_text": "Go"})
+        server.tool("update_turn", {**named, "dialog": items})
         outcome = {"outcome": "completed", "response": "Done"}
         failed = {"outcome": "failed", "error_message": "Broke here"}
-        place.tool("finish_turn", {**named, **(failed if number in (1, 69) else outcome)})
-    page.goto(f"{place.base}/sessions/{session_id}")
+        server.tool("finish_turn", {**named, **(failed if number in (1, 69) else outcome)})
+    page.goto(f"{server.base}/sessions/{session_id}")
     expect(page.locator("#live")).to_have_text("Live")
     for number in (1, 69):
         page.keyboard.press("n")
         expect(page.get_by_role("article", name=f"Turn {number}", exact=True)).to_have_class(re.compile(r"\bat\b"))
 
 
-def test_a_deep_link_leads_to_an_entry_in_a_folded_turn(page: Page, place: Place) -> None:
-    session_id = record_long(place, 1_000)
-    page.goto(f"{place.base}/sessions/{session_id}#e700")
+def test_a_deep_link_leads_to_an_entry_in_a_folded_turn(page: Page, server: PageServer) -> None:
+    session_id = record_long(server, 1_000)
+    page.goto(f"{server.base}/sessions/{session_id}#e700")
     expect(page.locator("#e700")).to_be_in_viewport()
 
 
-def test_what_is_new_appears_once_and_in_its_turn(page: Page, place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "Followed"})["session_id"]
+def test_what_is_new_appears_once_and_in_its_turn(page: Page, server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "Followed"})["session_id"]
     named = {"session_id": session_id}
-    page.goto(f"{place.base}/sessions/{session_id}")
+    page.goto(f"{server.base}/sessions/{session_id}")
     expect(page.locator("#live")).to_have_text("Live")
-    turn = place.tool("begin_turn", {**named, "query_title": "Watch me", "query_text": "Watch **me**"})["request_id"]
+    turn = server.tool("begin_turn", {**named, "query_title": "Watch me", "query_text": "Watch **me**"})["request_id"]
     article = page.locator(f"[id='t-{turn}']")
     expect(article.get_by_role("heading")).to_have_text("Watch me")
-    place.tool(
+    server.tool(
         "update_turn",
         {**named, "dialog": [said("model", "observation", "First thing"), said("model", "decision", "Go left")]},
     )
     expect(article.get_by_text("First thing")).to_be_visible()
     expect(article.get_by_text("Go left")).to_be_visible()
     page.context.set_offline(True)
-    place.tool("update_turn", {**named, "dialog": [said("model", "observation", "While you were away")]})
+    server.tool("update_turn", {**named, "dialog": [said("model", "observation", "While you were away")]})
     page.context.set_offline(False)
-    place.tool("finish_turn", {**named, "outcome": "completed", "response": "All done"})
+    server.tool("finish_turn", {**named, "outcome": "completed", "response": "All done"})
     expect(article.get_by_text("All done")).to_be_visible()
     expect(article.get_by_text("While you were away")).to_have_count(1)
     expect(article.get_by_text("First thing")).to_have_count(1)
@@ -191,17 +193,17 @@ def test_what_is_new_appears_once_and_in_its_turn(page: Page, place: Place) -> N
     assert unfolded(page) == before, "live and loaded show the same"
 
 
-def test_the_head_and_the_number_of_steps_are_those_of_now(page: Page, place: Place) -> None:
-    named = {"session_id": place.tool("open_session", {"agent": "Codex", "title": "Counted"})["session_id"]}
-    page.goto(f"{place.base}/sessions/{named['session_id']}")
+def test_the_head_and_the_number_of_steps_are_those_of_now(page: Page, server: PageServer) -> None:
+    named = {"session_id": server.tool("open_session", {"agent": "Codex", "title": "Counted"})["session_id"]}
+    page.goto(f"{server.base}/sessions/{named['session_id']}")
     expect(page.locator("#live")).to_have_text("Live")
-    place.tool("begin_turn", {**named, "query_title": "Count", "query_text": "Count"})
+    server.tool("begin_turn", {**named, "query_title": "Count", "query_text": "Count"})
     steps = page.locator("details.steps > summary")
     for number, says in ((1, "1 step"), (2, "2 steps")):
-        place.tool("update_turn", {**named, "dialog": [said("model", "observation", f"Thing {number}")]})
+        server.tool("update_turn", {**named, "dialog": [said("model", "observation", f"Thing {number}")]})
         expect(steps).to_have_text(says)
-    place.tool("update_turn", {**named, "tags": ["no-step"]})
-    place.tool("close_session", {**named, "succession_policy": "successor_required"})
+    server.tool("update_turn", {**named, "tags": ["no-step"]})
+    server.tool("close_session", {**named, "succession_policy": "successor_required"})
     head = page.locator(".head > .line")
     expect(head).to_contain_text("to be continued by")
     expect(steps).to_have_text("2 steps")
@@ -212,40 +214,42 @@ def test_the_head_and_the_number_of_steps_are_those_of_now(page: Page, place: Pl
     expect(steps).to_have_text("2 steps")
 
 
-def test_an_open_turn_is_interrupted_while_nobody_works_in_its_session(page: Page, place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "agent_id": "stopped", "title": "Stopped"})["session_id"]
+def test_an_open_turn_is_interrupted_while_nobody_works_in_its_session(page: Page, server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "agent_id": "stopped", "title": "Stopped"})[
+        "session_id"
+    ]
     named = {"session_id": session_id}
-    turn = place.tool("begin_turn", {**named, "query_title": "Half done", "query_text": "Do it"})["request_id"]
-    place.tool("update_turn", {**named, "dialog": [said("model", "observation", "Begun")]})
-    page.goto(f"{place.base}/sessions/{session_id}")
+    turn = server.tool("begin_turn", {**named, "query_title": "Half done", "query_text": "Do it"})["request_id"]
+    server.tool("update_turn", {**named, "dialog": [said("model", "observation", "Begun")]})
+    page.goto(f"{server.base}/sessions/{session_id}")
     expect(page.locator("#live")).to_have_text("Live")
     article = page.locator(f"[id='t-{turn}']")
     expect(article.locator(".state")).to_have_text("In progress")
-    place.tool("close_session", named)
+    server.tool("close_session", named)
     expect(article.locator(".state")).to_have_text("Interrupted")
     expect(article.get_by_text("Begun")).to_have_count(1)
     before = unfolded(page)
     page.reload()
     expect(article.locator(".state")).to_have_text("Interrupted")
     assert unfolded(page) == before, "live and loaded show the same"
-    with place.client() as client:
+    with server.client() as client:
         assert "*interrupted · " in client.get(f"/sessions/{session_id}/export.md").text
-    place.tool("resume_session", {"agent_id": "stopped"})
+    server.tool("resume_session", {"agent_id": "stopped"})
     expect(article.locator(".state")).to_have_text("In progress")
 
 
-def test_steps_that_are_loaded_while_news_come_are_shown_once_and_none_is_lost(page: Page, place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "Busy"})["session_id"]
-    turn = place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})["request_id"]
+def test_steps_that_are_loaded_while_news_come_are_shown_once_and_none_is_lost(page: Page, server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "Busy"})["session_id"]
+    turn = server.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})["request_id"]
 
     def note(text: str, times: int = 1) -> None:
         dialog = [said("model", "observation", text)] * times
-        place.tool("update_turn", {"session_id": session_id, "request_id": turn, "dialog": dialog})
+        server.tool("update_turn", {"session_id": session_id, "request_id": turn, "dialog": dialog})
 
     note("Before", 210)
     expect(page.locator("#live")).to_have_text("Live")
     events, pages = Held(page, "**/events*"), Held(page, "**/turns/*after=*")
-    page.goto(f"{place.base}/sessions/{session_id}")
+    page.goto(f"{server.base}/sessions/{session_id}")
     stream = events.first()
     article = page.locator(f"[id='t-{turn}']")
     note("Loaded and told")
@@ -255,21 +259,21 @@ def test_steps_that_are_loaded_while_news_come_are_shown_once_and_none_is_lost(p
     note("Told while loading")
     stream.continue_()
     # The first of the two is at hand, and waits for what is being loaded.
-    head = place.json(f"/sessions/{session_id}")["session"]["entry_count"]
+    head = server.json(f"/sessions/{session_id}")["session"]["entry_count"]
     expect(page.locator("body")).to_have_attribute("data-head", re.compile(f"{head - 1}|{head}"))
     steps.fulfill(response=answer)
     expect(article.get_by_text("Told while loading")).to_have_count(1)
     expect(article.get_by_text("Loaded and told")).to_have_count(1)
-    place.tool("close_session", {"session_id": session_id})
+    server.tool("close_session", {"session_id": session_id})
     expect(page.locator("#state")).to_have_text("Closed")
 
 
-def test_more_tabs_are_open_than_a_browser_has_connections(place: Place, day: Day, page: Page) -> None:
+def test_more_tabs_are_open_than_a_browser_has_connections(server: PageServer, day: Day, page: Page) -> None:
     hide = """Object.defineProperty(document, "hidden", {get: () => true});
         document.dispatchEvent(new Event("visibilitychange"))"""
     for _ in range(8):
         tab = page.context.new_page()
-        tab.goto(f"{place.base}/sessions/{day.session_id}", timeout=10_000)
+        tab.goto(f"{server.base}/sessions/{day.session_id}", timeout=10_000)
         expect(tab.locator("#live")).to_have_text("Live")
         tab.evaluate(hide)
 
@@ -281,15 +285,15 @@ def unfolded(page: Page) -> list[str]:
     return re.sub(r"\d+ notes?:", "", text).split()
 
 
-def test_a_running_command_prints_onto_the_page(page: Page, place: Place, tmp_path: Path, pictures: Path) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "A shell at work"})["session_id"]
-    place.tool("begin_turn", {"session_id": session_id, "query_title": "Build it", "query_text": "Build it"})
-    shell = place.tool("open_shell", {"session_id": session_id, "cwd": str(tmp_path)})["shell_id"]
+def test_a_running_command_prints_onto_the_page(page: Page, server: PageServer, tmp_path: Path, pictures: Path) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "A shell at work"})["session_id"]
+    server.tool("begin_turn", {"session_id": session_id, "query_title": "Build it", "query_text": "Build it"})
+    shell = server.tool("open_shell", {"session_id": session_id, "cwd": str(tmp_path)})["shell_id"]
     gate = tmp_path / "gate"
-    page.goto(f"{place.base}/sessions/{session_id}")
+    page.goto(f"{server.base}/sessions/{session_id}")
     expect(page.locator("#live")).to_have_text("Live")
     command = f"echo compiling; until [ -e {gate} ]; do sleep 0.05; done; echo broken >&2; sh -c 'exit 3'"
-    place.tool("run_command", {"shell_id": shell, "command": command, "background": True})
+    server.tool("run_command", {"shell_id": shell, "command": command, "background": True})
     block = page.locator(".command")
     expect(block.get_by_text("Running", exact=True)).to_be_visible()
     expect(block.locator(".out").first).to_have_text("compiling")
@@ -300,14 +304,14 @@ def test_a_running_command_prints_onto_the_page(page: Page, place: Place, tmp_pa
     expect(page.locator(".command")).to_have_count(1)
     block.get_by_role("link", name=re.compile("whole stdout")).click()
     expect(page.locator("pre.out")).to_contain_text("compiling")
-    place.tool("close_shell", {"shell_id": shell})
+    server.tool("close_shell", {"shell_id": shell})
 
 
-def test_ten_thousand_entries_are_loaded_as_they_are_needed(page: Page, place: Place) -> None:
-    session_id = record_long(place)
-    entries = int(place.json(f"/sessions/{session_id}")["session"]["entry_count"])
+def test_ten_thousand_entries_are_loaded_as_they_are_needed(page: Page, server: PageServer) -> None:
+    session_id = record_long(server)
+    entries = int(server.json(f"/sessions/{session_id}")["session"]["entry_count"])
     assert entries > 9_500
-    page.goto(f"{place.base}/sessions/{session_id}")
+    page.goto(f"{server.base}/sessions/{session_id}")
     expect(page.locator("article.turn").first).to_be_visible()
     assert page.locator("article.turn").count() < 60
     assert page.evaluate("document.getElementsByTagName('*').length") < 8_000
@@ -320,28 +324,28 @@ def test_ten_thousand_entries_are_loaded_as_they_are_needed(page: Page, place: P
     expect(page.locator("article.turn")).to_have_count(entries // 192)
 
 
-def test_subagents_unfold_inside_the_turn_that_spawned_them(page: Page, place: Place, day: Day) -> None:
-    page.goto(f"{place.base}/sessions/{day.session_id}")
+def test_subagents_unfold_inside_the_turn_that_spawned_them(page: Page, server: PageServer, day: Day) -> None:
+    page.goto(f"{server.base}/sessions/{day.session_id}")
     turn = page.locator(f"[id='t-{day.turns[1]}']")
     turn.locator("details.steps > summary").first.click()
     turn.locator("details.subagent > summary > .what").click()
     expect(turn.get_by_text("There are two callers.")).to_be_visible()
 
 
-def test_the_capsule_is_copied_as_markdown(page: Page, place: Place, day: Day) -> None:
+def test_the_capsule_is_copied_as_markdown(page: Page, server: PageServer, day: Day) -> None:
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
-    page.goto(f"{place.base}/sessions/{day.session_id}/handover")
+    page.goto(f"{server.base}/sessions/{day.session_id}/handover")
     page.get_by_role("button", name="Copy as Markdown").click()
     expect(page.get_by_role("button", name="Copied")).to_be_visible()
     assert (
         page.evaluate("navigator.clipboard.readText()")
-        == place.json(f"/sessions/{day.session_id}/handover")["markdown"]
+        == server.json(f"/sessions/{day.session_id}/handover")["markdown"]
     )
     expect(page.get_by_text("claude --resume 11111111-2222-3333-4444-555555555555")).to_be_visible()
 
 
-def test_the_chain_is_checked_and_receipts_and_exports_are_taken_home(page: Page, place: Place, day: Day) -> None:
-    page.goto(f"{place.base}/sessions/{day.other_id}")
+def test_the_chain_is_checked_and_receipts_and_exports_are_taken_home(page: Page, server: PageServer, day: Day) -> None:
+    page.goto(f"{server.base}/sessions/{day.other_id}")
     expect(page.locator("#chain")).to_contain_text("verified")
     page.get_by_role("link", name=re.compile("^Trust")).click()
     with page.expect_download() as receipt:
@@ -354,8 +358,8 @@ def test_the_chain_is_checked_and_receipts_and_exports_are_taken_home(page: Page
 
 
 @pytest.mark.parametrize("record", [record_hostile, import_hostile])
-def test_a_hostile_session_runs_nothing(page: Page, place: Place, record: Any) -> None:
-    session_id = record(place)
+def test_a_hostile_session_runs_nothing(page: Page, server: PageServer, record: Any) -> None:
+    session_id = record(server)
     dialogs: list[str] = []
 
     def dismiss(dialog: Dialog) -> None:
@@ -366,13 +370,13 @@ def test_a_hostile_session_runs_nothing(page: Page, place: Place, record: Any) -
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))
     for path in ("/", f"/sessions/{session_id}", f"/sessions/{session_id}/handover", "/sessions?q=hacked"):
-        page.goto(place.base + path)
+        page.goto(server.base + path)
         page.evaluate("document.querySelectorAll('details').forEach((one) => (one.open = true))")
         expect(page.locator("main")).to_be_visible()
         assert page.evaluate("typeof window.hacked") == "undefined"
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), path
     assert dialogs == []
-    assert all(url.startswith(place.base) for url in asked)
+    assert all(url.startswith(server.base) for url in asked)
 
 
 def looks(day: Day) -> dict[str, str]:
@@ -393,17 +397,17 @@ def looks(day: Day) -> dict[str, str]:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
 def test_pages_fit_and_are_usable_by_everybody(
-    place: Place, day: Day, context: BrowserContext, pictures: Path, width: str, scheme: str
+    server: PageServer, day: Day, context: BrowserContext, pictures: Path, width: str, scheme: str
 ) -> None:
     page = context.new_page()
     page.set_viewport_size({"width": WIDTHS[width][0], "height": WIDTHS[width][1]})
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
-    page.goto(place.link())
-    page.wait_for_url(f"{place.base}/")
+    page.goto(server.link())
+    page.wait_for_url(f"{server.base}/")
     for name, path in looks(day).items():
-        if name not in ("list", "session", "usage") and (width, scheme) != ("desk", "light"):
+        if name not in ("list", "session", "usage") and (width, scheme) != ("desktop", "light"):
             continue
-        page.goto(place.base + path)
+        page.goto(server.base + path)
         page.evaluate("document.querySelectorAll('details:not(.menu)').forEach((one) => (one.open = true))")
         page.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")

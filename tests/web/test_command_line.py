@@ -90,9 +90,9 @@ def test_export_of_nothing_leaves_no_file(home: Path, tmp_path: Path) -> None:
 def test_a_file_that_cannot_be_written_is_named_without_a_traceback(
     home: Path, session_id: str, tmp_path: Path, options: list[str]
 ) -> None:
-    for place in (tmp_path, tmp_path / "none" / "session.md"):
-        said = shiftlog(home, "export", session_id, *options, "-o", str(place), status=1)
-        assert f"error: Cannot write {place}: " in said
+    for path in (tmp_path, tmp_path / "none" / "session.md"):
+        said = shiftlog(home, "export", session_id, *options, "-o", str(path), status=1)
+        assert f"error: Cannot write {path}: " in said
         assert "Traceback" not in said
 
 

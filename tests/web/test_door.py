@@ -10,7 +10,7 @@ from starlette.datastructures import Headers
 from shiftlog.daemon.http import open_token
 from shiftlog.model.limits import PAGE_CODE_S, PAGE_COOKIE_S
 from shiftlog.web.door import CODES_KEPT, Door
-from tests.web.place import Place
+from tests.web.server import PageServer
 from tests.web.stories import Day
 
 
@@ -100,19 +100,19 @@ def test_a_door_without_token_cannot_be_made() -> None:
 # Over the wire
 
 
-def test_the_link_gives_a_cookie_that_scripts_and_other_sites_never_see(place: Place) -> None:
+def test_the_link_gives_a_cookie_that_scripts_and_other_sites_never_see(server: PageServer) -> None:
     with httpx.Client() as client:
-        answer = client.get(place.link())
+        answer = client.get(server.link())
         assert answer.status_code == 200
         given = answer.headers["set-cookie"]
         assert "HttpOnly" in given
         assert re.search("samesite=strict", given, re.I)
         assert "Path=/" in given
-        assert client.get(f"{place.base}/").status_code == 200
+        assert client.get(f"{server.base}/").status_code == 200
 
 
-def test_a_link_that_was_used_says_how_to_get_another(place: Place) -> None:
-    link = place.link()
+def test_a_link_that_was_used_says_how_to_get_another(server: PageServer) -> None:
+    link = server.link()
     assert httpx.get(link).status_code == 200
     again = httpx.get(link)
     assert again.status_code == 401
@@ -120,8 +120,8 @@ def test_a_link_that_was_used_says_how_to_get_another(place: Place) -> None:
     assert "set-cookie" not in again.headers
 
 
-def test_looking_at_the_headers_of_a_link_does_not_use_it_up(place: Place) -> None:
-    link = place.link()
+def test_looking_at_the_headers_of_a_link_does_not_use_it_up(server: PageServer) -> None:
+    link = server.link()
     looked = httpx.head(link)
     assert (looked.status_code, looked.headers.get("set-cookie")) == (200, None)
     assert "set-cookie" in httpx.get(link).headers
@@ -141,20 +141,20 @@ PAGES = [
 
 
 @pytest.mark.parametrize("path", PAGES)
-def test_without_cookie_and_token_nothing_is_shown(place: Place, path: str) -> None:
-    answer = httpx.get(place.base + path)
+def test_without_cookie_and_token_nothing_is_shown(server: PageServer, path: str) -> None:
+    answer = httpx.get(server.base + path)
     assert answer.status_code == 401
 
 
 @pytest.mark.parametrize("path", PAGES[:3])
 @pytest.mark.parametrize("given", ["Bearer wrong", "Basic dXNlcjpwYXNz", "Bearer", "Bearer \u00e9"])
-def test_a_wrong_token_is_refused(place: Place, path: str, given: str) -> None:
-    answer = httpx.get(place.base + path, headers={b"Authorization": given.encode()})
+def test_a_wrong_token_is_refused(server: PageServer, path: str, given: str) -> None:
+    answer = httpx.get(server.base + path, headers={b"Authorization": given.encode()})
     assert answer.status_code == 401
 
 
-def test_the_token_of_another_state_directory_is_refused(place: Place, tmp_path: Path) -> None:
-    answer = httpx.get(f"{place.base}/sessions.json", headers={"Authorization": f"Bearer {open_token(tmp_path)}"})
+def test_the_token_of_another_state_directory_is_refused(server: PageServer, tmp_path: Path) -> None:
+    answer = httpx.get(f"{server.base}/sessions.json", headers={"Authorization": f"Bearer {open_token(tmp_path)}"})
     assert answer.status_code == 401
     assert answer.json()["error"]["code"] == "unauthorized"
 
@@ -171,14 +171,14 @@ def test_the_token_of_another_state_directory_is_refused(place: Place, tmp_path:
         {"Sec-Fetch-Site": "same-site", "Sec-Fetch-Mode": "cors"},
     ],
 )
-def test_a_foreign_host_or_page_is_refused_even_with_the_token(place: Place, headers: dict[str, str]) -> None:
-    with place.client(**headers) as client:
+def test_a_foreign_host_or_page_is_refused_even_with_the_token(server: PageServer, headers: dict[str, str]) -> None:
+    with server.client(**headers) as client:
         for path in ("/", "/sessions.json", "/static/style.css", "/open?code=x"):
             assert client.get(path).status_code == 403, path
 
 
-def test_the_page_itself_may_ask(place: Place) -> None:
-    with place.client(**{"Origin": place.base, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}) as client:
+def test_the_page_itself_may_ask(server: PageServer) -> None:
+    with server.client(**{"Origin": server.base, "Sec-Fetch-Site": "same-origin", "Sec-Fetch-Mode": "cors"}) as client:
         assert client.get("/sessions.json").status_code == 200
 
 
@@ -192,30 +192,30 @@ def test_the_page_itself_may_ask(place: Place) -> None:
         "/static/.hidden",
     ],
 )
-def test_files_of_others_cannot_be_named(place: Place, path: str) -> None:
-    with place.client() as client:
+def test_files_of_others_cannot_be_named(server: PageServer, path: str) -> None:
+    with server.client() as client:
         # As bytes, so that the client does not tidy the path first.
-        answer = client.send(client.build_request("GET", httpx.URL(place.base).copy_with(raw_path=path.encode())))
+        answer = client.send(client.build_request("GET", httpx.URL(server.base).copy_with(raw_path=path.encode())))
     assert answer.status_code in (401, 403), answer.text[:200]
 
 
 @pytest.mark.parametrize("command_id", ["../../../etc/passwd#1", "..#1", "/etc/passwd#1", "x#1/../../y"])
-def test_outputs_are_found_by_id_and_never_by_path(place: Place, command_id: str) -> None:
-    with place.client(Accept="application/json") as client:
+def test_outputs_are_found_by_id_and_never_by_path(server: PageServer, command_id: str) -> None:
+    with server.client(Accept="application/json") as client:
         answer = client.get(f"/outputs/{command_id.replace('/', '%2F').replace('#', '%23')}")
     assert answer.status_code in (400, 403, 404)
     assert "root:" not in answer.text
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "DELETE", "PATCH"])
-def test_the_page_only_reads(place: Place, day: Day, method: str) -> None:
-    with place.client() as client:
+def test_the_page_only_reads(server: PageServer, day: Day, method: str) -> None:
+    with server.client() as client:
         for path in ("/", f"/sessions/{day.session_id}", "/usage"):
             assert client.request(method, path).status_code == 405
 
 
-def test_every_answer_has_a_strict_policy(place: Place, day: Day) -> None:
-    with place.client() as client:
+def test_every_answer_has_a_strict_policy(server: PageServer, day: Day) -> None:
+    with server.client() as client:
         for path in ("/", f"/sessions/{day.session_id}", "/usage.csv", "/static/page.js", "/nothing", "/sessions.json"):
             headers = client.get(path).headers
             policy = headers["content-security-policy"]

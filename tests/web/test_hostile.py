@@ -7,7 +7,7 @@ import pytest
 
 from shiftlog.text.printable import page_text
 from shiftlog.web.present.texts import diff, folded, markdown, terminal
-from tests.web.place import Place
+from tests.web.server import PageServer
 from tests.web.stories import ANSI, BIDI, HOSTILE, SCRIPT, import_hostile, record_hostile
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b-\u200f\u202a-\u202e\u2060-\u206f\U000e0000-\U000e007f]")
@@ -16,13 +16,13 @@ PAGE_BYTES = 1_500_000
 
 
 @pytest.fixture(scope="module", params=[record_hostile, import_hostile], ids=["recorded", "imported"])
-def hostile(place: Place, request: pytest.FixtureRequest) -> str:
-    return str(request.param(place))
+def hostile(server: PageServer, request: pytest.FixtureRequest) -> str:
+    return str(request.param(server))
 
 
-def pages(place: Place, session_id: str) -> list[str]:
-    turns = [p["turn"]["request_id"] for p in place.json(f"/sessions/{session_id}")["timeline"] if p["kind"] == "turn"]
-    entries = place.json(f"/sessions/{session_id}/entries")["entries"]
+def pages(server: PageServer, session_id: str) -> list[str]:
+    turns = [p["turn"]["request_id"] for p in server.json(f"/sessions/{session_id}")["timeline"] if p["kind"] == "turn"]
+    entries = server.json(f"/sessions/{session_id}/entries")["entries"]
     by_kind = {(entry["kind"], entry["body"].get("category")): entry["seq"] for entry in entries}
     one = f"/sessions/{session_id}"
     return [
@@ -60,18 +60,18 @@ def check(path: str, html: str) -> None:
     assert "49 javascript" not in html, path
 
 
-def test_no_page_lets_recorded_text_become_markup_hide_or_flood_it(place: Place, hostile: str) -> None:
-    for path in pages(place, hostile):
-        html = place.html(path)
+def test_no_page_lets_recorded_text_become_markup_hide_or_flood_it(server: PageServer, hostile: str) -> None:
+    for path in pages(server, hostile):
+        html = server.html(path)
         check(path, html)
         assert len(html.encode()) < PAGE_BYTES, path
-    entries = place.json(f"/sessions/{hostile}/entries")["entries"]
+    entries = server.json(f"/sessions/{hostile}/entries")["entries"]
     assert any("A" * 1_000_000 in str(entry["body"]) for entry in entries), "the JSON has all of it"
 
 
 @pytest.mark.parametrize("form", ["html", "md"])
-def test_exports_are_as_safe_and_whole(place: Place, hostile: str, form: str) -> None:
-    with place.client() as client:
+def test_exports_are_as_safe_and_whole(server: PageServer, hostile: str, form: str) -> None:
+    with server.client() as client:
         text = client.get(f"/sessions/{hostile}/export.{form}").text
     assert not UNSEEN.search(text)
     assert "A" * 1_000_000 in text, "what is taken away is whole"
@@ -80,12 +80,12 @@ def test_exports_are_as_safe_and_whole(place: Place, hostile: str, form: str) ->
         check("export", text.replace('<meta http-equiv="Content-Security-Policy"', "<meta").replace("<style>", ""))
 
 
-def test_an_address_with_scripts_in_it_is_shown_as_text(place: Place) -> None:
+def test_an_address_with_scripts_in_it_is_shown_as_text(server: PageServer) -> None:
     nasty = 'x"><script>alert(1)</script><img src=x onerror=alert(2)>'
     for query in ({"q": "x<script>", "agent": nasty}, {"q": nasty}, {"status": nasty}, {"q": "x", "kind": nasty}):
-        with place.client() as client:
+        with server.client() as client:
             check(str(query), client.get("/sessions", params=query).text)
-    with place.client() as client:
+    with server.client() as client:
         check("path", client.get("/" + nasty).text)
         check("session", client.get("/sessions/" + nasty).text)
 

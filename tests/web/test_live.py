@@ -9,16 +9,16 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.web.place import Place, serving
+from tests.web.server import PageServer, serving
 from tests.web.stories import said
 
 Event = dict[str, Any]
 
 
 @contextmanager
-def streaming(place: Place, path: str, **headers: str) -> Generator[Iterator[Event]]:
+def streaming(server: PageServer, path: str, **headers: str) -> Generator[Iterator[Event]]:
     """Open a stream of events for the time of a with block."""
-    with place.client(**headers) as client, client.stream("GET", path) as answer:
+    with server.client(**headers) as client, client.stream("GET", path) as answer:
         assert answer.status_code == 200
         assert answer.headers["content-type"].startswith("text/event-stream")
         yield _events(answer.iter_lines())
@@ -37,26 +37,26 @@ def _events(lines: Iterator[str]) -> Iterator[Event]:
             event["data"] = json.loads(value)
 
 
-def opened(place: Place) -> str:
-    return str(place.tool("open_session", {"agent": "Codex", "title": "Live"})["session_id"])
+def opened(server: PageServer) -> str:
+    return str(server.tool("open_session", {"agent": "Codex", "title": "Live"})["session_id"])
 
 
-def head(place: Place, session_id: str) -> int:
-    return int(place.json(f"/sessions/{session_id}")["session"]["entry_count"])
+def head(server: PageServer, session_id: str) -> int:
+    return int(server.json(f"/sessions/{session_id}")["session"]["entry_count"])
 
 
-def test_each_new_entry_is_told_by_its_seq(place: Place) -> None:
-    session_id = opened(place)
-    at = head(place, session_id)
-    with streaming(place, f"/sessions/{session_id}/events?after={at}") as events:
-        turn = place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go on"})[
+def test_each_new_entry_is_told_by_its_seq(server: PageServer) -> None:
+    session_id = opened(server)
+    at = head(server, session_id)
+    with streaming(server, f"/sessions/{session_id}/events?after={at}") as events:
+        turn = server.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go on"})[
             "request_id"
         ]
         first = next(events)
         assert first["id"] == str(at + 1)
         assert first["data"]["kind"] == "turn.begun"
         assert f'id="t-{turn}"' in first["data"]["turn"]
-        place.tool(
+        server.tool(
             "update_turn", {"session_id": session_id, "dialog": [said("model", "decision", "Left <b>first</b>")]}
         )
         second = next(events)
@@ -64,9 +64,9 @@ def test_each_new_entry_is_told_by_its_seq(place: Place) -> None:
         assert "Left &lt;b&gt;first" in second["data"]["html"]
 
 
-def test_asking_for_the_headers_of_a_stream_opens_none(place: Place) -> None:
-    session_id = opened(place)
-    with place.client() as client:
+def test_asking_for_the_headers_of_a_stream_opens_none(server: PageServer) -> None:
+    session_id = opened(server)
+    with server.client() as client:
         for path in ("/events", f"/sessions/{session_id}/events"):
             answer = client.head(path)
             assert (answer.status_code, answer.headers["content-type"]) == (200, "text/event-stream; charset=utf-8")
@@ -74,50 +74,50 @@ def test_asking_for_the_headers_of_a_stream_opens_none(place: Place) -> None:
             assert client.get("/sessions.json").status_code == 200
 
 
-def test_coming_back_goes_on_without_loss_or_doubles(place: Place) -> None:
-    session_id = opened(place)
-    at = head(place, session_id)
-    place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
+def test_coming_back_goes_on_without_loss_or_doubles(server: PageServer) -> None:
+    session_id = opened(server)
+    at = head(server, session_id)
+    server.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
     seen: list[int] = []
     for _ in range(6):
         last = seen[-1] if seen else at
-        with streaming(place, f"/sessions/{session_id}/events?after={at}", **{"Last-Event-ID": str(last)}) as events:
-            place.tool("update_turn", {"session_id": session_id, "dialog": [said("model", "observation", "x")] * 3})
+        with streaming(server, f"/sessions/{session_id}/events?after={at}", **{"Last-Event-ID": str(last)}) as events:
+            server.tool("update_turn", {"session_id": session_id, "dialog": [said("model", "observation", "x")] * 3})
             seen.append(int(next(events)["id"]))
             seen.append(int(next(events)["id"]))
-    with streaming(place, f"/sessions/{session_id}/events", **{"Last-Event-ID": str(seen[-1])}) as events:
-        while seen[-1] < head(place, session_id):
+    with streaming(server, f"/sessions/{session_id}/events", **{"Last-Event-ID": str(seen[-1])}) as events:
+        while seen[-1] < head(server, session_id):
             seen.append(int(next(events)["id"]))
-    assert seen == list(range(at + 1, head(place, session_id) + 1))
+    assert seen == list(range(at + 1, head(server, session_id) + 1))
 
 
-def test_the_list_hears_of_every_change(place: Place) -> None:
-    session_id = opened(place)
-    with streaming(place, "/events") as events:
-        place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
+def test_the_list_hears_of_every_change(server: PageServer) -> None:
+    session_id = opened(server)
+    with streaming(server, "/events") as events:
+        server.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
         told: list[str] = []
         while session_id not in told:
             told += next(events)["data"]["changed"]
 
 
-def test_a_list_that_comes_back_hears_at_once_of_what_changed_meanwhile(place: Place) -> None:
-    session_id = opened(place)
-    with streaming(place, "/events?since=never") as events:
+def test_a_list_that_comes_back_hears_at_once_of_what_changed_meanwhile(server: PageServer) -> None:
+    session_id = opened(server)
+    with streaming(server, "/events?since=never") as events:
         first = next(events)
-    place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
-    with streaming(place, "/events?since=never", **{"Last-Event-ID": first["id"]}) as events:
+    server.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
+    with streaming(server, "/events?since=never", **{"Last-Event-ID": first["id"]}) as events:
         again = next(events)
     assert session_id in again["data"]["changed"]
     assert again["id"] != first["id"]
 
 
-def test_the_output_of_a_running_command_streams(place: Place, tmp_path: Path) -> None:
-    session_id = opened(place)
-    shell = place.tool("open_shell", {"session_id": session_id, "cwd": str(tmp_path)})["shell_id"]
+def test_the_output_of_a_running_command_streams(server: PageServer, tmp_path: Path) -> None:
+    session_id = opened(server)
+    shell = server.tool("open_shell", {"session_id": session_id, "cwd": str(tmp_path)})["shell_id"]
     gate = tmp_path / "gate"
-    with streaming(place, f"/sessions/{session_id}/events") as events:
+    with streaming(server, f"/sessions/{session_id}/events") as events:
         command = f"echo one; until [ -e {gate} ]; do sleep 0.02; done; echo two; echo oops >&2; sleep 0.6"
-        place.tool("run_command", {"shell_id": shell, "command": command, "background": True})
+        server.tool("run_command", {"shell_id": shell, "command": command, "background": True})
         pieces: list[Event] = []
         finished: Event = {}
         while not finished:
@@ -134,19 +134,19 @@ def test_the_output_of_a_running_command_streams(place: Place, tmp_path: Path) -
     assert [piece["html"] for piece in pieces if piece["stream"] == "stderr"] == ["oops\n"]
     assert "exit 0" in finished["html"]
     command_id = finished["command_id"]
-    page = place.json(f"/outputs/{command_id.replace('#', '%23')}")
+    page = server.json(f"/outputs/{command_id.replace('#', '%23')}")
     assert page["text"] == "one\ntwo\n"
-    assert "oops" in place.html(f"/outputs/{command_id.replace('#', '%23')}?stream=stderr")
-    html = place.html(f"/sessions/{session_id}")
+    assert "oops" in server.html(f"/outputs/{command_id.replace('#', '%23')}?stream=stderr")
+    html = server.html(f"/sessions/{session_id}")
     assert html.count(f'data-command="{command_id}"') == 1, "start and end are one block"
-    place.tool("close_shell", {"shell_id": shell})
+    server.tool("close_shell", {"shell_id": shell})
 
 
 def test_streams_end_when_the_server_stops(tmp_path: Path) -> None:
-    with serving(tmp_path / "home") as place, place.client() as client, client.stream("GET", "/events") as answer:
+    with serving(tmp_path / "home") as server, server.client() as client, client.stream("GET", "/events") as answer:
         lines = answer.iter_lines()
         assert next(lines).startswith("retry:")
-        place.loop.call_soon_threadsafe(place.draining.set)
+        server.loop.call_soon_threadsafe(server.draining.set)
         try:
             assert list(lines) == [""]
         except httpx.RemoteProtocolError:

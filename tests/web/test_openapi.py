@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi import checks
 
 from shiftlog.web.openapi import description
-from tests.web.place import Place
+from tests.web.server import PageServer
 from tests.web.stories import Day
 
 # The types of schemathesis are not complete.
@@ -18,8 +18,8 @@ CHECKS = [getattr(checks, name) for name in ("response_schema_conformance", "sta
 
 
 @pytest.fixture(scope="module")
-def asking(place: Place, day: Day) -> Any:
-    with place.client(Accept="application/json") as client:
+def asking(server: PageServer, day: Day) -> Any:
+    with server.client(Accept="application/json") as client:
         yield client, day
 
 

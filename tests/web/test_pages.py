@@ -13,12 +13,12 @@ import pytest
 from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.web.openapi import description
 from tests.ingest.import_app import Claude
-from tests.web.place import CLIENT, Place, serving
+from tests.web.server import CLIENT, PageServer, serving
 from tests.web.stories import Day, did, said
 
 
-def test_the_list_shows_what_a_person_looks_for(place: Place, day: Day) -> None:
-    html = place.html("/")
+def test_the_list_shows_what_a_person_looks_for(server: PageServer, day: Day) -> None:
+    html = server.html("/")
     for text in (
         "Stop the double charges",
         "ivy",
@@ -31,88 +31,90 @@ def test_the_list_shows_what_a_person_looks_for(place: Place, day: Day) -> None:
     ):
         assert text in html, text
     assert "Today" in html
-    item = next(item for item in place.json("/sessions")["items"] if item["session_id"] == day.session_id)
+    item = next(item for item in server.json("/sessions")["items"] if item["session_id"] == day.session_id)
     assert item["turns"] == 3
     assert item["files"] == 1
     assert item["tokens"] == 8840
     assert item["cost_usd"] == 0.41
 
 
-def test_a_session_that_must_be_continued_says_by_when_wherever_it_is_shown(place: Place) -> None:
+def test_a_session_that_must_be_continued_says_by_when_wherever_it_is_shown(server: PageServer) -> None:
     """delx 5: every session listing shows the obligation."""
-    session_id = str(place.tool("open_session", {"agent": "Codex", "title": "Unfinished migration"})["session_id"])
+    session_id = str(server.tool("open_session", {"agent": "Codex", "title": "Unfinished migration"})["session_id"])
     closing = {"session_id": session_id, "succession_policy": "successor_required"}
-    deadline = place.tool("close_session", closing)["data"]["successor_deadline"]
-    assert place.json(f"/sessions/{session_id}")["session"]["successor_deadline"] == deadline
+    deadline = server.tool("close_session", closing)["data"]["successor_deadline"]
+    assert server.json(f"/sessions/{session_id}")["session"]["successor_deadline"] == deadline
     for path in ("/sessions?status=awaiting_successor", "/sessions?q=unfinished", f"/sessions/{session_id}"):
-        html = place.html(path)
+        html = server.html(path)
         assert f'to be continued by <time datetime="{deadline}">' in html, path
         assert "overdue" not in html
 
 
-def test_children_stand_under_their_parent_and_nowhere_else(place: Place, day: Day) -> None:
-    items = place.json("/sessions")["items"]
+def test_children_stand_under_their_parent_and_nowhere_else(server: PageServer, day: Day) -> None:
+    items = server.json("/sessions")["items"]
     assert day.child_id not in [item["session_id"] for item in items]
     parent = next(item for item in items if item["session_id"] == day.session_id)
     assert [child["session_id"] for child in parent["children"]] == [day.child_id]
-    html = place.html("/")
+    html = server.html("/")
     assert html.count(f'id="s-{day.child_id}"') == 1
     assert html.index(f'id="s-{day.session_id}"') < html.index(f'id="s-{day.child_id}"')
 
 
 def test_a_family_of_any_size_stands_in_the_list_once(tmp_path: Path) -> None:
-    with serving(tmp_path / "home") as place:
-        alone = [place.tool("open_session", {"agent": "Codex", "title": f"Alone {n}"})["session_id"] for n in range(50)]
-        parent = place.tool("open_session", {"agent": "Codex", "title": "Parent"})["session_id"]
+    with serving(tmp_path / "home") as server:
+        alone = [
+            server.tool("open_session", {"agent": "Codex", "title": f"Alone {n}"})["session_id"] for n in range(50)
+        ]
+        parent = server.tool("open_session", {"agent": "Codex", "title": "Parent"})["session_id"]
         for n in range(150):
             spawned = {"agent": "Codex", "title": f"Child {n}", "parent_session_id": parent}
-            place.tool("open_session", spawned)
+            server.tool("open_session", spawned)
         found: list[dict[str, Any]] = []
         query: dict[str, str] = {}
         while not found or query["cursor"]:
-            page = place.json("/sessions", **query)
+            page = server.json("/sessions", **query)
             found += page["items"]
             query["cursor"] = page["next_cursor"] or ""
     assert sorted(item["session_id"] for item in found) == sorted([parent, *alone])
     assert [item["children_total"] for item in found if item["session_id"] == parent] == [150]
 
 
-def test_days_are_those_of_the_person_at_this_machine(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_days_are_those_of_the_person_at_this_machine(server: PageServer, monkeypatch: pytest.MonkeyPatch) -> None:
     now = datetime.now(UTC)
     hours = -12 if now.hour < 12 else 14  # so that it is another day there
-    place.tool("open_session", {"agent": "Codex", "title": "On which day?"})
+    server.tool("open_session", {"agent": "Codex", "title": "On which day?"})
     with monkeypatch.context() as elsewhere:
         elsewhere.setenv("TZ", f"Etc/GMT{-hours:+}")
         time.tzset()
-        html = place.html("/sessions")
+        html = server.html("/sessions")
     time.tzset()
     there = (now + timedelta(hours=hours)).date()
     assert there != now.date()
     assert f'<time datetime="{there}" data-keep>Today</time>' in html
 
 
-def test_filters_are_in_the_address(place: Place, day: Day) -> None:
-    found = place.json("/sessions", agent="Codex", status="closed")
+def test_filters_are_in_the_address(server: PageServer, day: Day) -> None:
+    found = server.json("/sessions", agent="Codex", status="closed")
     assert [item["session_id"] for item in found["items"]] == [day.other_id]
     assert found["filters"] == {"agent": "Codex", "status": "closed"}
-    html = place.html("/sessions?agent=Codex&status=closed")
+    html = server.html("/sessions?agent=Codex&status=closed")
     assert "Tidy the changelog" in html
     assert "Stop the double charges" not in html
     assert re.search(r'name="agent" value="Codex"', html)
 
 
-def test_a_filter_shows_a_child_by_itself_with_its_parent_named(place: Place, day: Day) -> None:
-    found = place.json("/sessions", agent_id="ivy/scout")
+def test_a_filter_shows_a_child_by_itself_with_its_parent_named(server: PageServer, day: Day) -> None:
+    found = server.json("/sessions", agent_id="ivy/scout")
     assert [item["session_id"] for item in found["items"]] == [day.child_id]
-    assert f'child of <a href="/sessions/{day.session_id}"' in place.html("/sessions?agent_id=ivy/scout")
+    assert f'child of <a href="/sessions/{day.session_id}"' in server.html("/sessions?agent_id=ivy/scout")
 
 
 @pytest.mark.parametrize("kind", ["session", "turn", "entry", "decision"])
-def test_search_finds_and_marks(place: Place, day: Day, kind: str) -> None:
-    found = place.json("/sessions", q="idempotency", kind=kind)
+def test_search_finds_and_marks(server: PageServer, day: Day, kind: str) -> None:
+    found = server.json("/sessions", q="idempotency", kind=kind)
     assert found["total"] >= 1
     assert any("«idempotency»" in item["snippet"] for item in found["items"])
-    html = place.html(f"/sessions?q=idempotency&kind={kind}")
+    html = server.html(f"/sessions?q=idempotency&kind={kind}")
     assert "<mark>idempotency</mark>" in html
     assert f"/sessions/{day.session_id}" in html
 
@@ -131,16 +133,16 @@ def test_search_finds_and_marks(place: Place, day: Day, kind: str) -> None:
         "kind=nonsense",
     ],
 )
-def test_a_question_without_sense_is_answered_with_what_is_wrong(place: Place, query: str) -> None:
-    with place.client(Accept="application/json") as client:
+def test_a_question_without_sense_is_answered_with_what_is_wrong(server: PageServer, query: str) -> None:
+    with server.client(Accept="application/json") as client:
         answer = client.get(f"/sessions?{query}")
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["code"] == "invalid_parameter"
     assert answer.json()["error"]["details"]["parameter"] in query.replace("&", "=").split("=")
 
 
-def test_a_search_that_makes_no_sense_can_be_corrected_where_it_was_typed(place: Place) -> None:
-    with place.client() as client:
+def test_a_search_that_makes_no_sense_can_be_corrected_where_it_was_typed(server: PageServer) -> None:
+    with server.client() as client:
         answer = client.get("/sessions", params={"q": '"half a <quote>'})
     assert answer.status_code == 400
     assert 'value="&#34;half a &lt;quote&gt;"' in answer.text
@@ -148,20 +150,20 @@ def test_a_search_that_makes_no_sense_can_be_corrected_where_it_was_typed(place:
 
 
 @pytest.mark.parametrize("name", ["last", "Codex-20200101T000000Z-nobody"])
-def test_who_looks_for_a_session_that_is_not_there_is_told_of_the_list(place: Place, name: str) -> None:
-    with place.client() as client:
+def test_who_looks_for_a_session_that_is_not_there_is_told_of_the_list(server: PageServer, name: str) -> None:
+    with server.client() as client:
         assert "The list of sessions shows what is there." in client.get(f"/sessions/{name}").text
 
 
 @pytest.mark.parametrize("text", ["0" * 5_000, "0" * 12 + "9" * 20, "9" * 5_000, "-1", "1.0", "x"])
-def test_a_number_that_is_none_is_named_whatever_its_length(place: Place, day: Day, text: str) -> None:
-    with place.client(Accept="application/json") as client:
+def test_a_number_that_is_none_is_named_whatever_its_length(server: PageServer, day: Day, text: str) -> None:
+    with server.client(Accept="application/json") as client:
         answer = client.get(f"/sessions/{day.session_id}/entries?after={text}")
     assert (answer.status_code, answer.json()["error"]["details"]["parameter"]) == (400, "after")
 
 
-def test_a_session_page_tells_its_story(place: Place, day: Day) -> None:
-    html = place.html(f"/sessions/{day.session_id}")
+def test_a_session_page_tells_its_story(server: PageServer, day: Day) -> None:
+    html = server.html(f"/sessions/{day.session_id}")
     for text in (
         "Why are orders charged twice?",
         "Find out <strong>why</strong> before",
@@ -179,39 +181,39 @@ def test_a_session_page_tells_its_story(place: Place, day: Day) -> None:
     assert html.count('class="mark">Decision') + html.count('class="who mark">Decision') >= 2
 
 
-def test_every_turn_and_entry_has_an_address(place: Place, day: Day) -> None:
-    html = place.html(f"/sessions/{day.session_id}")
+def test_every_turn_and_entry_has_an_address(server: PageServer, day: Day) -> None:
+    html = server.html(f"/sessions/{day.session_id}")
     for turn in day.turns:
         assert f'id="t-{turn}"' in html
-        page = place.html(f"/sessions/{day.session_id}/turns/{turn}")
+        page = server.html(f"/sessions/{day.session_id}/turns/{turn}")
         assert f'id="t-{turn}"' in page
-    total = place.json(f"/sessions/{day.session_id}")["session"]["entry_count"]
+    total = server.json(f"/sessions/{day.session_id}")["session"]["entry_count"]
     for seq in range(1, total + 1):
-        document = place.json(f"/sessions/{day.session_id}/entries/{seq}")
+        document = server.json(f"/sessions/{day.session_id}/entries/{seq}")
         assert document["entry"]["seq"] == seq
-        assert document["entry"]["hash"] in place.html(f"/sessions/{day.session_id}/entries/{seq}")
+        assert document["entry"]["hash"] in server.html(f"/sessions/{day.session_id}/entries/{seq}")
 
 
-def test_all_entries_can_be_paged_through(place: Place, day: Day) -> None:
+def test_all_entries_can_be_paged_through(server: PageServer, day: Day) -> None:
     seen: list[int] = []
     page: dict[str, Any] = {"next_after": 0}
     while page["next_after"] is not None:
-        page = place.json(f"/sessions/{day.session_id}/entries", after=page["next_after"], limit=4)
+        page = server.json(f"/sessions/{day.session_id}/entries", after=page["next_after"], limit=4)
         seen += [entry["seq"] for entry in page["entries"]]
     assert seen == list(range(1, int(page["total"]) + 1))
 
 
-def test_a_timeline_leads_from_page_to_page_through_every_turn_once(place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "Many small turns"})["session_id"]
+def test_a_timeline_leads_from_page_to_page_through_every_turn_once(server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "Many small turns"})["session_id"]
     for number in range(75):
         named = {"session_id": session_id}
-        place.tool("begin_turn", {**named, "query_title": f"Turn {number}", "query_text": "Go"})
-        place.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+        server.tool("begin_turn", {**named, "query_title": f"Turn {number}", "query_text": "Go"})
+        server.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
     turns: list[int] = []
     entries: list[int] = []
     query: dict[str, str] = {}
     while True:
-        page = place.json(f"/sessions/{session_id}", **query)
+        page = server.json(f"/sessions/{session_id}", **query)
         turns += [piece["turn"]["ordinal"] for piece in page["timeline"] if piece["kind"] == "turn"]
         entries += [e["seq"] for piece in page["timeline"] if piece["kind"] == "entries" for e in piece["entries"]]
         if page["next_place"] is None:
@@ -222,53 +224,53 @@ def test_a_timeline_leads_from_page_to_page_through_every_turn_once(place: Place
     assert entries[0] == 1
 
 
-def test_a_timeline_can_begin_at_a_turn(place: Place, day: Day) -> None:
-    page = place.json(f"/sessions/{day.session_id}", turn=day.turns[1])
+def test_a_timeline_can_begin_at_a_turn(server: PageServer, day: Day) -> None:
+    page = server.json(f"/sessions/{day.session_id}", turn=day.turns[1])
     first = next(piece for piece in page["timeline"] if piece["kind"] == "turn")
     assert first["turn"]["request_id"] == day.turns[1]
 
 
-def test_the_glance_at_a_session_of_thousands_of_turns_is_at_its_end(place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "Thousands"})["session_id"]
+def test_the_glance_at_a_session_of_thousands_of_turns_is_at_its_end(server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "Thousands"})["session_id"]
     named = {"session_id": session_id}
     for n in range(2_001):
-        place.tool("begin_turn", {**named, "query_title": f"Turn {n}", "query_text": f"Do {n}"})
-        place.tool("finish_turn", {**named, "outcome": "completed", "response": f"Did {n}"})
-    turn = place.tool("begin_turn", {**named, "query_title": "Last", "query_text": "Do the last"})["request_id"]
+        server.tool("begin_turn", {**named, "query_title": f"Turn {n}", "query_text": f"Do {n}"})
+        server.tool("finish_turn", {**named, "outcome": "completed", "response": f"Did {n}"})
+    turn = server.tool("begin_turn", {**named, "query_title": "Last", "query_text": "Do the last"})["request_id"]
     child = {"agent": "Codex", "agent_id": "late", "title": "Late helper", "parent_session_id": session_id}
-    place.tool("open_session", child)
-    place.tool("finish_turn", {**named, "outcome": "failed", "error_message": "It broke"})
-    glance = place.json(f"/sessions/{session_id}")["glance"]
+    server.tool("open_session", child)
+    server.tool("finish_turn", {**named, "outcome": "failed", "error_message": "It broke"})
+    glance = server.json(f"/sessions/{session_id}")["glance"]
     assert (glance["asked"], glance["came_to"]) == ("Do 0", "Did 2000")
     assert [failed["request_id"] for failed in glance["failed"]] == [turn]
-    html = place.html(f"/sessions/{session_id}", turn=turn)
+    html = server.html(f"/sessions/{session_id}", turn=turn)
     assert "2002. Last (failed" in html
     assert html.count('class="subagent"') == 1, "who was spawned by a late turn is shown there alone"
 
 
-def test_a_call_that_returned_nothing_has_no_empty_result(place: Place, tmp_path: Path) -> None:
+def test_a_call_that_returned_nothing_has_no_empty_result(server: PageServer, tmp_path: Path) -> None:
     transcript = Claude()
     transcript.prompt("Look").calls("call-1", "LookAround", where="here").returns("call-1", "").says("Nothing").ends()
     path = tmp_path / f"{transcript.session}.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
-    place.do(place.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
-    html = place.html(f"/sessions/{transcript.session}")
+    server.do(server.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
+    html = server.html(f"/sessions/{transcript.session}")
     assert "LookAround" in html
     assert 'aria-label="Result"' not in html
 
 
-def test_a_turn_of_many_steps_comes_in_pages(place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "One large turn"})["session_id"]
+def test_a_turn_of_many_steps_comes_in_pages(server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "One large turn"})["session_id"]
     named = {"session_id": session_id}
-    turn = place.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})["request_id"]
+    turn = server.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})["request_id"]
     for _ in range(2):
         dialog = [said("model", "observation", f"Item {number}") for number in range(100)]
-        place.tool("update_turn", {**named, "dialog": dialog, "actions": [did("edit", "Edit", "a.py")]})
+        server.tool("update_turn", {**named, "dialog": dialog, "actions": [did("edit", "Edit", "a.py")]})
     seqs: list[int] = []
     page: dict[str, Any] = {"next_after": 0}
     pages = 0
     while page["next_after"] is not None:
-        page = place.json(f"/sessions/{session_id}/turns/{turn}", after=page["next_after"])
+        page = server.json(f"/sessions/{session_id}/turns/{turn}", after=page["next_after"])
         seqs += [entry["seq"] for entry in page["entries"]]
         pages += 1
     assert pages == 2
@@ -279,36 +281,36 @@ def test_a_turn_of_many_steps_comes_in_pages(place: Place) -> None:
 # Commands and checkpoints
 
 
-def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(place: Place, tmp_path: Path) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "Work in a tree"})["session_id"]
+def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(server: PageServer, tmp_path: Path) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "Work in a tree"})["session_id"]
     (tmp_path / "notes.txt").write_text("first\n")
     opening = {"session_id": session_id, "cwd": str(tmp_path), "workspace": str(tmp_path)}
-    shell = place.tool("open_shell", opening)["shell_id"]
+    shell = server.tool("open_shell", opening)["shell_id"]
     for command in ("echo second >> notes.txt", "echo third >> notes.txt; echo gone >&2; sh -c 'exit 4'"):
-        place.tool("run_command", {"shell_id": shell, "command": command})
-    place.tool("close_shell", {"shell_id": shell})
-    entries = place.json(f"/sessions/{session_id}/entries")["entries"]
+        server.tool("run_command", {"shell_id": shell, "command": command})
+    server.tool("close_shell", {"shell_id": shell})
+    entries = server.json(f"/sessions/{session_id}/entries")["entries"]
     saved = [entry for entry in entries if entry["kind"] == "checkpoint.saved"]
     if not saved:
         pytest.skip("no git here, so no checkpoints")
-    html = place.html(f"/sessions/{session_id}")
+    html = server.html(f"/sessions/{session_id}")
     assert html.count('class="step command"') == 2
     assert "exit 4" in html
     assert re.search(r'class="out err"[^>]*>gone', html)
     first, last = saved[0]["body"]["id"], saved[-1]["body"]["id"]
     assert f"shiftlog undo --to {last} -w {tmp_path}" in html
-    page = place.json(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
+    page = server.json(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
     assert page["since"] == saved[-2]["body"]["id"]
     assert "+second" in page["changes"]["patch"]
-    shown = place.html(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
+    shown = server.html(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
     assert '<span class="add">+second' in shown
-    assert "first checkpoint" in place.html(f"/sessions/{session_id}/checkpoints/{saved[0]['seq']}"), first
-    with place.client() as client:
+    assert "first checkpoint" in server.html(f"/sessions/{session_id}/checkpoints/{saved[0]['seq']}"), first
+    with server.client() as client:
         assert client.get(f"/sessions/{session_id}/checkpoints/1").status_code == 404
     person = replace(CLIENT, client_name="person")
     asked = {"workspace": str(tmp_path), "checkpoint_id": first}
-    place.do(place.app.workspaces.restore_checkpoint(asked, person))
-    assert '<span class="about">by person</span>' in place.html(f"/sessions/{session_id}")
+    server.do(server.app.workspaces.restore_checkpoint(asked, person))
+    assert '<span class="about">by person</span>' in server.html(f"/sessions/{session_id}")
 
 
 # JSON twins
@@ -322,34 +324,34 @@ def addresses(day: Day) -> list[str]:
     ]  # fmt: skip
 
 
-def test_every_page_has_its_twin_by_ending_and_by_accept(place: Place, day: Day) -> None:
+def test_every_page_has_its_twin_by_ending_and_by_accept(server: PageServer, day: Day) -> None:
     for path in addresses(day):
-        by_accept = place.json(path)
-        with place.client(Accept="*/*") as client:
+        by_accept = server.json(path)
+        with server.client(Accept="*/*") as client:
             by_ending = client.get(f"{path}.json")
         assert by_ending.headers["content-type"] == "application/json"
         assert by_ending.json().keys() == by_accept.keys(), path
-        assert place.html(path).startswith("<!doctype html>")
+        assert server.html(path).startswith("<!doctype html>")
 
 
-def test_every_address_of_the_description_is_there(place: Place, day: Day) -> None:
+def test_every_address_of_the_description_is_there(server: PageServer, day: Day) -> None:
     values = {
         "{session_id}": day.other_id,
-        "{request_id}": place.json(f"/sessions/{day.other_id}")["timeline"][1]["turn"]["request_id"],
-        "{seq}": str(place.json(f"/sessions/{day.other_id}/trust")["receipts"][0]["seq"]),
+        "{request_id}": server.json(f"/sessions/{day.other_id}")["timeline"][1]["turn"]["request_id"],
+        "{seq}": str(server.json(f"/sessions/{day.other_id}/trust")["receipts"][0]["seq"]),
         "{form}": "md",
     }
-    with place.client() as client:
-        for path in place.json("/openapi.json")["paths"]:
+    with server.client() as client:
+        for path in server.json("/openapi.json")["paths"]:
             for name, value in values.items():
                 path = path.replace(name, value)
             if "{" not in path and "/checkpoints/" not in path:
                 assert client.get(path).status_code == 200, path
-    assert place.json("/openapi.json") == description()
+    assert server.json("/openapi.json") == description()
 
 
-def test_a_session_that_is_not_there_is_not_found(place: Place) -> None:
-    with place.client(Accept="application/json") as client:
+def test_a_session_that_is_not_there_is_not_found(server: PageServer) -> None:
+    with server.client(Accept="application/json") as client:
         answer = client.get("/sessions/Codex-20200101T000000Z-nobody")
         assert answer.status_code == 404
         assert answer.json()["error"]["code"] == "session_not_found"
@@ -358,8 +360,8 @@ def test_a_session_that_is_not_there_is_not_found(place: Place) -> None:
 
 
 @pytest.mark.parametrize("path", ["/sessions/1234/handover.md", "/sessions/1234/export.html", "/usage.csv?by=x"])
-def test_a_program_that_asks_for_a_file_gets_an_error_that_it_can_read(place: Place, path: str) -> None:
-    with place.client() as client:
+def test_a_program_that_asks_for_a_file_gets_an_error_that_it_can_read(server: PageServer, path: str) -> None:
+    with server.client() as client:
         answer = client.get(path)
         assert set(answer.json()["error"]) >= {"code", "message"}
         page = client.get(path, headers={"Accept": "text/html,*/*"})
@@ -369,46 +371,46 @@ def test_a_program_that_asks_for_a_file_gets_an_error_that_it_can_read(place: Pl
 # Hand-over and trust
 
 
-def test_the_hand_over_shows_capsule_command_and_lineage(place: Place, day: Day) -> None:
+def test_the_hand_over_shows_capsule_command_and_lineage(server: PageServer, day: Day) -> None:
     path = f"/sessions/{day.session_id}/handover"
-    data = place.json(path)
+    data = server.json(path)
     assert data["session"]["resume_command"] == "claude --resume 11111111-2222-3333-4444-555555555555"
     assert [child["session_id"] for child in data["lineage"]["children"]] == [day.child_id]
-    html = place.html(path)
+    html = server.html(path)
     assert data["session"]["resume_command"] in html
     assert 'class="lineage"' in html
     assert "Look for other callers" in html
-    with place.client() as client:
+    with server.client() as client:
         answer = client.get(f"{path}.md")
     assert answer.text == data["markdown"]
     assert answer.headers["content-type"].startswith("text/markdown")
 
 
-def test_a_turn_that_was_interrupted_is_drawn_as_such(place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "Cut off"})["session_id"]
+def test_a_turn_that_was_interrupted_is_drawn_as_such(server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "Cut off"})["session_id"]
     for n in range(2):
-        place.tool("begin_turn", {"session_id": session_id, "query_title": f"Part {n}", "query_text": "Do it"})
-    assert "2. Part 1 (in_progress, " in place.html(f"/sessions/{session_id}")
-    place.tool("close_session", {"session_id": session_id})
-    html = place.html(f"/sessions/{session_id}")
+        server.tool("begin_turn", {"session_id": session_id, "query_title": f"Part {n}", "query_text": "Do it"})
+    assert "2. Part 1 (in_progress, " in server.html(f"/sessions/{session_id}")
+    server.tool("close_session", {"session_id": session_id})
+    html = server.html(f"/sessions/{session_id}")
     assert "2. Part 1 (interrupted, " in html
     assert "turn-interrupted" in html
 
 
-def test_the_hand_over_shows_note_turn_and_endings_and_what_is_only_claimed(place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "agent_id": "leaver", "title": "Leave well"})[
+def test_the_hand_over_shows_note_turn_and_endings_and_what_is_only_claimed(server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "agent_id": "leaver", "title": "Leave well"})[
         "session_id"
     ]
     named = {"session_id": session_id}
     for n in range(90):
-        place.tool("begin_turn", {**named, "query_title": f"Part {n} of the work " + "x" * 60, "query_text": "Do it"})
-        place.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
-    turn = place.tool("begin_turn", {**named, "query_title": "Half done", "query_text": "Do it"})["request_id"]
-    shell = place.tool("open_shell", named)["shell_id"]
-    place.tool("run_command", {"shell_id": shell, "command": "exit_with() { return $1; }; exit_with 7"})
+        server.tool("begin_turn", {**named, "query_title": f"Part {n} of the work " + "x" * 60, "query_text": "Do it"})
+        server.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+    turn = server.tool("begin_turn", {**named, "query_title": "Half done", "query_text": "Do it"})["request_id"]
+    shell = server.tool("open_shell", named)["shell_id"]
+    server.tool("run_command", {"shell_id": shell, "command": "exit_with() { return $1; }; exit_with 7"})
     statement = {"version": 1, "goal": "Leave <b>well</b>", "ttl_days": 1, "written_at": "2020-01-01T00:00:00Z"}
-    place.tool("close_session", {**named, "epitaph": "Mind\nthe <i>gap</i>", "capsule": statement})
-    html = place.html(f"/sessions/{session_id}/handover")
+    server.tool("close_session", {**named, "epitaph": "Mind\nthe <i>gap</i>", "capsule": statement})
+    html = server.html(f"/sessions/{session_id}/handover")
     for text in (
         'Leave &lt;b&gt;well&lt;/b&gt; <span class="tag">claimed</span>',
         'Mind\nthe &lt;i&gt;gap&lt;/i&gt; <span class="tag">claimed</span>',
@@ -420,34 +422,34 @@ def test_the_hand_over_shows_note_turn_and_endings_and_what_is_only_claimed(plac
     assert re.search(r"Left out to keep it short: done [1-9][0-9]?\.", html)
 
 
-def test_a_run_that_failed_says_so_and_why_where_its_session_is_shown(place: Place) -> None:
-    opened = place.tool("open_session", {"agent": "Codex", "title": "Spawned", "caller": "headless_task"})
+def test_a_run_that_failed_says_so_and_why_where_its_session_is_shown(server: PageServer) -> None:
+    opened = server.tool("open_session", {"agent": "Codex", "title": "Spawned", "caller": "headless_task"})
     session_id = opened["session_id"]
-    assert f"<dt>Run {opened['run_id']}</dt><dd>running</dd>" in place.html(f"/sessions/{session_id}")
+    assert f"<dt>Run {opened['run_id']}</dt><dd>running</dd>" in server.html(f"/sessions/{session_id}")
     figures = {"returncode": 3, "error": "Out of <memory>\nand more", "input_tokens": 9}
-    place.tool("close_session", {"session_id": session_id, **figures})
-    html = place.html(f"/sessions/{session_id}")
+    server.tool("close_session", {"session_id": session_id, **figures})
+    html = server.html(f"/sessions/{session_id}")
     assert '<span class="bad">failed</span> <span class="about">exit 3</span>' in html
     note = re.search(r'<p class="step note"[^>]* data-error>.*?</p>', html, re.S)
     assert note is not None
     assert "error <b>Out of &lt;memory&gt;…</b>" in note[0]
 
 
-def test_trust_says_verified_and_gives_the_receipt(place: Place, day: Day) -> None:
-    data = place.json(f"/sessions/{day.other_id}/trust")
+def test_trust_says_verified_and_gives_the_receipt(server: PageServer, day: Day) -> None:
+    data = server.json(f"/sessions/{day.other_id}/trust")
     assert data["chain"]["ok"] is True
-    assert "verified" in place.html(f"/sessions/{day.other_id}/trust")
+    assert "verified" in server.html(f"/sessions/{day.other_id}/trust")
     [receipt] = data["receipts"]
-    with place.client() as client:
+    with server.client() as client:
         answer = client.get(f"/sessions/{day.other_id}/receipts/{receipt['seq']}.json")
         assert client.get(f"/sessions/{day.other_id}/receipts/1.json").status_code == 404
     assert answer.headers["content-disposition"].startswith("attachment")
     assert answer.json() == receipt
 
 
-def test_a_broken_chain_says_where(place: Place) -> None:
-    session_id = place.tool("open_session", {"agent": "Codex", "title": "To be broken"})["session_id"]
-    place.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
+def test_a_broken_chain_says_where(server: PageServer) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "To be broken"})["session_id"]
+    server.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "Go"})
 
     def tamper(writer: Any) -> None:
         entry = writer.entries(session_id, after=1, until=2)[0]
@@ -455,8 +457,8 @@ def test_a_broken_chain_says_where(place: Place) -> None:
         body = json.dumps({**entry.facts, "query_text": "Something else"}).encode()
         writer._db.execute("UPDATE entries SET body = ? WHERE id = ?", (body, (key << 24) + 2))
 
-    place.do(place.app.store.write(tamper))
-    data = place.json(f"/sessions/{session_id}/trust")
+    server.do(server.app.store.write(tamper))
+    data = server.json(f"/sessions/{session_id}/trust")
     assert data["chain"]["ok"] is False
     assert data["chain"]["seq"] == 2
-    assert "broken at entry 2" in place.html(f"/sessions/{session_id}/trust")
+    assert "broken at entry 2" in server.html(f"/sessions/{session_id}/trust")

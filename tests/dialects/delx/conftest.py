@@ -1,4 +1,4 @@
-"""Fixtures of the close and resume tests: an office whose clock stands at noon, and a state directory for daemons."""
+"""Fixtures of the close and resume tests: a server whose clock stands at noon, and a state directory for daemons."""
 
 from collections.abc import AsyncGenerator, Generator
 from pathlib import Path
@@ -6,14 +6,14 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.support import end_daemon
-from tests.dialects.delx.office import Office
-from tests.journal.desk import open_desk
+from tests.dialects.delx.server import DelxServer
+from tests.journal.harness import open_harness
 
 
 @pytest.fixture
-async def office(tmp_path: Path) -> AsyncGenerator[Office]:
-    async with open_desk(tmp_path / "home") as desk:
-        yield Office(desk)
+async def server(tmp_path: Path) -> AsyncGenerator[DelxServer]:
+    async with open_harness(tmp_path / "home") as harness:
+        yield DelxServer(harness)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ from shiftlog.journal.pen import Pen
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.entry import Kind
 from shiftlog.store.protocol import Writer
-from tests.journal.desk import NOON, Desk, open_desk
+from tests.journal.harness import NOON, Harness, open_harness
 
 
 class Workspace:
@@ -52,20 +52,20 @@ class Workspace:
         self.git("commit", "--quiet", "--message", name, at=at)
 
 
-async def resumed(desk: Desk, **arguments: Any) -> dict[str, Any]:
-    return (await desk.call("resume_session", {"agent_id": "Codex", **arguments}))["data"]["drift"]
+async def resumed(harness: Harness, **arguments: Any) -> dict[str, Any]:
+    return (await harness.call("resume_session", {"agent_id": "Codex", **arguments}))["data"]["drift"]
 
 
-async def opened(desk: Desk, workspace: Path) -> str:
-    return await desk.open(replace(LIBRARY, cwd=str(workspace), workspace=str(workspace)))
+async def opened(harness: Harness, workspace: Path) -> str:
+    return await harness.open(replace(LIBRARY, cwd=str(workspace), workspace=str(workspace)))
 
 
-async def test_what_was_left_alone_has_not_drifted(desk: Desk, tmp_path: Path) -> None:
+async def test_what_was_left_alone_has_not_drifted(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     workspace.commit("a.py", "a", NOON - timedelta(hours=1))
     workspace.write("dirty.py", "written by the agent before it stopped", NOON)
-    await opened(desk, workspace.root)
-    assert await resumed(desk) == {
+    await opened(harness, workspace.root)
+    assert await resumed(harness) == {
         "files_changed": [],
         "branch_before": "main",
         "branch_now": "main",
@@ -74,11 +74,11 @@ async def test_what_was_left_alone_has_not_drifted(desk: Desk, tmp_path: Path) -
     }
 
 
-async def test_changed_files_a_moved_branch_and_new_commits_are_told(desk: Desk, tmp_path: Path) -> None:
+async def test_changed_files_a_moved_branch_and_new_commits_are_told(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     workspace.commit("a.py", "a", NOON - timedelta(hours=1))
     workspace.commit("kept.py", "k", NOON - timedelta(hours=1))
-    await opened(desk, workspace.root)
+    await opened(harness, workspace.root)
     later = NOON + timedelta(minutes=5)
     workspace.git("checkout", "--quiet", "-b", "fix/ü", at=later)
     workspace.commit("b.py", "b", later)
@@ -87,44 +87,46 @@ async def test_changed_files_a_moved_branch_and_new_commits_are_told(desk: Desk,
     workspace.write("new file.py", "new", later)
     (workspace.root / ".gitignore").write_text("ignored.log\n")
     workspace.write("ignored.log", "noise", later)
-    drift = await resumed(desk)
+    drift = await resumed(harness)
     assert set(drift["files_changed"]) == {"a.py", "b.py", "c.py", "new file.py", ".gitignore"}
     assert (drift["branch_before"], drift["branch_now"], drift["commits_added"]) == ("main", "fix/ü", 2)
 
 
 @pytest.mark.parametrize("steps", [19, 20, 21, 45])
-async def test_every_commit_of_a_long_absence_is_told(desk: Desk, tmp_path: Path, steps: int) -> None:
+async def test_every_commit_of_a_long_absence_is_told(harness: Harness, tmp_path: Path, steps: int) -> None:
     workspace = Workspace(tmp_path / "w")
     workspace.commit("a.py", "a", NOON - timedelta(hours=1))
-    await opened(desk, workspace.root)
+    await opened(harness, workspace.root)
     workspace.git("checkout", "--quiet", "-b", "elsewhere", at=NOON + timedelta(minutes=4))
     for number in range(steps):
         at = NOON + timedelta(minutes=5, seconds=number)
         workspace.git("commit", "--quiet", "--allow-empty", "--message", str(number), at=at)
-    drift = await resumed(desk)
+    drift = await resumed(harness)
     assert (drift["branch_before"], drift["commits_added"]) == ("main", steps)
 
 
-async def test_a_deleted_file_is_told(desk: Desk, tmp_path: Path) -> None:
+async def test_a_deleted_file_is_told(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     workspace.commit("lib/gone.py", "x", NOON - timedelta(hours=1))
-    await opened(desk, workspace.root)
+    await opened(harness, workspace.root)
     (workspace.root / "lib" / "gone.py").unlink()
-    assert (await resumed(desk))["files_changed"] == ["lib/gone.py"]
+    assert (await resumed(harness))["files_changed"] == ["lib/gone.py"]
 
 
-async def test_a_file_that_git_removed_or_renamed_is_told_before_it_is_committed(desk: Desk, tmp_path: Path) -> None:
+async def test_a_file_that_git_removed_or_renamed_is_told_before_it_is_committed(
+    harness: Harness, tmp_path: Path
+) -> None:
     workspace = Workspace(tmp_path / "w")
     for name in ("removed.py", "old.py", "kept.py"):
         workspace.commit(name, name, NOON - timedelta(hours=1))
-    await opened(desk, workspace.root)
+    await opened(harness, workspace.root)
     workspace.git("rm", "--quiet", "removed.py", at=NOON)
     workspace.git("mv", "old.py", "new.py", at=NOON)
-    drift = await resumed(desk)
+    drift = await resumed(harness)
     assert {"removed.py", "old.py"} <= set(drift["files_changed"]) <= {"removed.py", "old.py", "new.py"}
 
 
-async def test_files_that_a_submodule_tracks_are_told(desk: Desk, tmp_path: Path) -> None:
+async def test_files_that_a_submodule_tracks_are_told(harness: Harness, tmp_path: Path) -> None:
     library = Workspace(tmp_path / "library")
     library.commit("src/lib.py", "l", NOON - timedelta(hours=1))
     library.commit("still.py", "s", NOON - timedelta(hours=1))
@@ -136,54 +138,56 @@ async def test_files_that_a_submodule_tracks_are_told(desk: Desk, tmp_path: Path
     workspace.git("commit", "--quiet", "--message", "Vendor it", at=NOON - timedelta(minutes=50))
     for path in workspace.root.rglob("*"):
         os.utime(path, (NOON.timestamp(), NOON.timestamp()))
-    await opened(desk, workspace.root)
+    await opened(harness, workspace.root)
     workspace.write("vendor/library/src/lib.py", "patched", NOON + timedelta(minutes=5))
-    assert (await resumed(desk))["files_changed"] == ["vendor/library/src/lib.py"]
+    assert (await resumed(harness))["files_changed"] == ["vendor/library/src/lib.py"]
 
 
-async def test_a_branch_that_was_renamed_had_its_old_name_before(desk: Desk, tmp_path: Path) -> None:
+async def test_a_branch_that_was_renamed_had_its_old_name_before(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     workspace.commit("a.py", "a", NOON - timedelta(hours=1))
-    await opened(desk, workspace.root)
+    await opened(harness, workspace.root)
     workspace.git("branch", "--move", "trunk", at=NOON + timedelta(minutes=1))
-    drift = await resumed(desk)
+    drift = await resumed(harness)
     assert (drift["branch_before"], drift["branch_now"]) == ("main", "trunk")
 
 
-async def test_without_a_repository_the_files_of_the_session_are_still_watched(desk: Desk, tmp_path: Path) -> None:
+async def test_without_a_repository_the_files_of_the_session_are_still_watched(
+    harness: Harness, tmp_path: Path
+) -> None:
     workspace = Workspace(tmp_path / "w", repository=False)
     workspace.write("a.py", "a", NOON - timedelta(hours=1))
     workspace.write("b.py", "b", NOON - timedelta(hours=1))
-    session = await opened(desk, workspace.root)
-    await desk.begin(session)
-    await desk.update(session, files_modified=["a.py", "b.py"])
+    session = await opened(harness, workspace.root)
+    await harness.begin(session)
+    await harness.update(session, files_modified=["a.py", "b.py"])
     workspace.write("a.py", "b", NOON + timedelta(minutes=1))
-    drift = await resumed(desk)
+    drift = await resumed(harness)
     assert drift["files_changed"] == ["a.py"]
     assert drift["branch_before"] is drift["branch_now"] is drift["commits_added"] is None
 
 
-async def test_the_budget_of_the_capsule_hides_no_file_that_changed(desk: Desk, tmp_path: Path) -> None:
+async def test_the_budget_of_the_capsule_hides_no_file_that_changed(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w", repository=False)
     names = [f"src/some/folder/file_{n:03}.py" for n in range(60)]
     for name in names:
         workspace.write(name, "a", NOON - timedelta(hours=1))
-    session = await opened(desk, workspace.root)
-    await desk.begin(session)
-    await desk.update(session, files_modified=names)
+    session = await opened(harness, workspace.root)
+    await harness.begin(session)
+    await harness.update(session, files_modified=names)
     workspace.write(names[0], "b", NOON + timedelta(minutes=1))
-    assert (await resumed(desk, capsule_budget_bytes=2_000))["files_changed"] == [names[0]]
+    assert (await resumed(harness, capsule_budget_bytes=2_000))["files_changed"] == [names[0]]
 
 
-async def test_a_workspace_that_is_not_there_or_not_known_cannot_be_seen(desk: Desk, tmp_path: Path) -> None:
-    await desk.open()
-    assert await resumed(desk) is None
-    desk.wait(minutes=1)
-    await opened(desk, tmp_path / "never was")
-    assert await resumed(desk) is None
+async def test_a_workspace_that_is_not_there_or_not_known_cannot_be_seen(harness: Harness, tmp_path: Path) -> None:
+    await harness.open()
+    assert await resumed(harness) is None
+    harness.wait(minutes=1)
+    await opened(harness, tmp_path / "never was")
+    assert await resumed(harness) is None
 
 
-async def test_nothing_that_the_workspace_configures_is_executed(desk: Desk, tmp_path: Path) -> None:
+async def test_nothing_that_the_workspace_configures_is_executed(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
     trap, mark = tmp_path / "trap", tmp_path / "sprung"
     trap.write_text(f"#!/bin/sh\ntouch '{mark}'\ncat\n")
@@ -194,89 +198,89 @@ async def test_nothing_that_the_workspace_configures_is_executed(desk: Desk, tmp
         workspace.git("config", key, str(trap), at=NOON)
     workspace.git("config", "core.hooksPath", str(tmp_path), at=NOON)
     (tmp_path / "post-index-change").symlink_to(trap)
-    await opened(desk, workspace.root)
+    await opened(harness, workspace.root)
     workspace.write("a.py", "changed", NOON + timedelta(minutes=1))
-    assert (await resumed(desk))["files_changed"] == ["a.py"]
+    assert (await resumed(harness))["files_changed"] == ["a.py"]
     assert not mark.exists()
 
 
-async def test_shells_that_are_gone_are_named(desk: Desk, tmp_path: Path) -> None:
+async def test_shells_that_are_gone_are_named(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w", repository=False)
-    session = await opened(desk, workspace.root)
+    session = await opened(harness, workspace.root)
 
     def work(writer: Writer) -> None:
-        pen = Pen(writer, session, writer.session(session), desk.app.clock)
+        pen = Pen(writer, session, writer.session(session), harness.app.clock)
         for name in ("sh-gone", "sh-ended"):
             pen.write(Kind.SHELL_OPENED, {"shell_id": name, "cwd": str(workspace.root)})
         pen.write(Kind.SHELL_ENDED, {"shell_id": "sh-ended"})
         pen.commit(writer)
 
-    await desk.app.store.write(work)
-    await desk.app.shells.open_shell({"session_id": session, "cwd": str(workspace.root)}, LIBRARY)
-    assert (await resumed(desk))["shells_gone"] == ["sh-gone"]
+    await harness.app.store.write(work)
+    await harness.app.shells.open_shell({"session_id": session, "cwd": str(workspace.root)}, LIBRARY)
+    assert (await resumed(harness))["shells_gone"] == ["sh-gone"]
 
 
-async def test_a_repository_made_after_the_session_says_nothing_of_before(desk: Desk, tmp_path: Path) -> None:
+async def test_a_repository_made_after_the_session_says_nothing_of_before(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w")
-    await opened(desk, workspace.root)
+    await opened(harness, workspace.root)
     workspace.commit("a.py", "a", NOON + timedelta(hours=1))
-    drift = await resumed(desk)
+    drift = await resumed(harness)
     assert (drift["branch_before"], drift["branch_now"], drift["commits_added"]) == (None, "main", None)
     assert drift["files_changed"] == ["a.py"]
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> Any:
-    async with open_desk(tmp_path / "home") as desk:
-        yield desk
+async def harness(tmp_path: Path) -> Any:
+    async with open_harness(tmp_path / "home") as harness:
+        yield harness
 
 
-async def test_commits_are_told_as_seen_from_a_workspace_inside_a_repository(desk: Desk, tmp_path: Path) -> None:
+async def test_commits_are_told_as_seen_from_a_workspace_inside_a_repository(harness: Harness, tmp_path: Path) -> None:
     repository = Workspace(tmp_path / "w")
     repository.commit("app/a.py", "a", NOON - timedelta(hours=1))
-    await opened(desk, repository.root / "app")
+    await opened(harness, repository.root / "app")
     later = NOON + timedelta(minutes=5)
     repository.commit("app/b.py", "b", later)
     repository.commit("elsewhere/c.py", "c", later)
-    drift = await resumed(desk)
+    drift = await resumed(harness)
     assert (drift["files_changed"], drift["commits_added"]) == (["b.py"], 2)
 
 
 @pytest.mark.parametrize("is_repository", [True, False])
-async def test_files_whose_folders_are_gone_too_are_told(desk: Desk, tmp_path: Path, is_repository: bool) -> None:
+async def test_files_whose_folders_are_gone_too_are_told(harness: Harness, tmp_path: Path, is_repository: bool) -> None:
     workspace = Workspace(tmp_path / "w", repository=is_repository)
     workspace.write("lib/deep/gone.py", "x", NOON - timedelta(hours=1))
     if is_repository:
         workspace.commit("lib/deep/gone.py", "x", NOON - timedelta(hours=1))
-    session = await opened(desk, workspace.root)
-    await desk.begin(session)
-    await desk.update(session, files_modified=["lib/deep/gone.py"])
+    session = await opened(harness, workspace.root)
+    await harness.begin(session)
+    await harness.update(session, files_modified=["lib/deep/gone.py"])
     shutil.rmtree(workspace.root / "lib")
-    assert (await resumed(desk))["files_changed"] == ["lib/deep/gone.py"]
+    assert (await resumed(harness))["files_changed"] == ["lib/deep/gone.py"]
 
 
-async def test_a_path_that_the_capsule_cut_short_is_looked_at_whole(desk: Desk, tmp_path: Path) -> None:
+async def test_a_path_that_the_capsule_cut_short_is_looked_at_whole(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w", repository=False)
     name = "/".join(["a-folder-with-a-rather-long-name"] * 12) + "/a.py"
     workspace.write(name, "x", NOON - timedelta(hours=1))
-    session = await opened(desk, workspace.root)
-    await desk.begin(session, query_text="y" * 3_000)
-    await desk.update(session, files_modified=[name])
+    session = await opened(harness, workspace.root)
+    await harness.begin(session, query_text="y" * 3_000)
+    await harness.update(session, files_modified=[name])
     workspace.write(name, "z", NOON + timedelta(minutes=1))
-    data = (await desk.call("resume_session", {"agent_id": "Codex", "capsule_budget_bytes": 2_000}))["data"]
+    data = (await harness.call("resume_session", {"agent_id": "Codex", "capsule_budget_bytes": 2_000}))["data"]
     assert data["drift"]["files_changed"] == [name]
 
 
 async def test_names_that_are_no_text_are_marked_and_have_changed_only_when_their_files_did(
-    desk: Desk, tmp_path: Path
+    harness: Harness, tmp_path: Path
 ) -> None:
     workspace = Workspace(tmp_path / "w")
     odd = os.fsdecode(b"caf\xe9.py")
     workspace.commit(odd, "x", NOON - timedelta(hours=1))
-    await opened(desk, workspace.root)
+    await opened(harness, workspace.root)
     workspace.write("new.py", "x", NOON + timedelta(minutes=1))
-    assert (await resumed(desk))["files_changed"] == ["new.py"]
+    assert (await resumed(harness))["files_changed"] == ["new.py"]
     workspace.write(odd, "y", NOON + timedelta(minutes=1))
     workspace.git("checkout", "--quiet", "-b", odd, at=NOON + timedelta(minutes=1))
-    drift = await resumed(desk)
+    drift = await resumed(harness)
     assert (drift["files_changed"], drift["branch_now"]) == (["caf\ufffd.py", "new.py"], "caf\ufffd.py")

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.delx.office import Office, Said
-from tests.journal.desk import client
+from tests.dialects.delx.server import DelxServer, Said
+from tests.journal.harness import client
 
 
 def validation(said: Said) -> tuple[str, dict[str, str]]:
@@ -17,34 +17,34 @@ def validation(said: Said) -> tuple[str, dict[str, str]]:
 @pytest.mark.parametrize(
     "reason", ["done\r\nreally\t\x1b[31m!\x07", "\u202eturned\u2066 \u200b", "状態=🎉", "x" * 4_000]
 )
-async def test_any_text_is_a_reason_and_kept_as_it_is(office: Office, reason: str) -> None:
-    agent = office.visitor()
+async def test_any_text_is_a_reason_and_kept_as_it_is(server: DelxServer, reason: str) -> None:
+    agent = server.client()
     assert (await agent.close(await agent.open(), reason=reason)).data["reason"] == reason
 
 
 @pytest.mark.parametrize("reason", ["a\x00b", "a\ud800b", "x" * 4_001, 7])
 async def test_what_is_no_text_of_that_length_is_refused_by_its_name_and_may_be_mended(
-    office: Office, reason: object
+    server: DelxServer, reason: object
 ) -> None:
-    agent = office.visitor()
+    agent = server.client()
     session = await agent.open()
     said = await agent.close(session, reason=reason)
     code, fields = validation(said)
     assert (code, list(fields), said.body["retryable"]) == ("DELX-1005", ["reason"], True)
-    assert await office.state(session) == "open"
+    assert await server.state(session) == "open"
 
 
 @pytest.mark.parametrize("name", ["", "  "])
-async def test_a_blank_session_id_that_nobody_asked_for_is_no_session_id(office: Office, name: str) -> None:
-    said = await office.visitor().resume("alpha", session_id=name)
+async def test_a_blank_session_id_that_nobody_asked_for_is_no_session_id(server: DelxServer, name: str) -> None:
+    said = await server.client().resume("alpha", session_id=name)
     assert said.refusal("invalid_session_id")["providedId"] == name
     assert said.body["missing"] == []
-    code, fields = validation(await office.visitor().resume("alpha", session_id=name, lookback_days=0))
+    code, fields = validation(await server.client().resume("alpha", session_id=name, lookback_days=0))
     assert (code, list(fields)) == ("DELX-1005", ["lookback_days"]), "parameters come before the form of ids"
 
 
-async def test_an_alias_may_come_as_any_spelling_of_an_integer_that_json_has(office: Office) -> None:
-    agent = office.visitor()
+async def test_an_alias_may_come_as_any_spelling_of_an_integer_that_json_has(server: DelxServer) -> None:
+    agent = server.client()
     opened = (await agent.say("open_session", agent="Codex", title="Run", caller="headless_task")).body
     alias = float(opened["run_id"])
     assert (await agent.close(alias)).data["session_id"] == opened["session_id"]  # pyright: ignore[reportArgumentType]
@@ -63,41 +63,41 @@ async def test_an_alias_may_come_as_any_spelling_of_an_integer_that_json_has(off
     ],
 )
 async def test_what_is_missing_in_a_statement_is_a_fault_of_its_form(
-    office: Office, statement: object, field: str
+    server: DelxServer, statement: object, field: str
 ) -> None:
     """4: DELX-1001 is for required parameters; the schema of the capsule is DELX-1005."""
-    agent = office.visitor()
+    agent = server.client()
     session = await agent.open()
     said = await agent.close(session, capsule=statement)
     code, fields = validation(said)
     assert (code, list(fields), said.body["missing"]) == ("DELX-1005", [field], [])
-    assert await office.state(session) == "open"
+    assert await server.state(session) == "open"
 
 
-async def test_a_token_that_was_copied_with_its_line_break_is_malformed(office: Office) -> None:
-    agent = office.visitor()
+async def test_a_token_that_was_copied_with_its_line_break_is_malformed(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open()
     token = (await agent.close(session)).data["recovery_token"]
     said = await agent.resume(recovery_token=token + "\n")
     assert said.refusal("recovery_token_invalid") == {"reason": "malformed"}
 
 
-async def test_tabs_and_line_breaks_separate_the_words_of_an_agent_id_as_spaces_do(office: Office) -> None:
-    agent = office.visitor()
+async def test_tabs_and_line_breaks_separate_the_words_of_an_agent_id_as_spaces_do(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open(agent_id="My Agent/One")
     assert (await agent.resume("my\tagent\r\none\n")).data["resumed_session_id"] == session
 
 
-async def test_an_agent_id_is_unstable_in_every_spelling_of_its_key(office: Office) -> None:
-    agent = office.visitor()
+async def test_an_agent_id_is_unstable_in_every_spelling_of_its_key(server: DelxServer) -> None:
+    agent = server.client()
     opened = await agent.say("open_session", agent="Codex", title="T", agent_id="Agent 0123456789AB")
     assert opened.warnings == ["unstable_agent_id"]
     assert (await agent.resume(" agent-0123456789ab ")).warnings == ["unstable_agent_id"]
 
 
-async def test_the_session_of_a_token_is_judged_before_its_agent(office: Office) -> None:
+async def test_the_session_of_a_token_is_judged_before_its_agent(server: DelxServer) -> None:
     """4: token state → session → entitlement."""
-    agent, other = office.visitor(), office.visitor("other")
+    agent, other = server.client(), server.client("other")
     token = (await agent.close(await agent.open(agent_id="alpha"))).data["recovery_token"]
     theirs = await other.open(agent_id="beta")
     said = await other.resume("beta", recovery_token=token, session_id=theirs)
@@ -107,8 +107,8 @@ async def test_the_session_of_a_token_is_judged_before_its_agent(office: Office)
     assert said.refusal("recovery_token_mismatch") == {"reason": "agent"}
 
 
-async def test_a_second_close_names_everything_that_it_does_not_keep(office: Office) -> None:
-    agent = office.visitor()
+async def test_a_second_close_names_everything_that_it_does_not_keep(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open(caller="headless_task")
     first = (await agent.close(session, reason="done", input_tokens=5)).data
     said = await agent.close(
@@ -124,9 +124,9 @@ async def test_a_second_close_names_everything_that_it_does_not_keep(office: Off
     assert (await agent.close(session, input_tokens=5)).warnings == []
 
 
-async def test_a_key_counts_for_a_close_that_came_too_late_as_well(office: Office) -> None:
+async def test_a_key_counts_for_a_close_that_came_too_late_as_well(server: DelxServer) -> None:
     """6.7: same key and other parameters is a conflict, whatever the first answer was."""
-    agent = office.visitor()
+    agent = server.client()
     session = await agent.open()
     await agent.close(session)
     first = await agent.close(session, idempotency_key="k", reason="done")
@@ -144,23 +144,23 @@ async def test_a_key_counts_for_a_close_that_came_too_late_as_well(office: Offic
     ],
 )
 async def test_the_summary_counts_the_tokens_that_came_with_the_close(
-    office: Office, kind: str, figures: dict[str, Any], total: int
+    server: DelxServer, kind: str, figures: dict[str, Any], total: int
 ) -> None:
-    agent = office.visitor()
+    agent = server.client()
     session = await agent.open(agent=kind, caller="headless_task")
     assert (await agent.close(session, **figures)).data["summary"]["tokens_total"] == total
     assert (await agent.close(session)).data["summary"]["tokens_total"] == total
 
 
-async def test_figures_of_a_run_may_be_blank_as_in_the_ledger(office: Office) -> None:
-    agent = office.visitor()
+async def test_figures_of_a_run_may_be_blank_as_in_the_ledger(server: DelxServer) -> None:
+    agent = server.client()
     opened = await agent.say(
         "open_session", agent="Codex", title="T", caller="headless_task", pid="", resonance_tier=" ", session_type=""
     )
     assert (opened.body["resonance_tier"], opened.is_error) == ("alto", False)
     session = opened.body["session_id"]
     assert (await agent.close(session, total_cost_usd="", cost_source="", error="")).data["status"] == "closed"
-    run = (await office.desk.session(session)).run
+    run = (await server.harness.session(session)).run
     assert run is not None
     assert (run.pid, run.total_cost_usd, run.session_type) == (None, None, "interactive_desktop")
     assert await agent.open(pid="", resonance_tier="", session_type="", caller="") != session
@@ -168,37 +168,37 @@ async def test_figures_of_a_run_may_be_blank_as_in_the_ledger(office: Office) ->
     assert bare.body["run_id"] is None
 
 
-async def test_a_token_that_was_reissued_keeps_the_offer_that_it_accepts(office: Office) -> None:
+async def test_a_token_that_was_reissued_keeps_the_offer_that_it_accepts(server: DelxServer) -> None:
     """6.1: a token is good for 30 days from its issue, and bound to `handoff_to`."""
-    agent, heir = office.visitor(), office.visitor("heir")
+    agent, heir = server.client(), server.client("heir")
     session = await agent.open(agent_id="alpha")
     statement = {"version": "1", "handoff_to": "beta"}
     await agent.close(session, capsule=statement, succession_policy="successor_required")
-    office.desk.wait(days=29)
+    server.harness.wait(days=29)
     operator = client("operator", operator=True)
-    issued = await office.desk.app.continuity.reissue_token({"session_id": session}, operator)
+    issued = await server.harness.app.continuity.reissue_token({"session_id": session}, operator)
     assert (issued["agent_id"], issued["recovery_token_expires_at"]) == ("beta", "2026-08-29T12:00:00Z")
-    office.desk.wait(days=29)
+    server.harness.wait(days=29)
     data = (await heir.resume("beta", recovery_token=issued["recovery_token"])).data
     assert (data["resume_mode"], data["predecessor_session_id"]) == ("forked", session)
-    assert not any(done.changed for done in await office.desk.rebuild())
+    assert not any(done.changed for done in await server.harness.rebuild())
 
 
-async def test_a_token_that_is_repeated_does_not_outlive_the_offer_that_it_accepts(office: Office) -> None:
-    agent = office.visitor()
+async def test_a_token_that_is_repeated_does_not_outlive_the_offer_that_it_accepts(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open(agent_id="alpha")
     given = {"capsule": {"version": "1", "handoff_to": "beta"}, "idempotency_key": "k"}
     first = (await agent.close(session, **given)).data
-    office.desk.wait(hours=23)
+    server.harness.wait(hours=23)
     again = (await agent.close(session, **given)).data
     assert again["recovery_token"] != first["recovery_token"]
     assert again["recovery_token_expires_at"] == first["recovery_token_expires_at"]
 
 
 @pytest.mark.parametrize("name", ["get_session_summary", "session_summary", "session_snapshot"])
-async def test_a_summary_is_of_one_session_and_of_nothing_else(office: Office, name: str) -> None:
+async def test_a_summary_is_of_one_session_and_of_nothing_else(server: DelxServer, name: str) -> None:
     """3.4: `{session_id}`."""
-    agent = office.visitor()
+    agent = server.client()
     session = await agent.open()
     assert (await agent.say(name, session_id=session, source="cron")).body["session"]["session_id"] == session
     for arguments, parameter in (({}, "session_id"), ({"session_id": session, "text": "bug"}, "text")):
@@ -206,21 +206,21 @@ async def test_a_summary_is_of_one_session_and_of_nothing_else(office: Office, n
         assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", parameter)
 
 
-async def test_a_repeat_does_not_prolong_the_day_for_which_a_key_counts(office: Office) -> None:
+async def test_a_repeat_does_not_prolong_the_day_for_which_a_key_counts(server: DelxServer) -> None:
     """6.7: within 24 hours of the first result, however often it was asked for again."""
-    agent = office.visitor()
+    agent = server.client()
     session = await agent.open()
     await agent.close(session, idempotency_key="k")
     for _ in range(2):
-        office.desk.wait(hours=11)
+        server.harness.wait(hours=11)
         assert (await agent.close(session, idempotency_key="k")).data["status"] == "closed"
-    office.desk.wait(hours=3)
+    server.harness.wait(hours=3)
     assert (await agent.close(session, idempotency_key="k")).data["status"] == "already_closed"
 
 
-async def test_every_fault_of_a_request_is_named_at_once(office: Office) -> None:
+async def test_every_fault_of_a_request_is_named_at_once(server: DelxServer) -> None:
     """4: `missing` and `fields` hold names, and the first of them decides about code and message."""
-    agent = office.visitor()
+    agent = server.client()
     said = await agent.say("resume_session", lookback_days=0, on_held="perhaps", recovery_token=5)
     code, fields = validation(said)
     assert (code, said.body["missing"], said.body["error"]["param"]) == ("DELX-1001", ["agent_id"], "agent_id")
@@ -234,15 +234,15 @@ async def test_every_fault_of_a_request_is_named_at_once(office: Office) -> None
     assert len(validation(many)[1]) == 20
 
 
-async def test_what_is_wrong_with_a_token_is_no_secret(office: Office) -> None:
+async def test_what_is_wrong_with_a_token_is_no_secret(server: DelxServer) -> None:
     """4: `fields` names the constraint, under the name of a secret too."""
-    said = await office.visitor().resume("alpha", recovery_token="x" * 1_025)
+    said = await server.client().resume("alpha", recovery_token="x" * 1_025)
     assert validation(said) == ("DELX-1005", {"recovery_token": "at most 1024 characters"})
 
 
-async def test_a_key_that_leaked_gives_its_answer_to_no_client_of_another_agent(office: Office) -> None:
+async def test_a_key_that_leaked_gives_its_answer_to_no_client_of_another_agent(server: DelxServer) -> None:
     """6.7 with 6.4: the repeat of a close or resume carries a token, so it is for those who may close and resume."""
-    agent, other = office.visitor(), office.visitor("other")
+    agent, other = server.client(), server.client("other")
     session = await agent.open(agent_id="alpha")
     await other.open(agent_id="beta")
     closing = {"idempotency_key": "k", "succession_policy": "successor_required"}
@@ -254,18 +254,18 @@ async def test_a_key_that_leaked_gives_its_answer_to_no_client_of_another_agent(
     assert (await other.resume("alpha", **resuming)).refusal("agent_not_entitled")["session_id"] == forked
     # Whoever made the call may repeat it after working for another agent, and after a crash as a client of nobody yet.
     await agent.open(agent_id="beta")
-    for repeating in (agent, office.visitor("restarted")):
+    for repeating in (agent, server.client("restarted")):
         assert (await repeating.resume("alpha", **resuming)).data["recovery_token"].startswith("slr1.")
 
 
 @pytest.mark.parametrize("max_chars", [500, 620, 2_000])
-async def test_the_warning_of_another_header_has_room_within_max_chars(office: Office, max_chars: int) -> None:
+async def test_the_warning_of_another_header_has_room_within_max_chars(server: DelxServer, max_chars: int) -> None:
     """6.3 with `max_chars` of query_history, which is the whole answer."""
-    agent = office.visitor()
+    agent = server.client()
     session, other = await agent.open(title="x" * 500), await agent.open()
     for n in range(20):
         await agent.begin(session, f"{n} " + "long " * 90)
-    elsewhere = office.visitor(session_handle=other)
+    elsewhere = server.client(session_handle=other)
     for question in ({}, {"kinds": ["turn", "entry"]}, {"text": "long", "kinds": ["turn"]}):
         said = await elsewhere.say("query_history", session_id=session, max_chars=max_chars, **question)
         assert said.warnings == ["session_id_mismatch"], said.body

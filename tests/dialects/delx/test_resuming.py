@@ -5,15 +5,15 @@ from typing import Any
 
 import pytest
 
-from tests.dialects.delx.office import Office
+from tests.dialects.delx.server import DelxServer
 from tests.journal.continuity.capsule.diary import size
-from tests.journal.desk import open_desk
+from tests.journal.harness import open_harness
 
 OLD = "Codex-20200101T000000Z-never-was"
 
 
-async def test_08_a_closed_session_is_reopened_without_a_token(office: Office) -> None:
-    agent = office.visitor()
+async def test_08_a_closed_session_is_reopened_without_a_token(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open()
     await agent.close(session)
     data = (await agent.resume()).data
@@ -22,22 +22,22 @@ async def test_08_a_closed_session_is_reopened_without_a_token(office: Office) -
     assert not (await agent.begin(session)).is_error
 
 
-async def test_16_an_overdue_successor_is_listed_as_an_obligation(office: Office) -> None:
-    agent = office.visitor()
+async def test_16_an_overdue_successor_is_listed_as_an_obligation(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open()
     closed = (await agent.close(session, succession_policy="successor_required")).data
     assert closed["successor_deadline"] == "2026-07-08T12:00:00Z"
-    office.desk.wait(days=8)
+    server.harness.wait(days=8)
     [item] = (await agent.say("query_history", status="awaiting_successor")).body["items"]
     assert (item["session_id"], item["overdue"]) == (session, True)
     whole = (await agent.say("query_history", session_id=session)).body["session"]
     assert (whole["successor_deadline"], whole["overdue"]) == ("2026-07-08T12:00:00Z", True)
 
 
-async def test_18_an_agent_without_sessions_learns_of_names_like_its_own(office: Office) -> None:
-    agent = office.visitor()
+async def test_18_an_agent_without_sessions_learns_of_names_like_its_own(server: DelxServer) -> None:
+    agent = server.client()
     await agent.open(agent_id="x1")
-    counts = await office.counts()
+    counts = await server.counts()
     said = await agent.resume("x")
     details = said.refusal("no_resumable_session")
     assert said.body["message"] == "NO RESUMABLE SESSION FOUND"
@@ -45,14 +45,14 @@ async def test_18_an_agent_without_sessions_learns_of_names_like_its_own(office:
     assert said.body["error"]["code"] == "DELX-404"
     assert details["similar_agent_ids"] == ["x1"]
     assert details["candidates"] == []
-    assert await office.counts() == counts
+    assert await server.counts() == counts
 
 
-async def test_19_a_session_outside_the_window_is_named_and_a_wider_one_finds_it(office: Office) -> None:
-    agent = office.visitor()
+async def test_19_a_session_outside_the_window_is_named_and_a_wider_one_finds_it(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open()
     await agent.close(session)
-    office.desk.wait(days=40)
+    server.harness.wait(days=40)
     details = (await agent.resume()).refusal("no_resumable_session")
     [candidate] = details["candidates"]
     assert (candidate["session_id"], candidate["why_not"]) == (session, "outside_lookback")
@@ -60,20 +60,20 @@ async def test_19_a_session_outside_the_window_is_named_and_a_wider_one_finds_it
     assert (await agent.resume(lookback_days=60)).data["resumed_session_id"] == session
 
 
-async def test_20_the_window_is_on_the_last_activity(office: Office) -> None:
-    agent = office.visitor()
+async def test_20_the_window_is_on_the_last_activity(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open()
-    office.desk.wait(days=59)
+    server.harness.wait(days=59)
     await agent.begin(session)
-    office.desk.wait(days=1)
+    server.harness.wait(days=1)
     assert (await agent.resume()).data["resumed_session_id"] == session
 
 
-async def test_21_a_suspended_session_comes_before_a_newer_closed_one(office: Office) -> None:
-    agent = office.visitor()
+async def test_21_a_suspended_session_comes_before_a_newer_closed_one(server: DelxServer) -> None:
+    agent = server.client()
     suspended = await agent.open(title="Older")
-    office.desk.wait(hours=2)
-    await office.desk.app.sweep()
+    server.harness.wait(hours=2)
+    await server.harness.app.sweep()
     closed = await agent.open(title="Newer")
     await agent.close(closed)
     data = (await agent.resume()).data
@@ -82,8 +82,8 @@ async def test_21_a_suspended_session_comes_before_a_newer_closed_one(office: Of
 
 
 @pytest.mark.parametrize("days", [0, 91, 1.5, "x", -5, True])
-async def test_22_a_window_outside_1_to_90_days_is_refused(office: Office, days: object) -> None:
-    said = await office.visitor().resume("nightly-fixer", lookback_days=days)
+async def test_22_a_window_outside_1_to_90_days_is_refused(server: DelxServer, days: object) -> None:
+    said = await server.client().resume("nightly-fixer", lookback_days=days)
     said.refusal("invalid_parameter")
     assert said.body["message"] == "Parameter 'lookback_days' is invalid: integer 1..90"
     assert said.body["hint"] == "Fix the fields listed in fields"
@@ -100,14 +100,14 @@ async def test_22_a_window_outside_1_to_90_days_is_refused(office: Office, days:
 
 
 @pytest.mark.parametrize("days", [1, 90, "30"])
-async def test_22_both_ends_of_the_window_and_numeric_text_are_taken(office: Office, days: object) -> None:
-    agent = office.visitor()
+async def test_22_both_ends_of_the_window_and_numeric_text_are_taken(server: DelxServer, days: object) -> None:
+    agent = server.client()
     await agent.open()
     assert (await agent.resume(lookback_days=days)).data["resume_mode"] == "reattached"
 
 
-async def test_23_agent_ids_are_compared_by_key_and_the_first_spelling_is_shown(office: Office) -> None:
-    agent = office.visitor()
+async def test_23_agent_ids_are_compared_by_key_and_the_first_spelling_is_shown(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open(agent_id="My Agent/One")
     for spelling in ("my-agent-one", " MY  AGENT one "):
         said = await agent.resume(spelling)
@@ -120,13 +120,13 @@ async def test_23_agent_ids_are_compared_by_key_and_the_first_spelling_is_shown(
         (await agent.say("resume_session", agent_id=bad)).refusal("invalid_parameter")
 
 
-async def test_25_the_capsule_of_500_turns_keeps_to_2000_bytes(office: Office) -> None:
-    agent, desk = office.visitor(), office.desk
+async def test_25_the_capsule_of_500_turns_keeps_to_2000_bytes(server: DelxServer) -> None:
+    agent, harness = server.client(), server.harness
     session = await agent.open()
     for n in range(500):
-        await desk.begin(session, query_title=f"Step {n}")
-        await desk.complete(session, response=f"Done with step {n}, and a few words about how it went")
-    await desk.begin(session, query_title="The step that is left")
+        await harness.begin(session, query_title=f"Step {n}")
+        await harness.complete(session, response=f"Done with step {n}, and a few words about how it went")
+    await harness.begin(session, query_title="The step that is left")
     capsule = (await agent.resume(capsule_budget_bytes=2_000)).data["capsule"]
     assert size(capsule) <= 2_000
     assert capsule["goal"]["text"] == "Fix the cache bug"
@@ -134,8 +134,8 @@ async def test_25_the_capsule_of_500_turns_keeps_to_2000_bytes(office: Office) -
     assert capsule["truncated"]["done"] > 0
 
 
-async def test_31_mode_and_strip_change_nothing_but_the_prose(office: Office) -> None:
-    agent = office.visitor()
+async def test_31_mode_and_strip_change_nothing_but_the_prose(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open()
     standard = await agent.resume()
     safe = await agent.resume(response_mode="policy-safe", ritual_strip=True)
@@ -151,8 +151,8 @@ def _without(data: dict[str, Any], names: set[str]) -> dict[str, Any]:
     return {name: value for name, value in data.items() if name not in names}
 
 
-async def test_36_an_unknown_argument_is_refused_by_name_and_a_reserved_one_dropped(office: Office) -> None:
-    agent = office.visitor()
+async def test_36_an_unknown_argument_is_refused_by_name_and_a_reserved_one_dropped(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open()
     said = await agent.resume(foo=1)
     said.refusal("invalid_parameter")
@@ -170,18 +170,18 @@ async def test_36_an_unknown_argument_is_refused_by_name_and_a_reserved_one_drop
     assert (await agent.close(session, **reserved)).data["status"] == "closed"
 
 
-async def test_37_reading_by_a_delx_name_leaves_the_head_as_it_is(office: Office) -> None:
-    agent = office.visitor()
+async def test_37_reading_by_a_delx_name_leaves_the_head_as_it_is(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open()
-    before = (await office.desk.session(session)).head_hash
+    before = (await server.harness.session(session)).head_hash
     for name in ("get_session_summary", "get_session_summary", "session_summary", "session_snapshot"):
         read = (await agent.say(name, session_id=session, include_meta=True)).body["session"]
         assert (read["session_id"], read["state"], read["head_hash"]) == (session, "open", before)
-    assert (await office.desk.session(session)).head_hash == before
+    assert (await server.harness.session(session)).head_hash == before
 
 
-async def test_the_next_call_example_works_as_it_stands(office: Office) -> None:
-    agent = office.visitor()
+async def test_the_next_call_example_works_as_it_stands(server: DelxServer) -> None:
+    agent = server.client()
     session = await agent.open()
     reattach = (await agent.resume()).data["how_to_reattach"]
     example = reattach["next_call_example"]
@@ -190,8 +190,8 @@ async def test_the_next_call_example_works_as_it_stands(office: Office) -> None:
     assert (await agent.say(example["name"], **example["arguments"])).body["session"]["session_id"] == session
 
 
-async def test_the_answer_has_every_key_of_the_contract(office: Office) -> None:
-    agent = office.visitor()
+async def test_the_answer_has_every_key_of_the_contract(server: DelxServer) -> None:
+    agent = server.client()
     vendor = "0199a2f0-8a54-4492-9915-1904d6b2966a"
     session = await agent.open(vendor_session_id=vendor)
     await agent.close(session)
@@ -229,11 +229,11 @@ async def test_the_answer_has_every_key_of_the_contract(office: Office) -> None:
     assert data["honest_caveat"] == "Items with basis 'claimed' were written by an agent and are not verified."
 
 
-async def test_the_first_candidate_is_refused_by_its_own_error_and_no_older_one_is_taken(office: Office) -> None:
-    holder, other = office.visitor("holder"), office.visitor("other")
+async def test_the_first_candidate_is_refused_by_its_own_error_and_no_older_one_is_taken(server: DelxServer) -> None:
+    holder, other = server.client("holder"), server.client("other")
     older = await holder.open(title="Older")
     await holder.close(older)
-    office.desk.wait(minutes=1)
+    server.harness.wait(minutes=1)
     newer = await holder.open(title="Newer")
     said = await other.resume()
     details = said.refusal("session_held")
@@ -241,21 +241,21 @@ async def test_the_first_candidate_is_refused_by_its_own_error_and_no_older_one_
     assert [(row["session_id"], row["why_not"]) for row in details["candidates"]] == [(newer, "held"), (older, None)]
 
 
-async def test_an_agent_id_drawn_anew_each_time_is_accepted_with_a_warning(office: Office) -> None:
-    agent = office.visitor()
+async def test_an_agent_id_drawn_anew_each_time_is_accepted_with_a_warning(server: DelxServer) -> None:
+    agent = server.client()
     for agent_id in ("e4ee2456-8a54-4492-9915-1904d6b2966a", "agent-0123456789ab", "0123456789abcdef01234567"):
         await agent.open(agent_id=agent_id)
         assert (await agent.resume(agent_id)).warnings == ["unstable_agent_id"]
 
 
-async def test_a_session_named_outright_that_does_not_exist_is_not_found(office: Office) -> None:
-    (await office.visitor().resume(session_id=OLD)).refusal("session_not_found")
+async def test_a_session_named_outright_that_does_not_exist_is_not_found(server: DelxServer) -> None:
+    (await server.client().resume(session_id=OLD)).refusal("session_not_found")
 
 
 async def test_where_the_operator_asks_for_tokens_nobody_resumes_without(tmp_path: Any) -> None:
-    async with open_desk(tmp_path / "home", environ={"SHIFTLOG_RESUME_REQUIRE_TOKEN": "true"}) as desk:
-        office = Office(desk)
-        agent = office.visitor()
+    async with open_harness(tmp_path / "home", environ={"SHIFTLOG_RESUME_REQUIRE_TOKEN": "true"}) as harness:
+        server = DelxServer(harness)
+        agent = server.client()
         session = await agent.open()
         closed = (await agent.close(session)).data
         assert (await agent.resume()).refusal("recovery_token_required")["session_id"] == session

@@ -29,8 +29,8 @@ NAMES = [
 
 @asynccontextmanager
 async def execkit(folder: Path, settings: str = "") -> AsyncGenerator[Client]:
-    async with shell_rig(folder, settings=settings, shell=False) as desk:
-        server = build_server(registry_for(desk.app), Selection(dialects=("execkit",)))
+    async with shell_rig(folder, settings=settings, shell=False) as harness:
+        server = build_server(registry_for(harness.app), Selection(dialects=("execkit",)))
         async with sdk_client(server) as client:
             yield client
 

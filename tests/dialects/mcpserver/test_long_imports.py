@@ -49,19 +49,19 @@ async def test_searches_index_an_imported_session_step_by_step_and_find_the_same
             return [own + SEPARATOR + turn_text(*found) for found in turns_with_items(reader, session.id)]
 
         def indexed() -> int:
-            with app.desk.database() as database:
+            with app.harness.database() as database:
                 rows: list[Any] = list(database.execute("SELECT seq FROM gram_marks"))
             return rows[0][0] if rows else 0
 
         async def found(text: str) -> int:
             asked = {"text": text, "limit": 0}
             context = CallContext(caller=LIBRARY, workspace="/srv/app")
-            answer = await app.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", asked, context)
+            answer = await app.harness.app.sessionlog.call("workflow.sessionlog.queryHistory", asked, context)
             assert answer is not None
-            await app.desk.app.store.write_bulk(lambda writer: None)  # behind what the store does of its own
+            await app.harness.app.store.write_bulk(lambda writer: None)  # behind what the store does of its own
             return answer["totalCount"]
 
-        texts = await app.desk.read(haystacks)
+        texts = await app.harness.read(haystacks)
         expected = {text: int(any(matches(parse(text), each) for each in texts)) for text in QUERIES}
         assert set(expected.values()) == {0, 1}
         assert session.head_seq > 2 * GRAM_BATCH

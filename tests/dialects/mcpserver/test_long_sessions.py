@@ -20,7 +20,7 @@ from shiftlog.model.caller import LIBRARY
 from shiftlog.store.protocol import Reader
 from shiftlog.store.sqlite.search import trigrams as grams
 from shiftlog.store.sqlite.search.trigrams import GRAM_BATCH
-from tests.journal.desk import Desk, open_desk
+from tests.journal.harness import Harness, open_harness
 
 SESSION = "Codex-20260701T080000Z-long"
 TITLE = "Title b"
@@ -34,7 +34,7 @@ class Long:
     def __init__(self, folder: Path) -> None:
         self._runner = asyncio.Runner()
         self._stack = AsyncExitStack()
-        self.desk: Desk = self._runner.run(self._stack.enter_async_context(open_desk(folder / "home")))
+        self.harness: Harness = self._runner.run(self._stack.enter_async_context(open_harness(folder / "home")))
         self._random = Random(7)
         turns = [self._turn(n) for n in range(TURNS)]
         for start in range(0, TURNS, 30):
@@ -63,10 +63,10 @@ class Long:
 
     def do(self, method: str, **params: Any) -> Any:
         context = CallContext(caller=LIBRARY, workspace="/work")
-        return self._runner.run(self.desk.app.sessionlog.call("workflow.sessionlog." + method, params, context))
+        return self._runner.run(self.harness.app.sessionlog.call("workflow.sessionlog." + method, params, context))
 
     def read(self, work: Any) -> Any:
-        return self._runner.run(self.desk.read(work))
+        return self._runner.run(self.harness.read(work))
 
     def run(self, work: Any) -> Any:
         return self._runner.run(work)
@@ -93,19 +93,19 @@ class Long:
         return self.read(named)
 
     def unindex(self) -> None:
-        db = apsw.Connection(str(self.desk.home / "shiftlog.db"))
+        db = apsw.Connection(str(self.harness.home / "shiftlog.db"))
         db.execute("DELETE FROM gram_marks; INSERT INTO grams (grams) VALUES ('delete-all')")
         db.close()
 
     def indexed(self) -> int:
-        db = apsw.Connection(str(self.desk.home / "shiftlog.db"))
+        db = apsw.Connection(str(self.harness.home / "shiftlog.db"))
         rows: list[Any] = db.execute("SELECT seq FROM gram_marks").fetchall()
         db.close()
         return int(rows[0][0])
 
     def wait_for_index(self) -> None:
         """Wait until the store has done the bulk work that a search left to it."""
-        self.run(self.desk.app.store.write_bulk(lambda writer: None))
+        self.run(self.harness.app.store.write_bulk(lambda writer: None))
 
     def close(self) -> None:
         self._runner.run(self._stack.aclose())
@@ -174,20 +174,20 @@ def test_what_is_erased_is_no_longer_found_and_the_rest_still_is(long: Long) -> 
         return next(entry.seq for entry in entries if "src/42.py" in str(entry.body))
 
     assert long.do("queryHistory", text="src/42.py")["totalCount"] == 1
-    long.run(long.desk.app.maintenance.erase(SESSION, [long.read(said)], "asked"))
+    long.run(long.harness.app.maintenance.erase(SESSION, [long.read(said)], "asked"))
     assert long.do("queryHistory", text="src/42.py")["totalCount"] == 0
     assert long.do("queryHistory", text="src/43.py turn43")["totalCount"] == 1
 
 
 def test_rebuilding_a_long_session_changes_nothing_that_is_found(long: Long) -> None:
     before = long.names("turn9", "amended")
-    (done,) = long.run(long.desk.rebuild(SESSION))
+    (done,) = long.run(long.harness.rebuild(SESSION))
     assert done.changed is False
     assert long.names("turn9", "amended") == before
 
 
 def test_erasing_in_the_middle_forgets_only_what_comes_after(long: Long) -> None:
-    long.run(long.desk.app.maintenance.erase(SESSION, [2 * GRAM_BATCH + 5], "asked"))
+    long.run(long.harness.app.maintenance.erase(SESSION, [2 * GRAM_BATCH + 5], "asked"))
     assert long.indexed() == 2 * GRAM_BATCH
     assert long.do("queryHistory", text='!"same words"')["totalCount"] == 1
     assert long.do("queryHistory", text="qx")["totalCount"] == 0

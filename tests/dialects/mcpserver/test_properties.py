@@ -27,7 +27,7 @@ from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Turn
 from shiftlog.store.protocol import Reader
-from tests.journal.desk import Desk, open_desk
+from tests.journal.harness import Harness, open_harness
 
 T = TypeVar("T")
 
@@ -42,7 +42,7 @@ class Here:
     def __init__(self, folder: Path) -> None:
         self._runner = asyncio.Runner()
         self._stack = AsyncExitStack()
-        self.desk: Desk = self._runner.run(self._stack.enter_async_context(open_desk(folder / "home")))
+        self.harness: Harness = self._runner.run(self._stack.enter_async_context(open_harness(folder / "home")))
 
     def close(self) -> None:
         self._runner.run(self._stack.aclose())
@@ -50,23 +50,23 @@ class Here:
 
     def do(self, method: str, workspace: str = "/work", **params: Any) -> Any:
         context = CallContext(caller=LIBRARY, workspace=workspace)
-        return self._runner.run(self.desk.app.sessionlog.call(PREFIX + method, params, context))
+        return self._runner.run(self.harness.app.sessionlog.call(PREFIX + method, params, context))
 
     def call(self, name: str, params: Any) -> Any:
         """Call a method, or a tool with its stricter parameters."""
         strict = name in TOOLS
         context = CallContext(caller=LIBRARY, workspace="/fuzz", strict=strict)
-        log = self.desk.app.sessionlog
+        log = self.harness.app.sessionlog
         return self._runner.run(call_tool(log, name, params, context) if strict else log.call(name, params, context))
 
     def read(self, work: Callable[[Reader], T]) -> T:
-        return self._runner.run(self.desk.read(work))
+        return self._runner.run(self.harness.read(work))
 
     def turns(self, session: str) -> dict[str, Turn]:
         return {turn.request_id: turn for turn in self.read(lambda reader: reader.turns(session))}
 
     def rebuilt(self, session: str) -> bool:
-        (done,) = self._runner.run(self.desk.rebuild(session))
+        (done,) = self._runner.run(self.harness.rebuild(session))
         return done.changed
 
 
@@ -279,11 +279,11 @@ def test_any_parameters_are_answered_or_refused_in_the_documented_shape(here: He
 @given(st.lists(st.floats(-3600, 3600), min_size=1, max_size=6))
 def test_last_updated_never_goes_back(here: Here, steps: list[float]) -> None:
     session, workspace = new_session(), f"/work{next(numbers)}"
-    here.desk.set_time(datetime(2026, 7, 1, 12, tzinfo=UTC))
+    here.harness.set_time(datetime(2026, 7, 1, 12, tzinfo=UTC))
     here.do("openSession", workspace, sessionId=session, title="x")
     seen: list[str] = []
     for n, step in enumerate(steps):
-        here.desk.set_time(datetime(2026, 7, 1, 12, tzinfo=UTC) + timedelta(seconds=step))
+        here.harness.set_time(datetime(2026, 7, 1, 12, tzinfo=UTC) + timedelta(seconds=step))
         here.do("setSessionTitle", workspace, title=f"t{n}", sessionId=session)
         seen.append(here.do("currentSession", workspace, sessionId=session)["lastUpdated"])
     assert seen == sorted(seen)

@@ -7,18 +7,18 @@ import pytest
 
 from tests.daemon.support import end_daemon
 from tests.dialects.nexo.ledger import Ledger, open_ledger
-from tests.journal.desk import Desk, open_desk
+from tests.journal.harness import Harness, open_harness
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
-    async with open_desk(tmp_path / "home") as desk:
-        yield desk
+async def harness(tmp_path: Path) -> AsyncGenerator[Harness]:
+    async with open_harness(tmp_path / "home") as harness:
+        yield harness
 
 
 @pytest.fixture
-async def ledger(desk: Desk) -> AsyncGenerator[Ledger]:
-    async with open_ledger(desk) as ledger:
+async def ledger(harness: Harness) -> AsyncGenerator[Ledger]:
+    async with open_ledger(harness) as ledger:
         yield ledger
 
 

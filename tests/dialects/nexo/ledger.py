@@ -10,7 +10,7 @@ from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
 from shiftlog.model.nouns import Run, Session
-from tests.journal.desk import Desk, client
+from tests.journal.harness import Harness, client
 from tests.mcp.wire import REVISIONS, Peer, connected
 
 CREATE, CLOSE = "nexo_session_log_create", "nexo_session_log_close"
@@ -21,9 +21,9 @@ Said = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class Ledger:
-    """One connection that serves the dialect, over an app on a desk."""
+    """One connection that serves the dialect, over the app of a harness."""
 
-    desk: Desk
+    harness: Harness
     peer: Peer
 
     async def create(self, **arguments: Any) -> Said:
@@ -48,13 +48,13 @@ class Ledger:
 
     async def _refused(self, tool: str, arguments: Said) -> Said:
         """Return what a refused call says, having checked its shape and that nothing was stored."""
-        before = self.desk.rows()
+        before = self.harness.rows()
         result = await self._call(tool, arguments)
         said = result["structuredContent"]
         assert result["isError"] is True, said
         assert list(said) == ["ok", "error", "code", "session_id"]
         assert (said["ok"], said["session_id"]) == (False, None)
-        assert self.desk.rows() == before, "a refused call stored something"
+        assert self.harness.rows() == before, "a refused call stored something"
         return said
 
     async def _call(self, tool: str, arguments: Said) -> Said:
@@ -65,9 +65,9 @@ class Ledger:
     async def session(self, session_id: object) -> Session:
         """Return the session of a row by the integer that the client keeps."""
         assert isinstance(session_id, int)
-        name = await self.desk.read(lambda reader: reader.session_id_of_alias(session_id))
+        name = await self.harness.read(lambda reader: reader.session_id_of_alias(session_id))
         assert name is not None
-        return await self.desk.session(name)
+        return await self.harness.session(name)
 
     async def run(self, session_id: object) -> Run:
         run = (await self.session(session_id)).run
@@ -75,12 +75,12 @@ class Ledger:
         return run
 
     async def rows(self) -> int:
-        return await self.desk.read(lambda reader: reader.counts().sessions)
+        return await self.harness.read(lambda reader: reader.counts().sessions)
 
 
 @asynccontextmanager
-async def open_ledger(desk: Desk, name: str = "desktop", revision: str = REVISIONS[0]) -> AsyncGenerator[Ledger]:
-    """Connect a client to the dialect over a desk."""
-    server = build_server(registry_for(desk.app), Selection(dialects=("nexo",)))
+async def open_ledger(harness: Harness, name: str = "desktop", revision: str = REVISIONS[0]) -> AsyncGenerator[Ledger]:
+    """Connect a client to the dialect over a harness."""
+    server = build_server(registry_for(harness.app), Selection(dialects=("nexo",)))
     async with connected(server, revision, client(name, cwd="/somewhere/of/the/client")) as peer:
-        yield Ledger(desk=desk, peer=peer)
+        yield Ledger(harness=harness, peer=peer)

@@ -17,7 +17,7 @@ from shiftlog.journal.sessions import Sessions
 from shiftlog.store.protocol import Reader
 from tests.daemon.support import end_daemon
 from tests.dialects.nexo.ledger import CLOSE, CREATE, LEAST, Ledger, open_ledger
-from tests.journal.desk import Desk
+from tests.journal.harness import Harness
 from tests.story.agents import Agent, shiftlog, shiftlog_json
 
 TOKEN = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
@@ -91,10 +91,10 @@ async def test_06_equal_figures_close_twice_and_different_ones_are_refused_leavi
 ) -> None:
     row = (await ledger.create())["session_id"]
     figures = {"returncode": 0, "duration_ms": 5_000, "input_tokens": 10, "output_tokens": 3, "total_cost_usd": "0.25"}
-    ledger.desk.wait(seconds=5)
+    ledger.harness.wait(seconds=5)
     first = await ledger.close(row, **figures)
     stored = await ledger.session(row)
-    ledger.desk.wait(minutes=5)
+    ledger.harness.wait(minutes=5)
     assert await ledger.close(row, **figures, error="", telemetry_source="") == first
     assert await ledger.session(row) == stored
     others = ({"returncode": 1}, {"duration_ms": 6_000}, {"input_tokens": 11}, {"total_cost_usd": 0.26}, {"error": "x"})
@@ -108,7 +108,7 @@ async def test_06_equal_figures_close_twice_and_different_ones_are_refused_leavi
 async def test_07_exit_code_0_with_an_error_is_failed_and_the_error_can_be_read(ledger: Ledger) -> None:
     said = await ledger.create()
     assert (await ledger.close(said["session_id"], returncode=0, error="user cancelled"))["status"] == "failed"
-    [run] = await ledger.desk.items(kinds=["run"])
+    [run] = await ledger.harness.items(kinds=["run"])
     assert (run["status"], run["returncode"], run["error"]) == ("failed", 0, "user cancelled")
     assert (await ledger.session(said["session_id"])).closing is not None
 
@@ -126,14 +126,14 @@ async def test_08_of_a_long_excerpt_2048_characters_are_kept_with_secrets_masked
 async def test_09_a_killed_child_makes_its_run_orphaned_within_one_sweep_and_resume_offers_it(ledger: Ledger) -> None:
     with child_process() as child:
         said = await ledger.create(pid=child.pid)
-        await ledger.desk.app.sweep()
+        await ledger.harness.app.sweep()
         assert (await ledger.run(said["session_id"])).status == "running"
-    await ledger.desk.app.sweep()
+    await ledger.harness.app.sweep()
     session = await ledger.session(said["session_id"])
     assert session.run is not None
     assert (session.run.status, session.state, session.suspended_cause) == ("orphaned", "suspended", "process_ended")
-    assert "capsule.saved" in await ledger.desk.kinds(session.id)
-    resumed = await ledger.desk.call("resume_session", {"agent_id": "ClaudeCode"})
+    assert "capsule.saved" in await ledger.harness.kinds(session.id)
+    resumed = await ledger.harness.call("resume_session", {"agent_id": "ClaudeCode"})
     assert resumed["data"]["resumed_session_id"] == said["session"]
 
 
@@ -141,15 +141,15 @@ def _unlimited(reader: Reader, agent_id: str, now: datetime) -> list[dict[str, A
     return []
 
 
-async def test_10_a_recycled_pid_is_still_orphaned(desk: Desk) -> None:
+async def test_10_a_recycled_pid_is_still_orphaned(harness: Harness) -> None:
     with child_process() as child:
         # The row is written while another process has the pid: one that the kernel had started before.
-        journal = Journal(desk.app.store, desk.app.redactor, desk.app.clock)
-        app = copy(desk.app)
-        app.sessions = Sessions(journal, desk.app.config.runs, lambda pid: "started earlier", _unlimited)
-        async with open_ledger(replace(desk, app=app)) as ledger:
+        journal = Journal(harness.app.store, harness.app.redactor, harness.app.clock)
+        app = copy(harness.app)
+        app.sessions = Sessions(journal, harness.app.config.runs, lambda pid: "started earlier", _unlimited)
+        async with open_ledger(replace(harness, app=app)) as ledger:
             row = (await ledger.create(pid=child.pid))["session_id"]
-            await desk.app.sweep()
+            await harness.app.sweep()
             assert child.poll() is None, "the process with that pid is alive"
             assert (await ledger.run(row)).status == "orphaned"
 

@@ -15,7 +15,7 @@ STARTING_AT_ONCE = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Office:
+class DelxServer:
     """Where the clients meet: processes start a few at a time, and then all of them work at once."""
 
     home: Path
@@ -47,15 +47,15 @@ class Office:
 
 
 def run_clients(home: Path, clients: int, pairs: int, *options: str) -> None:
-    office = Office(home=home, options=options, pairs=pairs, ready=threading.Barrier(clients))
-    threads = [threading.Thread(target=office.work, args=(number,)) for number in range(clients)]
+    server = DelxServer(home=home, options=options, pairs=pairs, ready=threading.Barrier(clients))
+    threads = [threading.Thread(target=server.work, args=(number,)) for number in range(clients)]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    if office.failures:
-        raise office.failures[0]
-    rows = office.rows
+    if server.failures:
+        raise server.failures[0]
+    rows = server.rows
     assert len(set(rows)) == len(rows) == clients * pairs
     runs = [session.run for session, _ in read_projections(home).values() if session is not None]
     assert {run.alias for run in runs if run} == set(rows)

@@ -8,7 +8,7 @@ import pytest
 
 from shiftlog.link import processes
 from tests.dialects.nexo.ledger import LEAST, Ledger, open_ledger
-from tests.journal.desk import Desk, client, files_holding, open_desk
+from tests.journal.harness import Harness, client, files_holding, open_harness
 
 TOKEN = "ghp_" + "a1B2c3D4" * 4 + "e5F6"
 
@@ -38,7 +38,7 @@ async def test_a_backend_that_the_operator_registered_is_known(tmp_path: Path) -
     home = tmp_path / "home"
     home.mkdir()
     (home / "config.toml").write_text('[runs.backends.our_cli]\nagent = "OurCli"\n')
-    async with open_desk(home) as desk, open_ledger(desk) as ledger:
+    async with open_harness(home) as harness, open_ledger(harness) as ledger:
         said = await ledger.create(backend="our_cli")
         assert said["session"].startswith("OurCli-")
         assert (said["model"], said["reasoning_effort"]) == (None, None)
@@ -109,14 +109,14 @@ async def test_title_agent_id_and_parent_can_be_given_and_the_parent_by_either_n
     assert (await ledger.session(parent["session_id"])).agent_id == "reviewer"
 
 
-async def test_a_ledger_client_holds_no_lease_so_that_the_child_can_go_on_with_its_session(desk: Desk) -> None:
-    async with open_ledger(desk) as ledger:
+async def test_a_ledger_client_holds_no_lease_so_that_the_child_can_go_on_with_its_session(harness: Harness) -> None:
+    async with open_ledger(harness) as ledger:
         said = await ledger.create()
-        assert await desk.read(lambda reader: reader.lease(said["session"])) is None
+        assert await harness.read(lambda reader: reader.lease(said["session"])) is None
         child = client("child")
-        resumed = await desk.call("resume_session", {"agent_id": "ClaudeCode"}, child)
+        resumed = await harness.call("resume_session", {"agent_id": "ClaudeCode"}, child)
         assert resumed["data"]["resumed_session_id"] == said["session"]
-        await desk.begin(said["session"], child)
+        await harness.begin(said["session"], child)
 
 
 async def test_the_close_ends_run_and_session_and_says_why(ledger: Ledger) -> None:
@@ -135,7 +135,7 @@ async def test_the_close_ends_run_and_session_and_says_why(ledger: Ledger) -> No
         session = await ledger.session(row)
         assert session.closing is not None
         assert (session.state, session.closing.reason_class) == ("closed", reason_class)
-        receipts = await ledger.desk.read(lambda reader, name=session.id: reader.receipts(name))
+        receipts = await ledger.harness.read(lambda reader, name=session.id: reader.receipts(name))
         assert [receipt.head_hash for receipt in receipts] == [session.head_hash]
 
 
@@ -151,7 +151,7 @@ async def test_a_malformed_id_is_an_invalid_parameter(ledger: Ledger) -> None:
 
 
 async def test_a_session_without_a_run_was_never_issued_by_the_ledger(ledger: Ledger) -> None:
-    name = await ledger.desk.open()
+    name = await ledger.harness.open()
     assert (await ledger.refused_close(name))["code"] == "session_not_found"
 
 
@@ -178,7 +178,7 @@ async def test_a_figure_outside_its_limits_leaves_the_run_running(ledger: Ledger
 
 async def test_a_duration_of_zero_is_derived_and_one_far_off_is_kept_with_a_warning(ledger: Ledger) -> None:
     derived, near, off = [(await ledger.create())["session_id"] for _ in range(3)]
-    ledger.desk.wait(seconds=100)
+    ledger.harness.wait(seconds=100)
     assert (await ledger.close(derived, duration_ms=0))["duration_ms"] == 100_000
     assert (await ledger.close(near, duration_ms=109_000))["warnings"] == []
     said = await ledger.close(off, duration_ms=120_000)
@@ -210,8 +210,8 @@ async def test_without_tokens_nothing_is_priced(ledger: Ledger) -> None:
 
 async def test_a_late_close_of_an_orphaned_run_lands_and_wins(ledger: Ledger) -> None:
     row = (await ledger.create())["session_id"]
-    ledger.desk.wait(hours=2)
-    await ledger.desk.app.sweep()
+    ledger.harness.wait(hours=2)
+    await ledger.harness.app.sweep()
     assert (await ledger.run(row)).status == "orphaned", "without a pid the idle limit applies"
     said = await ledger.close(row, returncode=0, output_tokens=5)
     assert said["status"] == "ok"
@@ -223,19 +223,19 @@ async def test_a_late_close_of_an_orphaned_run_lands_and_wins(ledger: Ledger) ->
 
 async def test_a_close_after_the_agent_closed_its_own_session_still_brings_the_figures(ledger: Ledger) -> None:
     said = await ledger.create()
-    await ledger.desk.call("close_session", {"session_id": said["session"], "reason": "done"})
+    await ledger.harness.call("close_session", {"session_id": said["session"], "reason": "done"})
     assert (await ledger.run(said["session_id"])).status == "ok"
     assert (await ledger.close(said["session_id"], returncode=2, input_tokens=9))["status"] == "failed"
     session = await ledger.session(said["session_id"])
     assert session.closing is not None
     assert (session.state, session.closing.reason) == ("closed", "done"), "how the session closed stays"
-    assert [found.ok for found in await ledger.desk.verify()] == [True]
-    assert [rebuilt.changed for rebuilt in await ledger.desk.rebuild()] == [False]
+    assert [found.ok for found in await ledger.harness.verify()] == [True]
+    assert [rebuilt.changed for rebuilt in await ledger.harness.rebuild()] == [False]
 
 
 async def test_figures_reach_a_session_in_which_somebody_works_without_closing_it(ledger: Ledger) -> None:
     said = await ledger.create()
-    await ledger.desk.call("resume_session", {"agent_id": "ClaudeCode"}, client("next-shift"))
+    await ledger.harness.call("resume_session", {"agent_id": "ClaudeCode"}, client("next-shift"))
     closed = await ledger.close(said["session_id"], returncode=0)
     assert (closed["status"], closed["warnings"]) == ("ok", ["Somebody works in the session, so it stays open"])
     assert (await ledger.session(said["session_id"])).state == "open"
@@ -250,7 +250,7 @@ async def test_secrets_are_masked_in_every_text_and_in_what_a_refusal_repeats(le
     assert TOKEN not in said["error"]
     said = await ledger.refused_close(TOKEN)
     assert TOKEN not in said["error"]
-    assert files_holding(ledger.desk.home, TOKEN) == []
+    assert files_holding(ledger.harness.home, TOKEN) == []
 
 
 async def test_a_very_long_error_is_cut_instead_of_losing_the_close(ledger: Ledger) -> None:
@@ -264,17 +264,17 @@ async def test_a_very_long_error_is_cut_instead_of_losing_the_close(ledger: Ledg
 async def test_a_run_is_seen_by_the_start_of_its_process_and_not_by_its_pid_alone(ledger: Ledger) -> None:
     row = (await ledger.create(pid=os.getpid()))["session_id"]
     assert (await ledger.run(row)).pid_started == processes.started()
-    ledger.desk.wait(hours=2)
-    await ledger.desk.app.sweep()
+    ledger.harness.wait(hours=2)
+    await ledger.harness.app.sweep()
     session = await ledger.session(row)
     assert session.run is not None
     assert (session.state, session.run.status) == ("suspended", "running"), "idle, but the process lives"
 
 
-async def test_both_revisions_say_the_same(desk: Desk) -> None:
+async def test_both_revisions_say_the_same(harness: Harness) -> None:
     said: list[Any] = []
     for revision in ("2025-11-25", "2026-07-28"):
-        async with open_ledger(desk, revision=revision) as ledger:
+        async with open_ledger(harness, revision=revision) as ledger:
             made = await ledger.create(title=f"By {revision}")
             said.append([{**LEAST}, sorted(made), await ledger.refused_create(caller="")])
     assert said[0] == said[1]
@@ -303,7 +303,7 @@ async def test_a_cost_as_text_may_have_any_spelling_of_a_decimal(ledger: Ledger,
 
 async def test_figures_that_were_derived_may_be_stated_as_they_were_told(ledger: Ledger) -> None:
     said = await ledger.create(model="claude-opus-4-7")
-    ledger.desk.wait(seconds=10)
+    ledger.harness.wait(seconds=10)
     first = await ledger.close(said["session_id"], input_tokens=1000)
     told = {name: first[name] for name in ("duration_ms", "total_cost_usd")}
     assert (told["duration_ms"], first["cost_source"]) == (10_000, "prices")

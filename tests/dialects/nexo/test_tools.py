@@ -6,7 +6,7 @@ from typing import Any
 from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Selection
 from tests.dialects.nexo.ledger import CLOSE, CREATE, Ledger
-from tests.journal.desk import Desk
+from tests.journal.harness import Harness
 
 
 async def listed(ledger: Ledger) -> dict[str, dict[str, Any]]:
@@ -14,8 +14,8 @@ async def listed(ledger: Ledger) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool for tool in tools}
 
 
-async def test_the_tools_are_listed_beside_the_native_ones_and_only_with_the_dialect(desk: Desk) -> None:
-    whole = registry_for(desk.app)
+async def test_the_tools_are_listed_beside_the_native_ones_and_only_with_the_dialect(harness: Harness) -> None:
+    whole = registry_for(harness.app)
     plain = {tool.name for tool in whole.select(Selection()).tools}
     with_dialect = {tool.name for tool in whole.select(Selection(dialects=("nexo",))).tools}
     assert with_dialect - plain == {CREATE, CLOSE}

@@ -182,7 +182,7 @@ async def test_a_text_that_nobody_goes_on_with_is_taken_as_it_is(tmp_path: Path)
             database.part("prt_2", "msg_2", "ses_one", "text", text="Seven", time={"start": STARTED_MS})
             await app.take()
             assert await dialog_of(app, "ses_one") == []
-            app.desk.wait(hours=1)
+            app.harness.wait(hours=1)
             await app.take()
             assert await dialog_of(app, "ses_one") == ["Seven"]
             (turn,) = await app.turns(await app.session("ses_one"))

@@ -11,7 +11,7 @@ from typing import Any
 
 from shiftlog.app.hooks import Hooks
 from tests.ingest.import_app import NOW, Claude, ImportApp
-from tests.journal.desk import open_desk
+from tests.journal.harness import open_harness
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
 THREAD = "019f5500-0000-7000-8000-00000000000b"
@@ -29,7 +29,7 @@ class HookApp:
 
     @property
     def hooks(self) -> Hooks:
-        return self.app.desk.app.hooks
+        return self.app.harness.app.hooks
 
     def line(self, event: str, *, agent: str = "ClaudeCode", later_s: float = 1, **fields: Any) -> dict[str, Any]:
         self.at += timedelta(seconds=later_s)
@@ -63,7 +63,7 @@ class HookApp:
 
     def later(self, **span: float) -> None:
         """Move the clock to a while after the last event."""
-        self.app.desk.set_time(self.at + timedelta(**span))
+        self.app.harness.set_time(self.at + timedelta(**span))
 
     def files(self) -> list[str]:
         """Name the files of the spool that wait."""
@@ -75,10 +75,10 @@ async def open_hook_app(
     folder: Path, *, at: datetime = NOW, environ: Mapping[str, str] | None = None
 ) -> AsyncGenerator[HookApp]:
     """Open an app with hooks in a folder."""
-    async with open_desk(folder / "home", now=at, environ=environ) as desk:
+    async with open_harness(folder / "home", now=at, environ=environ) as harness:
         transcripts = folder / "transcripts"
         transcripts.mkdir(exist_ok=True)
-        yield HookApp(app=ImportApp(desk=desk, folder=transcripts), home=desk.home, at=at)
+        yield HookApp(app=ImportApp(harness=harness, folder=transcripts), home=harness.home, at=at)
 
 
 def transcript(hooked: HookApp, *, ended: bool = False) -> Path:

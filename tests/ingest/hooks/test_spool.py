@@ -10,7 +10,7 @@ import pytest
 from shiftlog.ingest.hooks.events import fact_of, read_spooled
 from shiftlog.ingest.hooks.spool import HookSpool
 from tests.ingest.hooks.hook_app import SESSION, open_hook_app
-from tests.journal.desk import files_holding
+from tests.journal.harness import files_holding
 
 FILE = "hooks-20261101.jsonl"
 
@@ -68,7 +68,7 @@ async def test_a_file_whose_removal_was_cut_off_is_not_taken_again(tmp_path: Pat
         assert await hooked.drain() == 1
         session = await hooked.app.session(SESSION)
         assert session.turns_total == 1
-        kinds = await hooked.app.desk.kinds(session.id)
+        kinds = await hooked.app.harness.kinds(session.id)
         assert kinds.count("session.opened") == 1
         assert hooked.files() == []
 

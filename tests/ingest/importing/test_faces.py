@@ -26,7 +26,7 @@ def transcript() -> Claude:
 
 async def called(app: ImportApp, arguments: dict[str, Any]) -> dict[str, Any]:
     """Call `import_transcripts` as an agent whose server was started in the folder."""
-    registry = registry_for(app.desk.app).select(Selection(toolsets=("ingest",)))
+    registry = registry_for(app.harness.app).select(Selection(toolsets=("ingest",)))
     (tool,) = registry.tools
     reply = await tool.run(Caller(face="mcp", cwd=str(app.folder), workspace=str(app.folder)), arguments)
     assert isinstance(reply, Reply)
@@ -36,7 +36,7 @@ async def called(app: ImportApp, arguments: dict[str, Any]) -> dict[str, Any]:
 
 async def test_the_tool_is_only_listed_where_its_toolset_is_asked_for(tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:
-        everything = registry_for(app.desk.app)
+        everything = registry_for(app.harness.app)
         assert "import_transcripts" not in [tool.name for tool in everything.select(Selection()).tools]
         assert [tool.name for tool in everything.select(Selection(toolsets=("ingest",))).tools] == [
             "import_transcripts"
@@ -87,7 +87,7 @@ async def test_a_path_may_begin_with_the_home_directory(tmp_path: Path, monkeypa
         app.write("old/a.jsonl", transcript().records)
         context = CallContext(caller=Caller(face="repl"), workspace=str(app.folder))
         assert (await called(app, {"paths": ["~/old"], "dry_run": True}))["totals"]["sessions_new"] == 1
-        done = await app.desk.app.sessionlog.call(METHOD, {"path": "~/old/a.jsonl"}, context)
+        done = await app.harness.app.sessionlog.call(METHOD, {"path": "~/old/a.jsonl"}, context)
         assert done is not None
         assert done["totals"]["sessionsNew"] == 1
 
@@ -118,7 +118,7 @@ async def test_the_session_log_ingests_and_counts_what_it_skipped(tmp_path: Path
         path = app.write("a.jsonl", transcript().records)
         path.write_text(path.read_text(encoding="utf-8") + "{broken\n", encoding="utf-8")
         context = CallContext(caller=Caller(face="repl"), workspace=str(app.folder))
-        log = app.desk.app.sessionlog
+        log = app.harness.app.sessionlog
         tried = await log.call(METHOD, {"path": str(path), "persist": False}, context)
         assert tried is not None
         assert (tried["dryRun"], tried["totals"]["sessionsNew"], tried["skippedLines"]) == (True, 1, 1)
@@ -135,7 +135,7 @@ async def test_unknown_records_of_one_name_are_counted_together_whosever_they_ar
         rollout = Codex(thread="9c000000-0000-4000-8000-000000000001").turn("t1", "Go", "Gone").line("frame-link")
         app.write("rollout-b.jsonl", rollout.lines)
         context = CallContext(caller=Caller(face="repl"), workspace=str(app.folder))
-        done = await app.desk.app.sessionlog.call(METHOD, {"path": str(app.folder)}, context)
+        done = await app.harness.app.sessionlog.call(METHOD, {"path": str(app.folder)}, context)
         assert done is not None
         assert done["unknown"] == {"ClaudeCode/frame-link": 1, "Codex/frame-link": 1}
         assert done["unknownRecords"] == {"frame-link": 2}
@@ -145,7 +145,7 @@ async def test_a_strict_ingest_says_what_it_did_not_find(tmp_path: Path) -> None
     async with open_import_app(tmp_path) as app:
         app.write("a.jsonl", transcript().records)
         context = CallContext(caller=Caller(face="repl"), workspace=str(app.folder))
-        log = app.desk.app.sessionlog
+        log = app.harness.app.sessionlog
         with pytest.raises(TranscriptNotFound):
             await log.call(METHOD, {"path": str(app.folder), "source": "Codex"}, context)
         with pytest.raises(InvalidParameter):
@@ -168,7 +168,7 @@ async def test_only_the_folders_own_files_where_recursion_is_off(tmp_path: Path)
         )
         context = CallContext(caller=Caller(face="mcp"), workspace=str(app.folder), strict=True)
         given = {"path": str(app.folder), "agent": "ClaudeCode", "recursive": False}
-        done = await call_tool(app.desk.app.sessionlog, "sessionlog_ingest_path", given, context)
+        done = await call_tool(app.harness.app.sessionlog, "sessionlog_ingest_path", given, context)
         assert (done["success"], done["totals"]["sessionsNew"]) == (True, 1)
 
 
@@ -178,7 +178,7 @@ async def test_watching_goes_on_when_what_is_watched_goes_and_comes_back(tmp_pat
         path = app.write("a.jsonl", made.records)
         other = app.write("b.jsonl", Claude(session="5e551000-0000-4000-8000-00000000000b", letter="b").records)
         stop = StopSign()
-        reports = app.desk.app.imports.watch(ImportOptions(paths=[str(path), str(other)], jobs=0), stop)
+        reports = app.harness.app.imports.watch(ImportOptions(paths=[str(path), str(other)], jobs=0), stop)
         await anext(reports)
         path.unlink()
         more = Claude(session="5e551000-0000-4000-8000-00000000000b", letter="b").prompt("Other").says("Yes")
@@ -201,7 +201,7 @@ async def test_watching_sees_a_database_grow_in_its_log(tmp_path: Path) -> None:
             database.session("ses_one", "Count")
             database.turn(1, "ses_one", "Count the files", "Three")
             stop = StopSign()
-            reports = app.desk.app.imports.watch(ImportOptions(paths=[str(app.folder)], jobs=0), stop)
+            reports = app.harness.app.imports.watch(ImportOptions(paths=[str(app.folder)], jobs=0), stop)
             await anext(reports)
             database.turn(2, "ses_one", "And the folders", "Two")
             with anyio.fail_after(10):
@@ -215,7 +215,7 @@ async def test_watching_imports_growth_as_it_comes(tmp_path: Path) -> None:
         made = transcript()
         path = app.write("a.jsonl", made.records)
         stop = StopSign()
-        reports = app.desk.app.imports.watch(ImportOptions(paths=[str(app.folder)], jobs=0), stop)
+        reports = app.harness.app.imports.watch(ImportOptions(paths=[str(app.folder)], jobs=0), stop)
         with anyio.fail_after(20):
             first = await anext(reports)
             assert first.shown()["totals"]["turns"] == 1

@@ -11,7 +11,7 @@ import zstandard
 from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound
 from tests.ingest.import_app import SHARED, Claude, Codex, ImportApp, entries_of, only, open_import_app
-from tests.journal.desk import files_holding
+from tests.journal.harness import files_holding
 
 THREAD = "9c000000-0000-4000-8000-000000000003"
 
@@ -217,7 +217,7 @@ async def test_a_rollout_that_is_compressed_and_back_is_the_same_file(tmp_path: 
         report = await app.take(path)
         assert (only(report).status, report.shown()["totals"]["turns"]) == ("renamed", 1)
         assert (await app.session(THREAD)).turns_total == 2
-        assert len(await app.desk.read(lambda reader: reader.sources())) == 1
+        assert len(await app.harness.read(lambda reader: reader.sources())) == 1
 
 
 async def test_a_plain_file_beside_its_compressed_one_is_the_one_that_is_read(tmp_path: Path) -> None:
@@ -249,9 +249,9 @@ async def test_a_renamed_project_folder_keeps_its_sessions(tmp_path: Path) -> No
         report = await app.take()
         assert (only(report).status, entries_of(report)) == ("renamed", 0)
         assert await app.heads() == heads
-        kept = await app.desk.read(lambda reader: reader.imported(next(iter(heads))))
+        kept = await app.harness.read(lambda reader: reader.imported(next(iter(heads))))
         assert kept is not None
-        paths = await app.desk.read(lambda reader: reader.paths_of(kept["project"]))
+        paths = await app.harness.read(lambda reader: reader.paths_of(kept["project"]))
         assert paths == sorted(["/srv/app", str(app.folder / "-srv-app"), str(app.folder / "-srv-new")])
 
 
@@ -273,7 +273,7 @@ async def test_unknown_records_are_counted_kept_and_found(tmp_path: Path) -> Non
         report = await app.take(app.write("a.jsonl", made.records))
         assert report.shown()["unknown"] == {"ClaudeCode/attachment/zzz": 1, "ClaudeCode/frame-link": 1}
         for word in ("zebrastripe", "okapi"):
-            assert (await app.desk.query(text=word))["total"] >= 1
+            assert (await app.harness.query(text=word))["total"] >= 1
 
 
 async def test_what_is_no_record_is_counted_and_the_good_one_is_stored(tmp_path: Path) -> None:
@@ -289,7 +289,7 @@ async def test_what_is_no_record_is_counted_and_the_good_one_is_stored(tmp_path:
         report = await app.take(path)
         assert report.shown()["totals"]["bad_lines"] == 6
         assert (await app.session(made.session)).turns_total == 1
-        (source,) = await app.desk.read(lambda reader: reader.sources())
+        (source,) = await app.harness.read(lambda reader: reader.sources())
         assert source.counts["oversized"] == 1
 
 
@@ -306,7 +306,7 @@ async def test_images_are_kept_as_digests(tmp_path: Path) -> None:
         shown = [entry.facts["images"] for entry in await app.entries(session) if "images" in entry.facts]
         digest = __import__("hashlib").sha256(picture).hexdigest()
         assert shown == [[{"media_type": "image/png", "bytes": 3000, "sha256": digest}]] * 2
-        assert files_holding(app.desk.home, encoded[:200]) == []
+        assert files_holding(app.harness.home, encoded[:200]) == []
 
 
 async def test_an_environment_dump_loses_its_secrets_and_nothing_else(tmp_path: Path) -> None:
@@ -323,8 +323,8 @@ async def test_an_environment_dump_loses_its_secrets_and_nothing_else(tmp_path: 
         assert "PATH=/usr/bin:/bin" in text
         assert sha in text
         assert sum(report.shown()["redactions"].values()) == 1
-        assert files_holding(app.desk.home, secret) == []
-        kept = await app.desk.read(lambda reader: reader.imported(session.id))
+        assert files_holding(app.harness.home, secret) == []
+        kept = await app.harness.read(lambda reader: reader.imported(session.id))
         assert kept is not None
         assert kept["redactions"] == report.shown()["redactions"]
 
@@ -364,7 +364,7 @@ async def test_an_agent_cannot_have_arbitrary_files_read(tmp_path: Path) -> None
     async with open_import_app(tmp_path) as app:
         app.write("work/a.jsonl", script().records)
         (app.folder / "work" / "out").symlink_to("/etc")
-        imports = app.desk.app.imports
+        imports = app.harness.app.imports
         for path in ("/etc", str(app.folder / "work" / "out"), str(app.folder / "work" / ".." / "..")):
             with pytest.raises(InvalidParameter):
                 await imports.run(ImportOptions(paths=[path], allowed=[str(app.folder / "work")]))

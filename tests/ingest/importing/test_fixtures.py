@@ -106,7 +106,7 @@ async def test_a_dry_run_counts_as_a_real_one_and_stores_nothing(tmp_path: Path)
     async with open_import_app(tmp_path) as app:
         tried = (await app.take(*paths, dry_run=True)).shown()["totals"]
         assert await app.sessions() == {}
-        assert await app.desk.read(lambda reader: reader.sources()) == []
+        assert await app.harness.read(lambda reader: reader.sources()) == []
         assert (await app.take(*paths)).shown()["totals"] == tried
 
 
@@ -115,7 +115,7 @@ async def test_two_machines_and_any_number_of_workers_end_with_equal_heads(tmp_p
     for number, jobs in enumerate((0, 1, 3)):
         async with open_import_app(tmp_path, name=f"home{number}") as app:
             paths = [str(SHARED / "claude" / "projects"), str(SHARED / "codex" / "sessions")]
-            report = await app.desk.app.imports.run(ImportOptions(jobs=jobs, paths=paths))
+            report = await app.harness.app.imports.run(ImportOptions(jobs=jobs, paths=paths))
             assert report.ok
             found.append(await app.heads())
     assert len(found[0]) == 46

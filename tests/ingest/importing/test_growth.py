@@ -86,7 +86,7 @@ async def test_both_halves_of_an_old_prompt_are_one_wherever_an_import_met_the_f
         session = await app.session(made.thread)
         assert [turn.query_text for turn in await app.turns(session)] == ["Speed it up"]
         assert await app.dialog(session) == ["Done"]
-        app.desk.set_time(NOW)
+        app.harness.set_time(NOW)
         await app.take()
         assert [str(turn.status) for turn in await app.turns(session)] == ["completed"]
         assert entries_of(await app.take(full=True)) == 0
@@ -115,7 +115,7 @@ async def test_a_prompt_whose_turn_never_starts_is_kept_when_time_has_passed(nam
     async with open_import_app(tmp_path, now=made.started) as app:
         path = app.write("rollout-a.jsonl", made.lines)
         await app.take(path)
-        app.desk.set_time(NOW)
+        app.harness.set_time(NOW)
         await app.take(path)
         (turn,) = await app.turns(await app.session(made.thread))
         assert (turn.query_text, str(turn.status)) == ("Speed it up", "in_progress")
@@ -129,7 +129,7 @@ async def test_a_session_that_time_alone_opened_is_not_begun_again_when_it_is_re
         path = app.write("a.jsonl", made.records)
         await app.take(path)
         assert await app.sessions() == {}
-        app.desk.set_time(NOW)
+        app.harness.set_time(NOW)
         await app.take(path)
         assert len(await app.dialog(await app.session(made.session))) == 2
         assert entries_of(await app.take(path, full=True)) == 0
@@ -146,7 +146,7 @@ async def test_what_was_erased_does_not_come_back_with_the_next_import(tmp_path:
         await app.take(path)
         session = await app.session(made.session)
         every = [entry.seq for entry in await app.entries(session)]
-        await app.desk.app.maintenance.erase(session.id, every, "privacy")
+        await app.harness.app.maintenance.erase(session.id, every, "privacy")
         assert entries_of(await app.take(path, full=True)) == 0
         app.write("a.jsonl", made.prompt("More").says("Done").ends().records)
         await app.take(path)
@@ -171,14 +171,14 @@ async def test_a_store_that_refuses_the_end_of_an_import_still_tells_what_was_st
     """8.2: what the others brought is stored, and the report says so, also where the disk is full at the end."""
     async with open_import_app(tmp_path) as app:
         path = app.write("a.jsonl", Claude().prompt("Go").says("Done").ends().records)
-        with app.desk.database() as database:
+        with app.harness.database() as database:
             database.execute(f"CREATE TRIGGER full BEFORE {REFUSALS[refused]} BEGIN SELECT RAISE(FAIL, 'no room'); END")
         report = (await app.take()).shown()
         assert (report["ok"], report["totals"]["entries"], report["totals"]["turns"]) == (False, 9, 1)
         (error,) = report["errors"]
         assert (error["path"], error["code"]) == (str(path), "storage_error")
         assert "no room" in error["message"]
-        with app.desk.database() as database:
+        with app.harness.database() as database:
             database.execute("DROP TRIGGER full")
         again = (await app.take()).shown()
         assert (again["ok"], again["totals"]["entries"]) == (True, 0)
@@ -194,7 +194,7 @@ async def test_an_import_that_did_not_come_to_its_end_leaves_no_session_without_
         def forget(writer: Writer) -> None:
             writer.put_imported(session_id, {})
 
-        whole = await app.desk.read(lambda reader: reader.imported(session_id))
-        await app.desk.app.store.write(forget)  # as it stands before the last transaction of an import
+        whole = await app.harness.read(lambda reader: reader.imported(session_id))
+        await app.harness.app.store.write(forget)  # as it stands before the last transaction of an import
         await app.take()
-        assert await app.desk.read(lambda reader: reader.imported(session_id)) == whole == {"project": "/srv/app"}
+        assert await app.harness.read(lambda reader: reader.imported(session_id)) == whole == {"project": "/srv/app"}

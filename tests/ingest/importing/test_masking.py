@@ -13,7 +13,7 @@ from shiftlog.ingest.capture import read_rollout
 from shiftlog.ingest.importing.masking import MAX_TEXT_CHARS
 from shiftlog.journal.intake.service import import_key
 from tests.ingest.import_app import NOW, Claude, Codex, ImportApp, open_import_app
-from tests.journal.desk import files_holding
+from tests.journal.harness import files_holding
 
 KEY = f"ghp_{'a1B2' * 9}"
 SECRETS = {
@@ -61,7 +61,7 @@ async def test_the_kind_of_a_subagent_holds_no_secret_either(tmp_path: Path) -> 
         (subagent,) = [one.subagent for one in (await app.sessions()).values() if one.subagent]
         assert subagent["name"] == "kind [REDACTED:provider_key]"
         assert KEY not in await everything(app)
-    assert files_holding(app.desk.home, KEY) == []
+    assert files_holding(app.harness.home, KEY) == []
 
 
 @pytest.mark.parametrize("secret", SECRETS)
@@ -177,8 +177,8 @@ async def test_what_readers_remember_between_imports_shows_no_secret_on_the_disk
     async with open_import_app(tmp_path) as app:
         claudes, codex = app.write("a.jsonl", claude.records), app.write("rollout-b.jsonl", fork.lines)
         await app.take()
-        assert files_holding(app.desk.home, KEY) == []
-        assert files_holding(app.desk.home, f"deploy --key {KEY}"[:16]) == []
+        assert files_holding(app.harness.home, KEY) == []
+        assert files_holding(app.harness.home, f"deploy --key {KEY}"[:16]) == []
         claude.returns("t1", "deployed").says("Done").ends()
         app.write(claudes.name, claude.records)
         app.write(codex.name, fork.turn("t1", "Go on", "Gone on").lines)
@@ -186,7 +186,7 @@ async def test_what_readers_remember_between_imports_shows_no_secret_on_the_disk
         assert [file.status for file in report.files] == ["grown", "grown"]
         (turn,) = await app.turns(await app.session(claude.session))
         assert (str(turn.status), turn.response) == ("completed", "Done")
-        assert files_holding(app.desk.home, KEY) == []
+        assert files_holding(app.harness.home, KEY) == []
 
 
 async def test_a_file_whose_state_is_of_another_key_is_read_whole_and_brings_nothing_twice(tmp_path: Path) -> None:
@@ -195,7 +195,7 @@ async def test_a_file_whose_state_is_of_another_key_is_read_whole_and_brings_not
         path = app.write("a.jsonl", claude.records)
         await app.take()
         before = await app.dialog(await app.session(claude.session))
-    (app.desk.home / "keys" / "import.key").write_bytes(b"k" * 32)
+    (app.harness.home / "keys" / "import.key").write_bytes(b"k" * 32)
     async with open_import_app(tmp_path) as app:
         app.write(path.name, claude.returns("t1", "deployed").says("Done").ends().records)
         assert (await app.take()).ok

@@ -90,7 +90,7 @@ async def test_an_agent_cannot_have_an_index_read_outside_of_its_folders(tmp_pat
     async with open_import_app(tmp_path) as app:
         folder = rollout(app).parent
         app.write("codex/session_index.jsonl", [titled(THREAD, "Not for you", 1)])
-        imports = app.desk.app.imports
+        imports = app.harness.app.imports
         await imports.run(ImportOptions(paths=[str(folder)], allowed=[str(folder)], environ={}, jobs=0))
         assert await title(app) == "Explain it"
 
@@ -115,7 +115,7 @@ async def test_records_of_a_workflows_journal_are_notes_on_the_child_of_their_ag
         assert [note.get("workflow") for note in notes] == ["started", "result"]
         assert notes[1]["result"] == {"summary": "All is well"}
         assert json.dumps(notes).count("wf_1") == 2
-        found = await app.desk.items(text="well", kinds=["entry"])
+        found = await app.harness.items(text="well", kinds=["entry"])
         assert [item["session_id"] for item in found] == [child.id]
         assert len(await app.sessions()) == 2
         assert await app.is_sound()

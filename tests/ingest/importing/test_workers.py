@@ -101,7 +101,7 @@ async def test_a_batch_is_refused_where_the_one_before_it_was_not_stored(tmp_pat
     job = max(jobs_in(tmp_path / "corpus", 12_000_000), key=lambda job: Path(job.path).stat().st_size)
     first, second, *_ = read_file(job, composer_for(SETTINGS))
     async with open_import_app(tmp_path) as app:
-        journal = BatchIntake(app.desk.app.store, app.desk.app.clock, SETTINGS.mac_key)
+        journal = BatchIntake(app.harness.app.store, app.harness.app.clock, SETTINGS.mac_key)
         with pytest.raises(StorageError):
             await journal.write(second, source_of(job.path), follows=first.cursor)
         assert await app.sessions() == {}

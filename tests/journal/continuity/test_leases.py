@@ -13,7 +13,7 @@ import pytest
 
 from shiftlog.link import processes
 from shiftlog.model.caller import LIBRARY, Caller
-from tests.journal.desk import Desk, client, open_desk
+from tests.journal.harness import Harness, client, open_harness
 
 OTHERS_HOST = "somewhere-else"
 
@@ -30,54 +30,54 @@ def holder_in(child: "subprocess.Popen[bytes]", name: str = "child") -> Caller:
     return client(name, pid=child.pid, pid_started=processes.started(child.pid))
 
 
-async def resume(desk: Desk, caller: Caller, **arguments: Any) -> dict[str, Any]:
-    return await desk.call("resume_session", {"agent_id": "Codex", **arguments}, caller)
+async def resume(harness: Harness, caller: Caller, **arguments: Any) -> dict[str, Any]:
+    return await harness.call("resume_session", {"agent_id": "Codex", **arguments}, caller)
 
 
-async def test_whoever_opens_a_session_holds_it_for_two_minutes(desk: Desk) -> None:
-    answered = await desk.call("open_session", {"agent": "Codex", "title": "x"}, client())
+async def test_whoever_opens_a_session_holds_it_for_two_minutes(harness: Harness) -> None:
+    answered = await harness.call("open_session", {"agent": "Codex", "title": "x"}, client())
     assert answered["lease"] == {"fence": 1, "expires_at": "2026-07-01T12:02:00Z"}
-    lease = await desk.read(lambda reader: reader.lease(answered["session_id"]))
+    lease = await harness.read(lambda reader: reader.lease(answered["session_id"]))
     assert lease is not None
     assert (lease.client_id, lease.agent_id, lease.face) == ("client-one", "Codex", "mcp")
 
 
-async def test_a_short_lived_writer_opens_without_holding(desk: Desk) -> None:
-    session = await desk.open(client(holds_leases=False))
-    assert await desk.read(lambda reader: reader.lease(session)) is None
-    assert (await desk.session(session)).fence == 1
+async def test_a_short_lived_writer_opens_without_holding(harness: Harness) -> None:
+    session = await harness.open(client(holds_leases=False))
+    assert await harness.read(lambda reader: reader.lease(session)) is None
+    assert (await harness.session(session)).fence == 1
 
 
-async def test_renewing_keeps_a_lease_and_a_client_that_is_gone_loses_it_at_once(desk: Desk) -> None:
-    session = await desk.open(client("one"))
-    desk.wait(seconds=100)
-    await desk.app.continuity.renew(["client-one"])
-    desk.wait(seconds=100)
-    assert (await desk.refusal("resume_session", {"agent_id": "Codex"}, client("two"))).code == "session_held"
-    await desk.app.continuity.client_gone("client-one")
-    assert (await resume(desk, client("two")))["data"]["lease"]["fence"] == 2
-    assert (await desk.session(session)).fence == 2
+async def test_renewing_keeps_a_lease_and_a_client_that_is_gone_loses_it_at_once(harness: Harness) -> None:
+    session = await harness.open(client("one"))
+    harness.wait(seconds=100)
+    await harness.app.continuity.renew(["client-one"])
+    harness.wait(seconds=100)
+    assert (await harness.refusal("resume_session", {"agent_id": "Codex"}, client("two"))).code == "session_held"
+    await harness.app.continuity.client_gone("client-one")
+    assert (await resume(harness, client("two")))["data"]["lease"]["fence"] == 2
+    assert (await harness.session(session)).fence == 2
 
 
-async def test_a_client_that_never_held_the_session_may_write_beside_the_holder(desk: Desk) -> None:
-    session = await desk.open(client("holder"))
+async def test_a_client_that_never_held_the_session_may_write_beside_the_holder(harness: Harness) -> None:
+    session = await harness.open(client("holder"))
     for caller in (LIBRARY, client("passer-by"), client("hook", holds_leases=False)):
-        await desk.begin(session, caller)
-    assert (await desk.session(session)).turns_total == 3
+        await harness.begin(session, caller)
+    assert (await harness.session(session)).turns_total == 3
 
 
-async def test_a_stale_fence_is_refused_whether_given_or_known_from_the_grant(desk: Desk) -> None:
+async def test_a_stale_fence_is_refused_whether_given_or_known_from_the_grant(harness: Harness) -> None:
     former = client("former")
-    session = await desk.open(former)
-    await desk.begin(session, former)
-    await resume(desk, client("newer"), on_held="take_over")
+    session = await harness.open(former)
+    await harness.begin(session, former)
+    await resume(harness, client("newer"), on_held="take_over")
     for caller, given in (
         (former, {}),
         (LIBRARY, {"fence": 1}),
         (client("newer"), {"fence": 1}),
         (LIBRARY, {"fence": 3}),
     ):
-        error = await desk.refusal("update_turn", {"session_id": session, "tags": ["x"], **given}, caller)
+        error = await harness.refusal("update_turn", {"session_id": session, "tags": ["x"], **given}, caller)
         assert error.code == "lease_lost"
         assert error.message == "Lease lost: a newer holder exists"
         assert error.details["fence_given"] == given.get("fence", 1)
@@ -86,45 +86,45 @@ async def test_a_stale_fence_is_refused_whether_given_or_known_from_the_grant(de
         assert isinstance(held_by, dict)
         assert held_by["agent_id"] == "Codex"
         assert held_by["expires_at"] == "2026-07-01T12:02:00Z"
-    assert (await desk.update(session, client("newer"), tags=["x"]))["receipt"]["code"] == "persisted"
-    assert (await desk.update(session, former, tags=["y"], fence=2))["receipt"]["code"] == "persisted"
+    assert (await harness.update(session, client("newer"), tags=["x"]))["receipt"]["code"] == "persisted"
+    assert (await harness.update(session, former, tags=["y"], fence=2))["receipt"]["code"] == "persisted"
 
 
-async def test_an_exclusive_session_wants_the_fence_of_every_writer(desk: Desk) -> None:
+async def test_an_exclusive_session_wants_the_fence_of_every_writer(harness: Harness) -> None:
     holder = client("holder")
-    session = await desk.open(holder, exclusive=True)
-    await desk.begin(session, holder)
+    session = await harness.open(holder, exclusive=True)
+    await harness.begin(session, holder)
     for caller in (LIBRARY, client("passer-by")):
-        error = await desk.refusal("update_turn", {"session_id": session, "tags": ["x"]}, caller)
+        error = await harness.refusal("update_turn", {"session_id": session, "tags": ["x"]}, caller)
         assert error.code == "lease_lost"
         assert error.details["fence_given"] is None
         assert error.details["fence_current"] == 1
-        assert (await desk.update(session, caller, tags=["x"], fence=1))["receipt"]
-    error = await desk.refusal("close_session", {"session_id": session, "on_held": "refuse"}, LIBRARY)
+        assert (await harness.update(session, caller, tags=["x"], fence=1))["receipt"]
+    error = await harness.refusal("close_session", {"session_id": session, "on_held": "refuse"}, LIBRARY)
     assert error.code == "session_held"
 
 
-async def test_a_repeat_that_changes_nothing_still_needs_the_fence(desk: Desk) -> None:
-    session = await desk.open(client("holder"), exclusive=True)
-    await desk.begin(session, client("holder"))
-    error = await desk.refusal("update_turn", {"session_id": session, "tags": []})
+async def test_a_repeat_that_changes_nothing_still_needs_the_fence(harness: Harness) -> None:
+    session = await harness.open(client("holder"), exclusive=True)
+    await harness.begin(session, client("holder"))
+    error = await harness.refusal("update_turn", {"session_id": session, "tags": []})
     assert error.code == "lease_lost"
 
 
-async def test_the_fence_grows_by_one_with_every_grant_and_never_else(desk: Desk) -> None:
-    session = await desk.open(client("a"))
-    fences = [(await resume(desk, client(name), on_held="take_over"))["data"]["lease"]["fence"] for name in "bc"]
-    again = await resume(desk, client("c"))
+async def test_the_fence_grows_by_one_with_every_grant_and_never_else(harness: Harness) -> None:
+    session = await harness.open(client("a"))
+    fences = [(await resume(harness, client(name), on_held="take_over"))["data"]["lease"]["fence"] for name in "bc"]
+    again = await resume(harness, client("c"))
     assert again["data"]["lease"]["fence"] == 3
     assert again["data"]["resume_mode"] == "reattached"
     assert fences == [2, 3]
-    assert (await desk.kinds(session)).count("lease.taken") == 3
+    assert (await harness.kinds(session)).count("lease.taken") == 3
 
 
-async def test_a_held_session_names_its_holder(desk: Desk) -> None:
-    session = await desk.open(client("holder"))
+async def test_a_held_session_names_its_holder(harness: Harness) -> None:
+    session = await harness.open(client("holder"))
     me = client()
-    error = await desk.refusal("resume_session", {"agent_id": "codex"}, client("two"))
+    error = await harness.refusal("resume_session", {"agent_id": "codex"}, client("two"))
     assert error.code == "session_held"
     assert error.message == "Session is held by another writer"
     assert error.retryable
@@ -144,195 +144,195 @@ async def test_a_held_session_names_its_holder(desk: Desk) -> None:
     }
 
 
-async def test_a_lease_is_stale_as_soon_as_its_process_is_gone(desk: Desk) -> None:
+async def test_a_lease_is_stale_as_soon_as_its_process_is_gone(harness: Harness) -> None:
     with child_process() as child:
-        await desk.open(holder_in(child))
-        assert (await desk.refusal("resume_session", {"agent_id": "Codex"}, client())).code == "session_held"
-    answered = await resume(desk, client())
+        await harness.open(holder_in(child))
+        assert (await harness.refusal("resume_session", {"agent_id": "Codex"}, client())).code == "session_held"
+    answered = await resume(harness, client())
     assert answered["data"]["resume_mode"] == "reattached"
     assert answered["data"]["lease"]["fence"] == 2
 
 
-async def test_a_recycled_pid_is_not_taken_for_the_holder(desk: Desk) -> None:
-    await desk.open(client("former", pid_started="another start"))
-    assert (await resume(desk, client()))["ok"]
+async def test_a_recycled_pid_is_not_taken_for_the_holder(harness: Harness) -> None:
+    await harness.open(client("former", pid_started="another start"))
+    assert (await resume(harness, client()))["ok"]
 
 
-async def test_a_pid_without_start_time_is_believed_while_such_a_process_runs(desk: Desk) -> None:
+async def test_a_pid_without_start_time_is_believed_while_such_a_process_runs(harness: Harness) -> None:
     with child_process() as child:
-        await desk.open(client("child", pid=child.pid, pid_started=None))
-        assert (await desk.refusal("resume_session", {"agent_id": "Codex"}, client())).code == "session_held"
-    assert (await resume(desk, client()))["ok"]
+        await harness.open(client("child", pid=child.pid, pid_started=None))
+        assert (await harness.refusal("resume_session", {"agent_id": "Codex"}, client())).code == "session_held"
+    assert (await resume(harness, client()))["ok"]
 
 
-async def test_a_holder_on_another_host_is_believed_until_its_lease_runs_out(desk: Desk) -> None:
-    await desk.open(client("far", host=OTHERS_HOST, pid=1, pid_started="x"))
-    assert (await desk.refusal("resume_session", {"agent_id": "Codex"}, client())).code == "session_held"
-    desk.wait(seconds=121)
-    assert (await resume(desk, client()))["ok"]
+async def test_a_holder_on_another_host_is_believed_until_its_lease_runs_out(harness: Harness) -> None:
+    await harness.open(client("far", host=OTHERS_HOST, pid=1, pid_started="x"))
+    assert (await harness.refusal("resume_session", {"agent_id": "Codex"}, client())).code == "session_held"
+    harness.wait(seconds=121)
+    assert (await resume(harness, client()))["ok"]
 
 
-async def test_the_former_holder_may_wake_a_session_only_if_nobody_took_it(desk: Desk) -> None:
+async def test_the_former_holder_may_wake_a_session_only_if_nobody_took_it(harness: Harness) -> None:
     former = client("former")
-    session = await desk.open(former)
-    await desk.begin(session, former)
-    desk.wait(hours=2)
-    await desk.app.sweep()
-    assert (await desk.update(session, former, tags=["x"]))["receipt"]["code"] == "persisted"
-    desk.wait(hours=2)
-    await desk.app.sweep()
-    await resume(desk, client("newer"))
-    error = await desk.refusal("update_turn", {"session_id": session, "tags": ["y"]}, former)
+    session = await harness.open(former)
+    await harness.begin(session, former)
+    harness.wait(hours=2)
+    await harness.app.sweep()
+    assert (await harness.update(session, former, tags=["x"]))["receipt"]["code"] == "persisted"
+    harness.wait(hours=2)
+    await harness.app.sweep()
+    await resume(harness, client("newer"))
+    error = await harness.refusal("update_turn", {"session_id": session, "tags": ["y"]}, former)
     assert error.code == "lease_lost"
 
 
-async def test_the_former_holder_that_wakes_a_session_holds_it_again(desk: Desk) -> None:
+async def test_the_former_holder_that_wakes_a_session_holds_it_again(harness: Harness) -> None:
     former, newer = client("former"), client("newer")
-    session = await desk.open(former)
-    await desk.begin(session, former)
-    fence = (await desk.session(session)).fence
+    session = await harness.open(former)
+    await harness.begin(session, former)
+    fence = (await harness.session(session)).fence
     for woken_by in (former, LIBRARY):
-        desk.wait(hours=2)
-        await desk.app.sweep()
-        await desk.update(session, woken_by, tags=[woken_by.face])
-        await desk.update(session, former, tags=[f"{woken_by.face} then mine"])
-        error = await desk.refusal("resume_session", {"agent_id": "Codex"}, newer)
+        harness.wait(hours=2)
+        await harness.app.sweep()
+        await harness.update(session, woken_by, tags=[woken_by.face])
+        await harness.update(session, former, tags=[f"{woken_by.face} then mine"])
+        error = await harness.refusal("resume_session", {"agent_id": "Codex"}, newer)
         assert (error.code, error.details["fence"]) == ("session_held", fence)
-    await desk.app.continuity.client_gone("client-former")
-    await desk.app.sweep()
-    assert (await desk.session(session)).state == "suspended"
+    await harness.app.continuity.client_gone("client-former")
+    await harness.app.sweep()
+    assert (await harness.session(session)).state == "suspended"
 
 
-async def test_a_sweep_after_the_machine_slept_takes_nothing_from_clients_that_are_there(desk: Desk) -> None:
+async def test_a_sweep_after_the_machine_slept_takes_nothing_from_clients_that_are_there(harness: Harness) -> None:
     present, absent = client("present"), client("absent")
-    held, left = await desk.open(present), await desk.open(absent)
-    desk.wait(minutes=10)
-    await desk.app.sweep(present=["client-present"])
-    assert [(await desk.session(one)).state for one in (held, left)] == ["open", "suspended"]
-    error = await desk.refusal("resume_session", {"agent_id": "Codex", "session_id": held}, client("newer"))
+    held, left = await harness.open(present), await harness.open(absent)
+    harness.wait(minutes=10)
+    await harness.app.sweep(present=["client-present"])
+    assert [(await harness.session(one)).state for one in (held, left)] == ["open", "suspended"]
+    error = await harness.refusal("resume_session", {"agent_id": "Codex", "session_id": held}, client("newer"))
     assert error.code == "session_held"
 
 
 async def test_who_wakes_first_after_a_sleep_takes_nothing_from_clients_that_are_connected(tmp_path: Path) -> None:
-    async with open_desk(tmp_path / "home", connected=lambda: ["client-present"]) as desk:
-        held, left = await desk.open(client("present")), await desk.open(client("absent"), agent_id="beta")
-        desk.wait(minutes=10)
+    async with open_harness(tmp_path / "home", connected=lambda: ["client-present"]) as harness:
+        held, left = await harness.open(client("present")), await harness.open(client("absent"), agent_id="beta")
+        harness.wait(minutes=10)
         named = {"session_id": held}
         for tool, given in (("resume_session", {"agent_id": "Codex", **named}), ("close_session", named)):
-            assert (await desk.refusal(tool, given, client("newer"))).code == "session_held"
-        assert await desk.app.continuity.suspend_stale(timedelta(0)) == [left]
-        assert (await resume(desk, client("present")))["data"]["lease"]["fence"] == 1
+            assert (await harness.refusal(tool, given, client("newer"))).code == "session_held"
+        assert await harness.app.continuity.suspend_stale(timedelta(0)) == [left]
+        assert (await resume(harness, client("present")))["data"]["lease"]["fence"] == 1
 
 
-async def test_a_client_that_never_held_a_session_does_not_hold_it_by_waking_it(desk: Desk) -> None:
-    session = await desk.open(client("former"))
-    await desk.begin(session, client("former"))
-    desk.wait(hours=2)
-    await desk.app.sweep()
-    await desk.update(session, client("beside"), tags=["x"])
-    assert (await resume(desk, client("newer")))["data"]["resume_mode"] == "reattached"
+async def test_a_client_that_never_held_a_session_does_not_hold_it_by_waking_it(harness: Harness) -> None:
+    session = await harness.open(client("former"))
+    await harness.begin(session, client("former"))
+    harness.wait(hours=2)
+    await harness.app.sweep()
+    await harness.update(session, client("beside"), tags=["x"])
+    assert (await resume(harness, client("newer")))["data"]["resume_mode"] == "reattached"
 
 
 # Closing under a lease
 
 
-async def test_another_client_may_not_close_a_held_session_unless_it_takes_over(desk: Desk) -> None:
-    session = await desk.open(client("holder"))
-    error = await desk.refusal("close_session", {"session_id": session}, client("other"))
+async def test_another_client_may_not_close_a_held_session_unless_it_takes_over(harness: Harness) -> None:
+    session = await harness.open(client("holder"))
+    error = await harness.refusal("close_session", {"session_id": session}, client("other"))
     assert error.code == "session_held"
     assert error.hint == "Pass on_held: take_over"
-    closed = await desk.call("close_session", {"session_id": session, "on_held": "take_over"}, client("other"))
+    closed = await harness.call("close_session", {"session_id": session, "on_held": "take_over"}, client("other"))
     assert closed["status"] == "closed"
-    assert await desk.read(lambda reader: reader.lease(session)) is None
-    assert (await desk.refusal("update_turn", {"session_id": session, "tags": ["x"]}, client("holder"))).code == (
+    assert await harness.read(lambda reader: reader.lease(session)) is None
+    assert (await harness.refusal("update_turn", {"session_id": session, "tags": ["x"]}, client("holder"))).code == (
         "session_closed"
     )
 
 
-async def test_the_present_fence_closes_and_an_old_one_does_not(desk: Desk) -> None:
-    session = await desk.open(client("holder"))
-    await resume(desk, client("newer"), on_held="take_over")
-    await desk.app.continuity.client_gone("client-newer")
-    error = await desk.refusal("close_session", {"session_id": session, "fence": 1}, client("third"))
+async def test_the_present_fence_closes_and_an_old_one_does_not(harness: Harness) -> None:
+    session = await harness.open(client("holder"))
+    await resume(harness, client("newer"), on_held="take_over")
+    await harness.app.continuity.client_gone("client-newer")
+    error = await harness.refusal("close_session", {"session_id": session, "fence": 1}, client("third"))
     assert error.code == "lease_lost"
-    assert (await desk.refusal("close_session", {"session_id": session}, client("holder"))).code == "lease_lost"
-    assert (await desk.call("close_session", {"session_id": session, "fence": 2}, client("third")))["ok"]
+    assert (await harness.refusal("close_session", {"session_id": session}, client("holder"))).code == "lease_lost"
+    assert (await harness.call("close_session", {"session_id": session, "fence": 2}, client("third")))["ok"]
 
 
 # Suspension
 
 
 @pytest.mark.parametrize("gone", ["process", "lease"])
-async def test_the_sweep_suspends_a_session_whose_holder_is_gone_with_a_capsule(desk: Desk, gone: str) -> None:
+async def test_the_sweep_suspends_a_session_whose_holder_is_gone_with_a_capsule(harness: Harness, gone: str) -> None:
     with child_process() as child:
-        session = await desk.open(holder_in(child), title="Fix the cache")
-        await desk.begin(session, query_title="Find the bug")
-        await desk.app.sweep()
-        assert (await desk.session(session)).state == "open"
+        session = await harness.open(holder_in(child), title="Fix the cache")
+        await harness.begin(session, query_title="Find the bug")
+        await harness.app.sweep()
+        assert (await harness.session(session)).state == "open"
         if gone == "lease":
-            desk.wait(minutes=3)
-            await desk.app.sweep()
-    await desk.app.sweep()
-    now = await desk.session(session)
+            harness.wait(minutes=3)
+            await harness.app.sweep()
+    await harness.app.sweep()
+    now = await harness.session(session)
     assert (now.state, now.suspended_cause) == ("suspended", "process_ended")
-    *_, saved, suspended = await desk.entries(session)
+    *_, saved, suspended = await harness.entries(session)
     assert (str(saved.kind), str(suspended.kind)) == ("capsule.saved", "session.suspended")
     assert saved.facts["capsule"]["goal"] == {"text": "Fix the cache", "basis": "recorded"}
     assert saved.facts["capsule"]["open_turn"]["query_title"] == "Find the bug"
-    assert await desk.read(lambda reader: reader.lease(session)) is None
+    assert await harness.read(lambda reader: reader.lease(session)) is None
 
 
-async def test_the_sweep_suspends_what_idles_for_longer_than_the_limit(desk: Desk) -> None:
-    idle, busy = await desk.open(title="Idle"), await desk.open(title="Busy")
-    desk.wait(minutes=89)
-    await desk.begin(busy)
-    await desk.app.sweep()
-    assert (await desk.session(idle)).state == "open"
-    desk.wait(minutes=1)
-    await desk.app.sweep()
-    now = await desk.session(idle)
+async def test_the_sweep_suspends_what_idles_for_longer_than_the_limit(harness: Harness) -> None:
+    idle, busy = await harness.open(title="Idle"), await harness.open(title="Busy")
+    harness.wait(minutes=89)
+    await harness.begin(busy)
+    await harness.app.sweep()
+    assert (await harness.session(idle)).state == "open"
+    harness.wait(minutes=1)
+    await harness.app.sweep()
+    now = await harness.session(idle)
     assert (now.state, now.suspended_cause) == ("suspended", "idle")
-    assert (await desk.session(busy)).state == "open"
+    assert (await harness.session(busy)).state == "open"
     assert now.last_activity.minute == 0, "suspending is not activity"
 
 
-async def test_a_sweep_that_finds_nothing_writes_nothing(desk: Desk) -> None:
-    session = await desk.open()
-    desk.wait(hours=2)
-    await desk.app.sweep()
-    before = desk.rows()
-    await desk.app.sweep()
-    assert desk.rows() == before
-    assert (await desk.kinds(session)).count("session.suspended") == 1
+async def test_a_sweep_that_finds_nothing_writes_nothing(harness: Harness) -> None:
+    session = await harness.open()
+    harness.wait(hours=2)
+    await harness.app.sweep()
+    before = harness.rows()
+    await harness.app.sweep()
+    assert harness.rows() == before
+    assert (await harness.kinds(session)).count("session.suspended") == 1
 
 
-async def test_a_run_whose_process_is_gone_is_orphaned_and_its_session_suspended(desk: Desk) -> None:
+async def test_a_run_whose_process_is_gone_is_orphaned_and_its_session_suspended(harness: Harness) -> None:
     with child_process() as child:
-        session = await desk.open(pid=child.pid)
-        await desk.app.sweep()
-        assert (await desk.session(session)).state == "open"
-    await desk.app.sweep()
-    now = await desk.session(session)
+        session = await harness.open(pid=child.pid)
+        await harness.app.sweep()
+        assert (await harness.session(session)).state == "open"
+    await harness.app.sweep()
+    now = await harness.session(session)
     assert now.run is not None
     assert (now.state, now.run.status) == ("suspended", "orphaned")
-    closed = await desk.call("close_session", {"session_id": session, "returncode": 0})
+    closed = await harness.call("close_session", {"session_id": session, "returncode": 0})
     assert closed["data"]["state"] == "closed"
-    run = (await desk.session(session)).run
+    run = (await harness.session(session)).run
     assert run is not None
     assert run.status == "ok", "a late close still lands and wins"
 
 
-async def test_closed_sessions_are_never_suspended(desk: Desk) -> None:
-    session = await desk.open(client("holder"))
-    await desk.call("close_session", {"session_id": session}, client("holder"))
-    desk.wait(hours=5)
-    await desk.app.sweep()
-    assert (await desk.session(session)).state == "closed"
+async def test_closed_sessions_are_never_suspended(harness: Harness) -> None:
+    session = await harness.open(client("holder"))
+    await harness.call("close_session", {"session_id": session}, client("holder"))
+    harness.wait(hours=5)
+    await harness.app.sweep()
+    assert (await harness.session(session)).state == "closed"
 
 
-async def test_an_operator_that_names_an_old_fence_does_not_close(desk: Desk) -> None:
-    session = await desk.open()
+async def test_an_operator_that_names_an_old_fence_does_not_close(harness: Harness) -> None:
+    session = await harness.open()
     operator = replace(LIBRARY, operator=True)
-    error = await desk.refusal("close_session", {"session_id": session, "fence": 0}, operator)
+    error = await harness.refusal("close_session", {"session_id": session, "fence": 0}, operator)
     assert (error.code, error.details["fence_current"]) == ("lease_lost", 1)
-    assert (await desk.call("close_session", {"session_id": session, "fence": 1}, operator))["status"] == "closed"
+    assert (await harness.call("close_session", {"session_id": session, "fence": 1}, operator))["status"] == "closed"

@@ -7,20 +7,20 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftlog.journal.texts import one_line
-from tests.journal.desk import Desk
+from tests.journal.harness import Harness
 
 UNSEEN = "\u200b\u200e\u202e\u2066\ufeff\u00ad\U000e0041\x07"
 
 
-async def say(desk: Desk, session: str, *texts: str, category: str = "observation") -> None:
+async def say(harness: Harness, session: str, *texts: str, category: str = "observation") -> None:
     """Record dialog items in the open turn."""
-    await desk.update(session, dialog=[{"role": "model", "category": category, "content": text} for text in texts])
+    await harness.update(session, dialog=[{"role": "model", "category": category, "content": text} for text in texts])
 
 
 @pytest.fixture
-async def session(desk: Desk) -> str:
-    session = await desk.open(title="Plain")
-    await desk.begin(session, query_title="Ask", query_text="Ask")
+async def session(harness: Harness) -> str:
+    session = await harness.open(title="Plain")
+    await harness.begin(session, query_title="Ask", query_text="Ask")
     return session
 
 
@@ -34,10 +34,10 @@ SAID = [
 ]
 
 
-async def test_a_secret_is_found_as_it_is_stored(desk: Desk, session: str) -> None:
-    await say(desk, session, "password=hunter2hunter2", "another")
+async def test_a_secret_is_found_as_it_is_stored(harness: Harness, session: str) -> None:
+    await say(harness, session, "password=hunter2hunter2", "another")
     for text in ("password=hunter2hunter2", '"password=hunter2hunter2" && !another'):
-        answered = await desk.query(text=text, kinds=["entry"])
+        answered = await harness.query(text=text, kinds=["entry"])
         assert answered["total"] == 1
         assert "hunter2" not in str(answered)
 
@@ -77,49 +77,49 @@ async def test_a_secret_is_found_as_it_is_stored(desk: Desk, session: str) -> No
     ],
 )
 async def test_an_expression_finds_the_entries_that_match_it(
-    desk: Desk, session: str, text: str, hits: set[int] | None
+    harness: Harness, session: str, text: str, hits: set[int] | None
 ) -> None:
-    await say(desk, session, *SAID)
+    await say(harness, session, *SAID)
     if hits is None:
-        error = await desk.refusal("query_history", {"text": text})
+        error = await harness.refusal("query_history", {"text": text})
         assert error.details["parameter"] == "text"
         return
-    answered = await desk.query(text=text, kinds=["entry"])
+    answered = await harness.query(text=text, kinds=["entry"])
     found = {SAID.index(item["summary"]) for item in answered["items"]}
     assert found == hits
     assert answered["total"] == len(hits)
 
 
-async def test_each_item_has_score_and_a_snippet_with_the_match_marked(desk: Desk, session: str) -> None:
-    await say(desk, session, "x " * 300 + "the eviction lock is held " + "y " * 300)
+async def test_each_item_has_score_and_a_snippet_with_the_match_marked(harness: Harness, session: str) -> None:
+    await say(harness, session, "x " * 300 + "the eviction lock is held " + "y " * 300)
     for kind in ("session", "turn", "entry"):
-        [item] = (await desk.query(text="eviction", kinds=[kind]))["items"]
+        [item] = (await harness.query(text="eviction", kinds=[kind]))["items"]
         assert item["kind"] == kind
         assert item["score"] >= 0
         assert "«eviction»" in item["snippet"]
         assert len(item["snippet"]) <= 160
 
 
-async def test_matches_are_ranked_best_first(desk: Desk, session: str) -> None:
-    await say(desk, session, "shard " + "filler words " * 40, "shard shard", "other")
-    items = (await desk.query(text="shard", kinds=["entry"]))["items"]
+async def test_matches_are_ranked_best_first(harness: Harness, session: str) -> None:
+    await say(harness, session, "shard " + "filler words " * 40, "shard shard", "other")
+    items = (await harness.query(text="shard", kinds=["entry"]))["items"]
     assert items[0]["summary"] == "shard shard"
     assert [item["score"] for item in items] == sorted((item["score"] for item in items), reverse=True)
 
 
-async def test_a_session_or_turn_that_matches_often_is_found_once(desk: Desk, session: str) -> None:
-    await say(desk, session, *["shard lock"] * 5)
-    other = await desk.open(title="Shard")
+async def test_a_session_or_turn_that_matches_often_is_found_once(harness: Harness, session: str) -> None:
+    await say(harness, session, *["shard lock"] * 5)
+    other = await harness.open(title="Shard")
     for kind, total in (("session", 2), ("turn", 1), ("entry", 6)):
-        assert (await desk.query(text="shard", kinds=[kind]))["total"] == total
-    found = {item["session_id"] for item in await desk.items(text="shard")}
+        assert (await harness.query(text="shard", kinds=[kind]))["total"] == total
+    found = {item["session_id"] for item in await harness.items(text="shard")}
     assert found == {session, other}
 
 
-async def test_every_recorded_text_can_be_found(desk: Desk) -> None:
-    session = await desk.open(title="wordtitle", tags=["wordtag"])
-    await desk.begin(session, query_title="wordquery", query_text="wordtext", tags=["wordturntag"])
-    await desk.update(
+async def test_every_recorded_text_can_be_found(harness: Harness) -> None:
+    session = await harness.open(title="wordtitle", tags=["wordtag"])
+    await harness.begin(session, query_title="wordquery", query_text="wordtext", tags=["wordturntag"])
+    await harness.update(
         session,
         interpretation="wordinterpretation",
         context_list=["wordcontext"],
@@ -131,78 +131,78 @@ async def test_every_recorded_text_can_be_found(desk: Desk) -> None:
         dialog=[{"role": "user", "category": "reasoning", "content": "worddialog"}],
         actions=[{"description": "wordaction", "type": "edit", "status": "failed", "file_path": "wordpath"}],
     )
-    await desk.complete(session, response="wordresponse")
-    await desk.begin(session)
-    await desk.fail(session, error_message="worderror")
-    await desk.call("close_session", {"session_id": session, "reason": "wordreason", "epitaph": "wordnote"})
+    await harness.complete(session, response="wordresponse")
+    await harness.begin(session)
+    await harness.fail(session, error_message="worderror")
+    await harness.call("close_session", {"session_id": session, "reason": "wordreason", "epitaph": "wordnote"})
     for word in (
         *("title", "tag", "query", "text", "turntag", "interpretation", "context", "decision", "requirement"),
         *("file", "blocker", "commit", "dialog", "action", "path", "response", "error", "reason", "note"),
     ):
-        assert (await desk.query(text=f"word{word}"))["total"] == 1, word
+        assert (await harness.query(text=f"word{word}"))["total"] == 1, word
 
 
-async def test_a_search_keeps_to_the_filters_of_the_turn_it_finds(desk: Desk) -> None:
-    session = await desk.open()
-    for tag, finish in (("one", desk.complete), ("two", desk.fail)):
-        await desk.begin(session, tags=[tag], query_title=f"Shard {tag}")
-        await desk.update(session, files_modified=[f"src/{tag}.py", f"docs/{tag}.md"])
+async def test_a_search_keeps_to_the_filters_of_the_turn_it_finds(harness: Harness) -> None:
+    session = await harness.open()
+    for tag, finish in (("one", harness.complete), ("two", harness.fail)):
+        await harness.begin(session, tags=[tag], query_title=f"Shard {tag}")
+        await harness.update(session, files_modified=[f"src/{tag}.py", f"docs/{tag}.md"])
         await finish(session)
-    assert (await desk.query(text="shard", kinds=["turn"]))["total"] == 2
+    assert (await harness.query(text="shard", kinds=["turn"]))["total"] == 2
     for question in ({"turn_status": "failed"}, {"tag": "two"}, {"path": "*two.py"}):
-        answered = await desk.query(text="shard", kinds=["turn"], **question)
+        answered = await harness.query(text="shard", kinds=["turn"], **question)
         assert [item["title"] for item in answered["items"]] == ["Shard two"]
         assert answered["total"] == 1
-    assert (await desk.query(text="shard", agent="ClaudeCode"))["total"] == 0
-    assert (await desk.query(text="shard", kinds=["turn"], session_id=session))["total"] == 2
+    assert (await harness.query(text="shard", agent="ClaudeCode"))["total"] == 0
+    assert (await harness.query(text="shard", kinds=["turn"], session_id=session))["total"] == 2
 
 
-async def test_of_the_files_of_a_turn_those_come_first_whose_names_match(desk: Desk) -> None:
-    session = await desk.open()
-    await desk.begin(session, query_text="Fix auth")
-    await desk.update(session, files_modified=["src/auth.py", "docs/a.md", "src/cache.py"])
-    found = await desk.items(text="auth", kinds=["file"])
+async def test_of_the_files_of_a_turn_those_come_first_whose_names_match(harness: Harness) -> None:
+    session = await harness.open()
+    await harness.begin(session, query_text="Fix auth")
+    await harness.update(session, files_modified=["src/auth.py", "docs/a.md", "src/cache.py"])
+    found = await harness.items(text="auth", kinds=["file"])
     assert [item["path"] for item in found] == ["src/auth.py", "src/cache.py", "docs/a.md"]
 
 
-async def test_files_are_found_by_what_their_turn_says_each_of_them_once(desk: Desk) -> None:
-    session = await desk.open()
-    await desk.begin(session, query_title="Shard the cache")
-    await desk.update(session, files_modified=[f"src/{n}.py" for n in range(70)] + ["docs/a.md"])
-    await desk.begin(session, query_title="Other")
-    await desk.update(session, files_modified=["other.py"])
-    pages = await desk.pages(text="shard", kinds=["file"], limit=9)
+async def test_files_are_found_by_what_their_turn_says_each_of_them_once(harness: Harness) -> None:
+    session = await harness.open()
+    await harness.begin(session, query_title="Shard the cache")
+    await harness.update(session, files_modified=[f"src/{n}.py" for n in range(70)] + ["docs/a.md"])
+    await harness.begin(session, query_title="Other")
+    await harness.update(session, files_modified=["other.py"])
+    pages = await harness.pages(text="shard", kinds=["file"], limit=9)
     paths = [item["path"] for page in pages for item in page["items"]]
     assert len(paths) == len(set(paths)) == 71
     assert {page["total"] for page in pages} == {71}
-    assert [item["path"] for item in await desk.items(text="shard", kinds=["file"], path="docs/*")] == ["docs/a.md"]
+    assert [item["path"] for item in await harness.items(text="shard", kinds=["file"], path="docs/*")] == ["docs/a.md"]
 
 
-async def test_runs_and_decisions_are_searched_as_such(desk: Desk) -> None:
-    plain, with_run = await desk.open(title="Shard"), await desk.open(title="Shard", model="m")
-    await desk.begin(plain, query_title="Shard")
-    await say(desk, plain, "Decision: shard by key", category="decision")
-    await say(desk, plain, "shard talk")
-    runs = (await desk.query(text="shard", kinds=["run"]))["items"]
+async def test_runs_and_decisions_are_searched_as_such(harness: Harness) -> None:
+    plain, with_run = await harness.open(title="Shard"), await harness.open(title="Shard", model="m")
+    await harness.begin(plain, query_title="Shard")
+    await say(harness, plain, "Decision: shard by key", category="decision")
+    await say(harness, plain, "shard talk")
+    runs = (await harness.query(text="shard", kinds=["run"]))["items"]
     assert [run["session_id"] for run in runs] == [with_run]
-    [decision] = (await desk.query(text="shard", kinds=["decision"]))["items"]
+    [decision] = (await harness.query(text="shard", kinds=["decision"]))["items"]
     assert decision["summary"] == "Decision: shard by key"
 
 
 @pytest.mark.parametrize("kinds", [["entry"], ["session"], ["turn", "entry"], ["session", "run", "decision"]])
-async def test_pages_of_a_search_show_everything_once_while_others_write(desk: Desk, kinds: list[str]) -> None:
-    sessions = [await desk.open(title=f"Shard {n}", model="m") for n in range(12)]
+async def test_pages_of_a_search_show_everything_once_while_others_write(harness: Harness, kinds: list[str]) -> None:
+    sessions = [await harness.open(title=f"Shard {n}", model="m") for n in range(12)]
     for n, session in enumerate(sessions):
-        await desk.begin(session, query_title="Shard " * (n % 4 + 1))
-        await say(desk, session, "Decision: shard " + "lock " * (n % 5), category="decision")
-    expected = {_name(item) for item in await desk.items(text="shard lock || shard", kinds=kinds, limit=200)}
+        await harness.begin(session, query_title="Shard " * (n % 4 + 1))
+        await say(harness, session, "Decision: shard " + "lock " * (n % 5), category="decision")
+    expected = {_name(item) for item in await harness.items(text="shard lock || shard", kinds=kinds, limit=200)}
     seen: list[tuple[Any, ...]] = []
     cursor: dict[str, Any] = {}
     while True:
-        page = await desk.query(text="shard lock || shard", kinds=kinds, limit=3, **cursor)
+        page = await harness.query(text="shard lock || shard", kinds=kinds, limit=3, **cursor)
         seen += [_name(item) for item in page["items"]]
         # What is written between two pages changes every score there is.
-        await say(desk, sessions[len(seen) % 12], "lock lock lock", "shard " * 20)
+        await say(harness, sessions[len(seen) % 12], "lock lock lock", "shard " * 20)
         if page["next_cursor"] is None:
             break
         cursor = {"cursor": page["next_cursor"]}
@@ -215,31 +215,31 @@ def _name(item: dict[str, Any]) -> tuple[Any, ...]:
     return item["kind"], item["session_id"], item.get("request_id") if item["kind"] == "turn" else None, place
 
 
-async def test_a_page_of_a_search_can_be_asked_for_again(desk: Desk, session: str) -> None:
-    await say(desk, session, *[f"shard {n}" for n in range(9)])
-    first = await desk.query(text="shard", kinds=["entry"], limit=3)
-    second = await desk.query(text="shard", kinds=["entry"], limit=3, cursor=first["next_cursor"])
-    await desk.query(text="shard", kinds=["entry"], limit=3, cursor=second["next_cursor"])
-    again = await desk.query(text="shard", kinds=["entry"], limit=3, cursor=first["next_cursor"])
+async def test_a_page_of_a_search_can_be_asked_for_again(harness: Harness, session: str) -> None:
+    await say(harness, session, *[f"shard {n}" for n in range(9)])
+    first = await harness.query(text="shard", kinds=["entry"], limit=3)
+    second = await harness.query(text="shard", kinds=["entry"], limit=3, cursor=first["next_cursor"])
+    await harness.query(text="shard", kinds=["entry"], limit=3, cursor=second["next_cursor"])
+    again = await harness.query(text="shard", kinds=["entry"], limit=3, cursor=first["next_cursor"])
     assert again["items"] == second["items"]
 
 
 async def test_more_matches_than_are_ranked_are_said_to_be_at_least_so_many(
-    desk: Desk, session: str, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, session: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("shiftlog.journal.history.search.RANKED_MOST", 5)
-    await say(desk, session, *["shard"] * 8)
-    answered = await desk.query(text="shard", kinds=["entry"])
+    await say(harness, session, *["shard"] * 8)
+    answered = await harness.query(text="shard", kinds=["entry"])
     assert answered["total_is_lower_bound"] is True
-    assert (await desk.query(text="plain", kinds=["entry"])).get("total_is_lower_bound") is None
+    assert (await harness.query(text="plain", kinds=["entry"])).get("total_is_lower_bound") is None
 
 
 # Characters that nobody sees
 
 
-async def test_what_cannot_be_seen_is_not_shown_in_summaries_and_snippets(desk: Desk, session: str) -> None:
-    await say(desk, session, f"de{UNSEEN}lete shard «now»\nand more")
-    [item] = (await desk.query(text="shard", kinds=["entry"]))["items"]
+async def test_what_cannot_be_seen_is_not_shown_in_summaries_and_snippets(harness: Harness, session: str) -> None:
+    await say(harness, session, f"de{UNSEEN}lete shard «now»\nand more")
+    [item] = (await harness.query(text="shard", kinds=["entry"]))["items"]
     assert item["summary"] == "de lete shard «now» and more"
     assert "\u202e" not in item["snippet"]
     assert "‹now›" in item["snippet"]

@@ -113,7 +113,7 @@ async def test_a_response_whose_entry_was_erased_is_not_counted_once_more(tmp_pa
         await app.take(app.write("erased.jsonl", script.records))
         (session,) = (await app.sessions()).values()
         (counted,) = [entry.seq for entry in await app.entries(session) if entry.kind is Kind.USAGE]
-        await app.desk.app.maintenance.erase(session.id, [counted], "test")
+        await app.harness.app.maintenance.erase(session.id, [counted], "test")
         script.block({"type": "text", "text": "two"}, message="m", request="r", usage=usage_of(3, 5, 90, 1200))
         await app.take(app.write("erased.jsonl", script.records))
         assert await app.used() == (0, 0, 0, 0)
@@ -157,7 +157,7 @@ async def test_a_fork_shares_the_totals_that_it_copied(tmp_path: Path) -> None:
         assert [turn.query_text for turn in await app.turns(session)] == ["Two"]
         assert session.forked_from == PARENT
         assert session.shared[0]["turns"] == ["req-20260304T060001Z-t1"]
-        shown = await app.desk.query(session_id=session.id)
+        shown = await app.harness.query(session_id=session.id)
         (shared,) = shown["session"]["shared_turns"]
         assert (shared["title"], shared["shared"], shown["session"]["turns_total"]) == ("One", True, 1)
 
@@ -188,7 +188,7 @@ async def test_a_fork_that_is_met_before_its_own_turn_keeps_to_its_own(
             await app.take(parent)
         whole = fork.read_text(encoding="utf-8").splitlines(keepends=True)
         fork.write_text("".join(whole[:-OWN_LINES]), encoding="utf-8")
-        app.desk.set_time(datetime(2026, 3, 4, 9, minutes_old % 60, tzinfo=UTC) + timedelta(hours=minutes_old // 60))
+        app.harness.set_time(datetime(2026, 3, 4, 9, minutes_old % 60, tzinfo=UTC) + timedelta(hours=minutes_old // 60))
         await app.take(fork)
         own = ["One"] if minutes_old > 30 and not with_parent else []
         assert [turn.query_text for turn in await app.turns(await app.session(FORK))] == own
@@ -238,8 +238,8 @@ async def test_the_cost_follows_from_the_prices_of_each_class(tmp_path: Path) ->
         used = usage_of(9, 1469, 1000, 20500, cache_creation=split)
         script.block({"type": "text", "text": "a"}, message="M", request="r", usage=used)
         await app.take(app.write("a.jsonl", script.records))
-        runs = app.desk.app.runs
-        shown = await app.desk.read(lambda reader: total_usage(reader, runs, Filter(), ["model"]))
+        runs = app.harness.app.runs
+        shown = await app.harness.read(lambda reader: total_usage(reader, runs, Filter(), ["model"]))
         assert shown["total"]["cost_usd"] == 0.032862
         assert shown["warnings"] == []
 
@@ -262,9 +262,9 @@ async def test_a_response_costs_what_was_in_force_when_it_came(until: str, tmp_p
         script.block(text, message="M2", request="r2", usage=usage_of(1_000_000, 0, 0, 0))
         script.records[-1]["timestamp"] = "2026-03-05T00:00:00.000Z"
         await app.take(app.write("a.jsonl", script.records))
-        runs = app.desk.app.runs
+        runs = app.harness.app.runs
         for by, costs in ((["model"], [4.0]), (["day"], [3.0, 1.0])):
-            shown = await app.desk.read(lambda reader, by=by: total_usage(reader, runs, Filter(), by))
+            shown = await app.harness.read(lambda reader, by=by: total_usage(reader, runs, Filter(), by))
             assert (shown["total"]["cost_usd"], [row["cost_usd"] for row in shown["rows"]]) == (4.0, costs)
 
 
@@ -276,8 +276,8 @@ async def test_a_model_without_a_price_costs_an_unknown_amount_and_is_named(tmp_
         message = {"role": "assistant", "model": "nobody-knows-1", "id": "M", "usage": usage_of(1, 2, 3, 4)}
         script.add("assistant", message={**message, "content": [block]}, requestId="r")
         await app.take(app.write("a.jsonl", script.records))
-        runs = app.desk.app.runs
-        shown = await app.desk.read(lambda reader: total_usage(reader, runs, Filter(), ["day"]))
+        runs = app.harness.app.runs
+        shown = await app.harness.read(lambda reader: total_usage(reader, runs, Filter(), ["day"]))
         assert shown["total"]["cost_usd"] is None
         assert [(one["code"], one["model"]) for one in shown["warnings"]] == [("unknown_model_price", "nobody-knows-1")]
 
@@ -313,11 +313,11 @@ async def test_the_settled_time_is_the_clock_of_the_import(tmp_path: Path) -> No
     async with open_import_app(tmp_path) as app:
         script = Claude(started=NOW).prompt("Go").says("Done")
         path = app.write("a.jsonl", script.records)
-        app.desk.wait(minutes=10)
+        app.harness.wait(minutes=10)
         await app.take(path)
         session = await app.session(script.session)
         assert [str(turn.status) for turn in await app.turns(session)] == ["in_progress"]
-        app.desk.wait(hours=1)
+        app.harness.wait(hours=1)
         report = await app.take(path)
         assert report.shown()["bytes_read"] == 0
         assert [str(turn.status) for turn in await app.turns(session)] == ["completed"]
@@ -339,8 +339,8 @@ async def test_usage_of_one_model_is_what_that_model_used_whichever_came_last(
     async with open_import_app(tmp_path) as app:
         app.write("a.jsonl", made.records)
         await app.take()
-        runs = app.desk.app.runs
-        sheet = await app.desk.read(lambda reader: add_up(reader, runs, Filter(model=model), [by]))
+        runs = app.harness.app.runs
+        sheet = await app.harness.read(lambda reader: add_up(reader, runs, Filter(model=model), [by]))
     assert sheet is not None
     shown = sheet.as_item()
     assert [(row["input_tokens"], row["output_tokens"]) for row in shown["rows"]] == wanted
@@ -380,8 +380,8 @@ async def test_a_session_of_several_days_uses_tokens_on_each_of_them(tmp_path: P
             script.started += timedelta(hours=13)
             app.write("a.jsonl", script.records[: 3 if number < 2 else None])
             await app.take()
-        runs = app.desk.app.runs
-        found = await app.desk.read(lambda reader: total_usage(reader, runs, Filter(), ("day", "model")))
+        runs = app.harness.app.runs
+        found = await app.harness.read(lambda reader: total_usage(reader, runs, Filter(), ("day", "model")))
         assert [(row["day"], row["sessions"], row["input_tokens"]) for row in found["rows"]] == [
             ("2026-03-04", 1, 1),
             ("2026-03-05", 0, 10),
@@ -403,9 +403,9 @@ async def test_a_later_day_of_a_session_that_nobody_can_price_is_said_to_cost_an
             script.started += timedelta(hours=2)
         app.write("a.jsonl", script.records)
         await app.take()
-        runs, second = app.desk.app.runs, datetime(2026, 3, 5, tzinfo=UTC)
+        runs, second = app.harness.app.runs, datetime(2026, 3, 5, tzinfo=UTC)
         where = Filter(started_from=second, to=second + timedelta(days=1))
-        found = await app.desk.read(lambda reader: total_usage(reader, runs, where, ("day",)))
+        found = await app.harness.read(lambda reader: total_usage(reader, runs, where, ("day",)))
         (row,) = found["rows"]
         assert (row["sessions"], row["input_tokens"], row["cost_usd"], row["cost_unknown"]) == (0, 110, None, 1)
         assert found["total"]["cost_unknown"] == 1
@@ -417,19 +417,19 @@ async def test_responses_after_a_run_was_closed_with_its_tokens_are_counted_besi
     """The launcher's totals hold what came until the run ended; a session that was reopened went on after that."""
     claude = Claude(started=datetime(2026, 3, 4, 5, 0, tzinfo=UTC))
     async with open_import_app(tmp_path, now=claude.started) as app:
-        desk = app.desk
+        harness = app.harness
         facts: dict[str, Any] = {"agent": "ClaudeCode", "agent_id": "own", "model": "claude-opus-4-6"}
-        session_id = await desk.open(**facts, vendor_session_id=claude.session)
+        session_id = await harness.open(**facts, vendor_session_id=claude.session)
         claude.prompt("One").says("Done", message="m1", request="r1", usage=usage_of(10, 20, 0, 0)).ends()
-        desk.wait(hours=1)
-        await desk.call("close_session", {"session_id": session_id, "input_tokens": 9, "output_tokens": 19})
-        desk.wait(days=1)
-        await desk.call("resume_session", {"session_id": session_id, "agent_id": "own"})
-        claude.started = desk.now()
+        harness.wait(hours=1)
+        await harness.call("close_session", {"session_id": session_id, "input_tokens": 9, "output_tokens": 19})
+        harness.wait(days=1)
+        await harness.call("resume_session", {"session_id": session_id, "agent_id": "own"})
+        claude.started = harness.now()
         claude.prompt("Two").says("Done", message="m2", request="r2", usage=usage_of(100, 200, 30, 4)).ends()
-        desk.set_time(NOW)
+        harness.set_time(NOW)
         await app.take(app.write("a.jsonl", claude.records))
-        found = await desk.read(lambda reader: total_usage(reader, desk.app.runs, Filter(), ["day"]))
+        found = await harness.read(lambda reader: total_usage(reader, harness.app.runs, Filter(), ["day"]))
         used = [(row["day"], row["input_tokens"], row["output_tokens"]) for row in found["rows"]]
         assert used == [("2026-03-04", 9, 19), ("2026-03-05", 100, 200)]
         total = found["total"]

@@ -49,10 +49,10 @@ async def test_a_subagents_file_becomes_a_child_at_its_turn_and_call(layout: str
         assert len(await app.sessions()) == 2
         assert await app.is_sound()
         context = CallContext(caller=Caller(face="repl"), workspace="/srv/app")
-        listed = await app.desk.app.sessionlog.call("workflow.sessionlog.queryHistory", {}, context)
+        listed = await app.harness.app.sessionlog.call("workflow.sessionlog.queryHistory", {}, context)
         assert listed is not None
         assert [(one["sessionId"], one["turnCount"]) for one in listed["sessions"]] == [(main.id, 2)]
-        whole = await call_tool(app.desk.app.sessionlog, "sessionlog_query", {"text": "All fine"}, context)
+        whole = await call_tool(app.harness.app.sessionlog, "sessionlog_query", {"text": "All fine"}, context)
         own, subagents = whole["items"][0]["turns"]
         assert own["requestId"] == turn.request_id
         assert subagents["requestId"].startswith("req-20260304T050001Z-subagent-reviewer-")
@@ -137,9 +137,9 @@ async def test_a_session_recorded_live_and_its_transcript_are_one(tmp_path: Path
     """Case 55."""
     async with open_import_app(tmp_path) as app:
         made = Claude()
-        live = await app.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=made.session)
-        request = await app.desk.begin(live, query_title="Fix", query_text="Fix it")
-        await app.desk.complete(live, response="What the agent wrote")
+        live = await app.harness.open(agent="ClaudeCode", title="Mine", vendor_session_id=made.session)
+        request = await app.harness.begin(live, query_title="Fix", query_text="Fix it")
+        await app.harness.complete(live, response="What the agent wrote")
         made.prompt("Fix it").calls("toolu_1", "mcp__shiftlog__begin_turn", session_id=live)
         made.returns("toolu_1", f'{{"session_id":"{live}","request_id":"{request}"}}')
         made.block(
@@ -166,8 +166,8 @@ def worked(made: Claude, session_id: str, request_id: str) -> Claude:
 async def test_a_session_that_an_agent_opened_without_saying_whose_it_is_is_known_by_its_turns(tmp_path: Path) -> None:
     """5.4: what a vendor's turn tells goes to the turn that its agent began; so both are of one session."""
     async with open_import_app(tmp_path) as app:
-        live = await app.desk.open(agent="ClaudeCode", title="Mine")
-        request = await app.desk.begin(live, query_title="Fix", query_text="Fix it")
+        live = await app.harness.open(agent="ClaudeCode", title="Mine")
+        request = await app.harness.begin(live, query_title="Fix", query_text="Fix it")
         made = worked(Claude(), live, request).prompt("More").says("Done").ends()
         path = app.write("a.jsonl", made.records)
         await app.take(path)
@@ -184,8 +184,8 @@ async def test_a_session_that_an_agent_opened_without_saying_whose_it_is_is_know
 @pytest.mark.parametrize("other", ["another agent's", "no turn of it", "a subagent's"])
 async def test_a_transcript_does_not_join_a_session_that_is_not_its_own(other: str, tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:
-        live = await app.desk.open(agent="Codex" if other == "another agent's" else "ClaudeCode", title="Mine")
-        request = await app.desk.begin(live, query_title="Fix", query_text="Fix it")
+        live = await app.harness.open(agent="Codex" if other == "another agent's" else "ClaudeCode", title="Mine")
+        request = await app.harness.begin(live, query_title="Fix", query_text="Fix it")
         named = "req-20261101T120000Z-never-begun" if other == "no turn of it" else request
         made = Claude(common={"isSidechain": True, "agentId": "x1"} if other == "a subagent's" else {})
         await app.take(app.write("agent-x1.jsonl", worked(made, live, named).records))
@@ -196,9 +196,9 @@ async def test_a_transcript_does_not_join_a_session_that_is_not_its_own(other: s
 async def test_into_an_open_live_turn_a_transcript_only_fills_what_is_empty(tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:
         made = Claude()
-        live = await app.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=made.session)
-        request = await app.desk.begin(live, query_title="Fix", query_text="Fix it")
-        await app.desk.update(live, interpretation="My own reading")
+        live = await app.harness.open(agent="ClaudeCode", title="Mine", vendor_session_id=made.session)
+        request = await app.harness.begin(live, query_title="Fix", query_text="Fix it")
+        await app.harness.update(live, interpretation="My own reading")
         made.prompt("Fix it").calls("toolu_1", "mcp__shiftlog__begin_turn", session_id=live)
         made.returns("toolu_1", f'{{"session_id":"{live}","request_id":"{request}"}}').says("The answer").ends()
         await app.take(app.write("a.jsonl", made.records))
@@ -212,9 +212,9 @@ async def test_into_an_open_live_turn_a_transcript_only_fills_what_is_empty(tmp_
 async def test_a_sealed_session_takes_nothing_and_says_so(tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:
         made = parent()
-        live = await app.desk.open(agent="ClaudeCode", title="Mine", vendor_session_id=made.session)
+        live = await app.harness.open(agent="ClaudeCode", title="Mine", vendor_session_id=made.session)
         arguments = {"session_id": live, "reason": "done", "succession_policy": "closed_without_successor"}
-        await app.desk.call("close_session", arguments)
+        await app.harness.call("close_session", arguments)
         heads = await app.heads()
         report = await app.take(app.write("a.jsonl", made.records))
         assert report.files[0].reason == "sealed"
@@ -226,7 +226,7 @@ async def sealed(app: ImportApp, vendor_id: str) -> str:
     """Close a session without successor and return its head."""
     session_id = (await app.session(vendor_id)).id
     arguments = {"session_id": session_id, "reason": "done", "succession_policy": "closed_without_successor"}
-    await app.desk.call("close_session", arguments)
+    await app.harness.call("close_session", arguments)
     return (await app.session(vendor_id)).head_hash
 
 

@@ -11,7 +11,7 @@ import pytest
 from shiftlog.model.moves import SessionState, TurnStatus
 from tests.ingest.hooks.hook_app import PID, SESSION, THREAD, HookApp, open_hook_app, transcript
 from tests.ingest.import_app import NOW, Claude, Codex
-from tests.journal.desk import files_holding
+from tests.journal.harness import files_holding
 
 
 def spool_a_turn(hooked: HookApp, path: Path | None) -> None:
@@ -62,7 +62,7 @@ async def test_a_turn_is_completed_by_its_hook_where_no_transcript_comes(tmp_pat
         (turn,) = await hooked.app.turns(session)
         assert (turn.status, turn.response) == (TurnStatus.COMPLETED, "It is fixed")
         assert turn.finished_at == hooked.at
-        assert "capsule.saved" in await hooked.app.desk.kinds(session.id)
+        assert "capsule.saved" in await hooked.app.harness.kinds(session.id)
 
 
 @pytest.mark.parametrize("next_event", ["UserPromptSubmit", "SessionEnd"])
@@ -194,7 +194,7 @@ async def test_a_tool_call_told_by_a_hook_is_not_told_again_by_the_transcript(ca
         await hooked.app.take(hooked.app.write(f"projects/app/{SESSION}.jsonl", claude.records))
         session = await hooked.app.session(SESSION)
         (turn,) = await hooked.app.turns(session)
-        kinds = await hooked.app.desk.kinds(session.id)
+        kinds = await hooked.app.harness.kinds(session.id)
         assert (kinds.count("action"), kinds.count("dialog")) == (1, 5)
         assert list(turn.files) == ["up.py"]
 
@@ -273,13 +273,13 @@ async def test_compaction_saves_a_capsule_and_is_noted(tmp_path: Path) -> None:
         hooked.later(seconds=1)
         await hooked.drain()
         session = await hooked.app.session(SESSION)
-        kinds = await hooked.app.desk.kinds(session.id)
+        kinds = await hooked.app.harness.kinds(session.id)
         assert (kinds.count("capsule.saved"), kinds.count("import.noted")) == (1, 2)
 
 
 async def test_a_run_recorded_without_a_vendor_id_is_joined_by_its_process(tmp_path: Path) -> None:
     async with open_hook_app(tmp_path) as hooked:
-        name = await hooked.app.desk.open(agent="ClaudeCode", title="Launched", pid=PID, cwd="/srv/app")
+        name = await hooked.app.harness.open(agent="ClaudeCode", title="Launched", pid=PID, cwd="/srv/app")
         hooked.spool("SessionStart", source="startup")
         hooked.later(seconds=1)
         await hooked.drain()
@@ -478,7 +478,7 @@ async def test_a_fork_shows_the_turns_that_it_shares_with_a_session_of_hooks(age
         await app.take(app.write(f"rollout-{SESSION}.jsonl", parent))
         await app.take(app.write(f"rollout-{fork}.jsonl", copied))
         (begun,) = await app.turns(await app.session(SESSION))
-        found = await app.desk.query(session_id=(await app.session(fork)).id)
+        found = await app.harness.query(session_id=(await app.session(fork)).id)
         assert [(turn["request_id"], turn["shared"]) for turn in found["session"]["shared_turns"]] == [
             (begun.request_id, True)
         ]

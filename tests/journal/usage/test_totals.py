@@ -12,144 +12,144 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Usage
 from shiftlog.store.protocol import Filter
 from tests.contract.builders import session as any_session
-from tests.journal.desk import Desk
+from tests.journal.harness import Harness
 
 PRICED = "claude-opus-4-5"
 
 
-async def totals(desk: Desk, *by: str, **asked: str) -> dict[str, Any]:
-    now = desk.now()
-    return await desk.read(
-        lambda reader: total_usage(reader, desk.app.runs, runs_filter(reader, asked, now), by or ("day",))
+async def totals(harness: Harness, *by: str, **asked: str) -> dict[str, Any]:
+    now = harness.now()
+    return await harness.read(
+        lambda reader: total_usage(reader, harness.app.runs, runs_filter(reader, asked, now), by or ("day",))
     )
 
 
-async def runs(desk: Desk, **asked: str) -> list[dict[str, Any]]:
-    now = desk.now()
-    found = await desk.read(
-        lambda reader: list_runs(reader, desk.app.runs, runs_filter(reader, asked, now), int(asked.get("limit", 20)))
+async def runs(harness: Harness, **asked: str) -> list[dict[str, Any]]:
+    now = harness.now()
+    found = await harness.read(
+        lambda reader: list_runs(reader, harness.app.runs, runs_filter(reader, asked, now), int(asked.get("limit", 20)))
     )
     return found["items"]
 
 
-async def ended(desk: Desk, by: dict[str, Any] | None = None, **figures: Any) -> str:
+async def ended(harness: Harness, by: dict[str, Any] | None = None, **figures: Any) -> str:
     """Record a run that has ended and return its session's id."""
-    session = await desk.open(**{"agent": "ClaudeCode", "model": PRICED, "caller": "headless_task", **(by or {})})
-    await desk.call("close_session", {"session_id": session, "returncode": 0, **figures})
+    session = await harness.open(**{"agent": "ClaudeCode", "model": PRICED, "caller": "headless_task", **(by or {})})
+    await harness.call("close_session", {"session_id": session, "returncode": 0, **figures})
     return session
 
 
-async def test_a_running_run_counts_as_running_and_its_cost_as_unknown(desk: Desk) -> None:
-    await desk.open(model=PRICED)
-    await ended(desk, total_cost_usd=0.5)
-    total = (await totals(desk))["total"]
+async def test_a_running_run_counts_as_running_and_its_cost_as_unknown(harness: Harness) -> None:
+    await harness.open(model=PRICED)
+    await ended(harness, total_cost_usd=0.5)
+    total = (await totals(harness))["total"]
     assert (total["sessions"], total["running"], total["ok"], total["failed"]) == (2, 1, 1, 0)
     assert (total["cost_usd"], total["cost_unknown"]) == (0.5, 1)
 
 
-async def test_nothing_known_is_unknown_and_not_zero(desk: Desk) -> None:
-    await desk.open(model=PRICED)
-    await ended(desk, {"model": "nobody-knows"}, input_tokens=5)
-    total = (await totals(desk))["total"]
+async def test_nothing_known_is_unknown_and_not_zero(harness: Harness) -> None:
+    await harness.open(model=PRICED)
+    await ended(harness, {"model": "nobody-knows"}, input_tokens=5)
+    total = (await totals(harness))["total"]
     assert (total["cost_usd"], total["cost_unknown"], total["input_tokens"]) == (None, 2, 5)
 
 
-async def test_what_a_running_session_used_so_far_counts_though_its_cost_is_not_final(desk: Desk) -> None:
-    session = await desk.open(model=PRICED)
-    await desk.begin(session)
-    await desk.update(session, usage={"input_tokens": 7, "cache_creation_tokens": 2, "cost_usd": 0.25})
-    total = (await totals(desk))["total"]
+async def test_what_a_running_session_used_so_far_counts_though_its_cost_is_not_final(harness: Harness) -> None:
+    session = await harness.open(model=PRICED)
+    await harness.begin(session)
+    await harness.update(session, usage={"input_tokens": 7, "cache_creation_tokens": 2, "cost_usd": 0.25})
+    total = (await totals(harness))["total"]
     assert (total["input_tokens"], total["cache_creation_tokens"]) == (7, 2)
     assert (total["cost_usd"], total["cost_unknown"]) == (0.25, 1)
 
 
-async def test_tokens_that_both_turns_and_launcher_report_count_once(desk: Desk) -> None:
-    session = await desk.open(agent="ClaudeCode", model=PRICED)
-    await desk.begin(session)
-    await desk.update(session, usage={"input_tokens": 100, "output_tokens": 10, "cost_usd": 1.0})
-    await desk.complete(session)
-    await desk.call("close_session", {"session_id": session, "input_tokens": 100, "output_tokens": 10})
-    total = (await totals(desk))["total"]
+async def test_tokens_that_both_turns_and_launcher_report_count_once(harness: Harness) -> None:
+    session = await harness.open(agent="ClaudeCode", model=PRICED)
+    await harness.begin(session)
+    await harness.update(session, usage={"input_tokens": 100, "output_tokens": 10, "cost_usd": 1.0})
+    await harness.complete(session)
+    await harness.call("close_session", {"session_id": session, "input_tokens": 100, "output_tokens": 10})
+    total = (await totals(harness))["total"]
     assert (total["input_tokens"], total["output_tokens"], total["sessions"]) == (100, 10, 1)
 
 
-async def test_what_a_reopened_session_uses_is_added_to_what_its_run_was_closed_with(desk: Desk) -> None:
-    session = await desk.open(agent="ClaudeCode", agent_id="own", model=PRICED)
-    await desk.begin(session)
-    await desk.update(session, usage={"input_tokens": 100, "output_tokens": 10})
-    await desk.complete(session)
+async def test_what_a_reopened_session_uses_is_added_to_what_its_run_was_closed_with(harness: Harness) -> None:
+    session = await harness.open(agent="ClaudeCode", agent_id="own", model=PRICED)
+    await harness.begin(session)
+    await harness.update(session, usage={"input_tokens": 100, "output_tokens": 10})
+    await harness.complete(session)
     stated = {"input_tokens": 90, "output_tokens": 9, "total_cost_usd": 1.0}
-    await desk.call("close_session", {"session_id": session, **stated})
-    first = desk.now().date().isoformat()
-    desk.wait(days=2)
-    await desk.call("resume_session", {"session_id": session, "agent_id": "own"})
-    await desk.begin(session)
-    await desk.update(session, usage={"input_tokens": 5, "output_tokens": 1, "cost_usd": 0.5})
-    later = desk.now().date().isoformat()
-    found = await totals(desk)
+    await harness.call("close_session", {"session_id": session, **stated})
+    first = harness.now().date().isoformat()
+    harness.wait(days=2)
+    await harness.call("resume_session", {"session_id": session, "agent_id": "own"})
+    await harness.begin(session)
+    await harness.update(session, usage={"input_tokens": 5, "output_tokens": 1, "cost_usd": 0.5})
+    later = harness.now().date().isoformat()
+    found = await totals(harness)
     assert [(row["day"], row["input_tokens"], row["cost_usd"], row["sessions"]) for row in found["rows"]] == [
         (first, 90, 1.0, 1),
         (later, 5, 0.5, 0),
     ]
     assert (found["total"]["output_tokens"], found["total"]["cost_usd"], found["total"]["sessions"]) == (10, 1.5, 1)
-    assert (await totals(desk, "day", **{"from": later}))["total"]["input_tokens"] == 5
-    (row,) = (await totals(desk, "model"))["rows"]
+    assert (await totals(harness, "day", **{"from": later}))["total"]["input_tokens"] == 5
+    (row,) = (await totals(harness, "model"))["rows"]
     assert (row["model"], row["input_tokens"], row["sessions"]) == (PRICED, 95, 1)
-    (run,) = await runs(desk)
+    (run,) = await runs(harness)
     assert (run["usage"]["input_tokens"], run["usage"]["output_tokens"], run["usage"]["cost_usd"]) == (95, 10, 1.5)
-    assert desk.app.runs.tokens_of(await desk.session(session)) == 105
-    assert not any(done.changed for done in await desk.rebuild())
+    assert harness.app.runs.tokens_of(await harness.session(session)) == 105
+    assert not any(done.changed for done in await harness.rebuild())
 
 
-async def test_a_reopened_session_without_a_price_for_what_came_later_has_an_unknown_cost(desk: Desk) -> None:
-    session = await ended(desk, {"agent_id": "own", "model": "nobody-knows"}, input_tokens=90, total_cost_usd=1.0)
-    desk.wait(hours=1)
-    await desk.call("resume_session", {"session_id": session, "agent_id": "own"})
-    await desk.begin(session)
-    await desk.update(session, usage={"input_tokens": 5})
-    total = (await totals(desk))["total"]
+async def test_a_reopened_session_without_a_price_for_what_came_later_has_an_unknown_cost(harness: Harness) -> None:
+    session = await ended(harness, {"agent_id": "own", "model": "nobody-knows"}, input_tokens=90, total_cost_usd=1.0)
+    harness.wait(hours=1)
+    await harness.call("resume_session", {"session_id": session, "agent_id": "own"})
+    await harness.begin(session)
+    await harness.update(session, usage={"input_tokens": 5})
+    total = (await totals(harness))["total"]
     assert (total["input_tokens"], total["cost_usd"], total["cost_unknown"]) == (95, None, 1)
 
 
 @pytest.mark.parametrize(("agent", "fresh"), [("Codex", 600), ("GeminiCli", 600), ("ClaudeCode", 1000)])
 async def test_cached_input_is_part_of_input_for_some_backends_and_a_class_of_its_own_for_others(
-    desk: Desk, agent: str, fresh: int
+    harness: Harness, agent: str, fresh: int
 ) -> None:
-    await ended(desk, {"agent": agent}, input_tokens=1000, cached_input_tokens=400, output_tokens=7)
-    total = (await totals(desk))["total"]
+    await ended(harness, {"agent": agent}, input_tokens=1000, cached_input_tokens=400, output_tokens=7)
+    total = (await totals(harness))["total"]
     assert (total["input_tokens"], total["cached_input_tokens"], total["output_tokens"]) == (fresh, 400, 7)
 
 
-async def test_a_session_without_a_run_counts_with_what_its_turns_reported(desk: Desk) -> None:
-    session = await desk.open()
-    await desk.begin(session)
-    await desk.update(session, usage={"output_tokens": 3, "cost_usd": 0.1})
-    await desk.open(title="used nothing")
-    total = (await totals(desk))["total"]
+async def test_a_session_without_a_run_counts_with_what_its_turns_reported(harness: Harness) -> None:
+    session = await harness.open()
+    await harness.begin(session)
+    await harness.update(session, usage={"output_tokens": 3, "cost_usd": 0.1})
+    await harness.open(title="used nothing")
+    total = (await totals(harness))["total"]
     assert (total["sessions"], total["output_tokens"], total["cost_usd"]) == (1, 3, 0.1)
 
 
-async def test_prices_given_later_price_what_nobody_priced_before(desk: Desk) -> None:
-    session = await desk.open(model=PRICED)
-    await desk.begin(session)
-    await desk.update(session, usage={"input_tokens": 1_000_000, "output_tokens": 100_000})
-    await desk.complete(session)
-    await desk.call("close_session", {"session_id": session})
-    assert (await totals(desk))["total"]["cost_usd"] == 7.5
+async def test_prices_given_later_price_what_nobody_priced_before(harness: Harness) -> None:
+    session = await harness.open(model=PRICED)
+    await harness.begin(session)
+    await harness.update(session, usage={"input_tokens": 1_000_000, "output_tokens": 100_000})
+    await harness.complete(session)
+    await harness.call("close_session", {"session_id": session})
+    assert (await totals(harness))["total"]["cost_usd"] == 7.5
 
 
-async def test_totals_group_by_day_model_agent_caller_and_project(desk: Desk) -> None:
-    await ended(desk, {"agent_id": "fixer", "cwd": "/work/webshop"}, total_cost_usd=1)
-    desk.wait(days=1)
-    await ended(desk, {"model": "other", "caller": "chat_interactive", "cwd": "/work/api"}, total_cost_usd=2)
-    await desk.open(agent="Codex", pid=1)
-    rows = {name: (await totals(desk, name))["rows"] for name in DIMENSIONS}
+async def test_totals_group_by_day_model_agent_caller_and_project(harness: Harness) -> None:
+    await ended(harness, {"agent_id": "fixer", "cwd": "/work/webshop"}, total_cost_usd=1)
+    harness.wait(days=1)
+    await ended(harness, {"model": "other", "caller": "chat_interactive", "cwd": "/work/api"}, total_cost_usd=2)
+    await harness.open(agent="Codex", pid=1)
+    rows = {name: (await totals(harness, name))["rows"] for name in DIMENSIONS}
     assert [(row["day"], row["sessions"]) for row in rows["day"]] == [("2026-07-01", 1), ("2026-07-02", 2)]
     assert [row["model"] for row in rows["model"]] == ["other", PRICED, "gpt-5.6-sol"]
     assert [row["agent"] for row in rows["agent"]] == ["ClaudeCode", "fixer", "Codex"]
     assert [row["caller"] for row in rows["caller"]] == ["chat_interactive", "headless_task", None]
     assert {row["project"] for row in rows["project"]} == {"webshop", "api", None}
-    both = await totals(desk, "day", "model")
+    both = await totals(harness, "day", "model")
     assert [(row["day"], row["model"]) for row in both["rows"]] == [
         ("2026-07-01", PRICED),
         ("2026-07-02", "gpt-5.6-sol"),
@@ -157,14 +157,14 @@ async def test_totals_group_by_day_model_agent_caller_and_project(desk: Desk) ->
     ]
 
 
-async def test_tokens_count_on_the_day_on_which_they_were_used_and_a_session_on_its_first(desk: Desk) -> None:
-    session = await desk.open(model=PRICED)
-    await desk.begin(session)
+async def test_tokens_count_on_the_day_on_which_they_were_used_and_a_session_on_its_first(harness: Harness) -> None:
+    session = await harness.open(model=PRICED)
+    await harness.begin(session)
     for tokens in (1, 2, 4):
-        await desk.update(session, usage={"input_tokens": tokens, "output_tokens": tokens})
-        desk.wait(days=1)
-    await desk.complete(session)
-    found = await totals(desk)
+        await harness.update(session, usage={"input_tokens": tokens, "output_tokens": tokens})
+        harness.wait(days=1)
+    await harness.complete(session)
+    found = await totals(harness)
     assert [(row["day"], row["sessions"], row["input_tokens"]) for row in found["rows"]] == [
         ("2026-07-01", 1, 1),
         ("2026-07-02", 0, 2),
@@ -177,29 +177,29 @@ async def test_tokens_count_on_the_day_on_which_they_were_used_and_a_session_on_
         ({"to": "2026-07-02"}, (1, 3)),
         ({"from": "2026-07-02T00:00:01Z", "to": "2026-07-02"}, (0, 2)),
     ):
-        total = (await totals(desk, "model", **asked))["total"]
+        total = (await totals(harness, "model", **asked))["total"]
         assert (total["sessions"], total["input_tokens"]) == expected, asked
 
 
-async def test_projects_of_one_name_are_told_apart_by_their_paths(desk: Desk) -> None:
+async def test_projects_of_one_name_are_told_apart_by_their_paths(harness: Harness) -> None:
     for cwd, cost in (("/work/ann/api", 1), ("/work/ann/api/", 2), ("/work/bob/api", 4), ("/work/webshop", 8)):
-        await ended(desk, {"cwd": cwd}, total_cost_usd=cost)
-    rows = (await totals(desk, "project", "day"))["rows"]
+        await ended(harness, {"cwd": cwd}, total_cost_usd=cost)
+    rows = (await totals(harness, "project", "day"))["rows"]
     assert [(row["project"], row["cost_usd"]) for row in rows] == [
         ("webshop", 8),
         ("/work/bob/api", 4),
         ("/work/ann/api", 3),
     ]
-    assert [row["project"] for row in (await totals(desk, "project"))["rows"]] == [row["project"] for row in rows]
+    assert [row["project"] for row in (await totals(harness, "project"))["rows"]] == [row["project"] for row in rows]
 
 
-async def test_runs_are_listed_newest_first_and_filtered_by_everything_that_names_them(desk: Desk) -> None:
-    first = await ended(desk, {"cwd": "/work/webshop", "agent_id": "fixer"}, returncode=1)
-    desk.wait(days=1)
-    second = await ended(desk, {"agent": "Codex", "model": "m2", "caller": "desktop_new_session"}, output_tokens=5)
-    third = await desk.open(model="m3")
-    await desk.open(title="no run at all")
-    assert [item["session_id"] for item in await runs(desk)] == [third, second, first]
+async def test_runs_are_listed_newest_first_and_filtered_by_everything_that_names_them(harness: Harness) -> None:
+    first = await ended(harness, {"cwd": "/work/webshop", "agent_id": "fixer"}, returncode=1)
+    harness.wait(days=1)
+    second = await ended(harness, {"agent": "Codex", "model": "m2", "caller": "desktop_new_session"}, output_tokens=5)
+    third = await harness.open(model="m3")
+    await harness.open(title="no run at all")
+    assert [item["session_id"] for item in await runs(harness)] == [third, second, first]
     for asked, expected in (
         ({"agent": "ClaudeCode"}, first),
         ({"agent_id": "fixer"}, first),
@@ -211,30 +211,30 @@ async def test_runs_are_listed_newest_first_and_filtered_by_everything_that_name
         ({"run_status": "running"}, third),
         ({"day": "today", "run_status": "running"}, third),
     ):
-        assert [item["session_id"] for item in await runs(desk, **asked)] == [expected], asked
-    [item] = await runs(desk, model="m2")
+        assert [item["session_id"] for item in await runs(harness, **asked)] == [expected], asked
+    [item] = await runs(harness, model="m2")
     assert item["usage"]["output_tokens"] == 5
     assert (item["run_id"], item["agent_id"]) == (2, "Codex")
 
 
-async def test_days_and_dimensions_that_are_none_are_refused(desk: Desk) -> None:
+async def test_days_and_dimensions_that_are_none_are_refused(harness: Harness) -> None:
     for day in ("yesterdayish", "2026-13-01", "2026-07-01T10:00:00Z"):
         with pytest.raises(InvalidParameter, match="day"):
-            await runs(desk, day=day)
+            await runs(harness, day=day)
     with pytest.raises(InvalidParameter, match="one of day, model"):
-        await totals(desk, "weekday")
+        await totals(harness, "weekday")
 
 
-async def test_bounds_are_those_of_the_start(desk: Desk) -> None:
-    session = await desk.open(model=PRICED)
-    desk.wait(days=2)
-    await desk.begin(session)
-    assert (await totals(desk, **{"from": "2026-07-02"}))["rows"] == []
-    assert (await totals(desk, to="2026-07-01"))["total"]["sessions"] == 1
+async def test_bounds_are_those_of_the_start(harness: Harness) -> None:
+    session = await harness.open(model=PRICED)
+    harness.wait(days=2)
+    await harness.begin(session)
+    assert (await totals(harness, **{"from": "2026-07-02"}))["rows"] == []
+    assert (await totals(harness, to="2026-07-01"))["total"]["sessions"] == 1
 
 
-async def test_an_empty_store_has_no_rows_and_a_total_of_nothing_known(desk: Desk) -> None:
-    found = await desk.read(lambda reader: total_usage(reader, desk.app.runs, Filter(), ["model"]))
+async def test_an_empty_store_has_no_rows_and_a_total_of_nothing_known(harness: Harness) -> None:
+    found = await harness.read(lambda reader: total_usage(reader, harness.app.runs, Filter(), ["model"]))
     assert found["rows"] == []
     assert found["total"]["cost_usd"] is None
 
@@ -259,11 +259,11 @@ def test_groups_always_add_up_to_their_total(used: list[tuple[bool, int, float |
     assert sum(known) == pytest.approx(whole["cost_usd"] or 0.0, abs=1e-6)
 
 
-async def test_lists_and_searches_show_what_the_launcher_of_a_run_reported(desk: Desk) -> None:
-    session = await desk.open(title="Heavy work", backend="codex", caller="headless_task")
+async def test_lists_and_searches_show_what_the_launcher_of_a_run_reported(harness: Harness) -> None:
+    session = await harness.open(title="Heavy work", backend="codex", caller="headless_task")
     figures = {"input_tokens": 100, "cached_input_tokens": 40, "output_tokens": 5, "total_cost_usd": "0.5"}
-    await desk.call("close_session", {"session_id": session, **figures})
+    await harness.call("close_session", {"session_id": session, **figures})
     for asked in ({}, {"text": "heavy"}):
-        (item,) = await desk.items(**asked)
+        (item,) = await harness.items(**asked)
         assert (item["tokens"], item["cost_usd"]) == (105, 0.5)
-    assert (await desk.query(session_id=session))["session"]["tokens_total"] == 105
+    assert (await harness.query(session_id=session))["session"]["tokens_total"] == 105

@@ -18,7 +18,7 @@ from shiftlog.journal.history.fitting import size
 from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.server import build_server
 from shiftlog.params.fields import Field, ListOf, Record
-from tests.journal.desk import Desk, client, files_holding, open_desk
+from tests.journal.harness import Harness, client, files_holding, open_harness
 from tests.mcp.wire import REVISIONS, sdk_client
 
 pytestmark = pytest.mark.anyio
@@ -30,16 +30,16 @@ ACTION = {"description": "Lock it", "type": "edit", "status": "completed", "file
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
-    async with open_desk(tmp_path / "home") as desk:
-        yield desk
+async def harness(tmp_path: Path) -> AsyncGenerator[Harness]:
+    async with open_harness(tmp_path / "home") as harness:
+        yield harness
 
 
 async def test_01_open_with_agent_and_title_only_mints_the_documented_id_and_a_second_in_the_same_second_another(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
     given = {"agent": "ClaudeCode", "title": "Implement auth!"}
-    minted = [(await desk.call("open_session", given))["session_id"] for _ in range(3)]
+    minted = [(await harness.call("open_session", given))["session_id"] for _ in range(3)]
     assert minted == [
         "ClaudeCode-20260701T120000Z-implement-auth",
         "ClaudeCode-20260701T120000Z-implement-auth-2",
@@ -48,10 +48,10 @@ async def test_01_open_with_agent_and_title_only_mints_the_documented_id_and_a_s
 
 
 async def test_02_open_with_a_taken_id_is_refused_with_the_state_and_title_of_the_session_that_has_it(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
-    taken = await desk.open(title="The first")
-    error = await desk.refusal("open_session", {"agent": "Codex", "title": "The second", "session_id": taken})
+    taken = await harness.open(title="The first")
+    error = await harness.refusal("open_session", {"agent": "Codex", "title": "The second", "session_id": taken})
     assert error.code == "session_already_exists"
     assert error.message == f"Session with ID {taken} already exists"
     assert error.details == {
@@ -64,25 +64,25 @@ async def test_02_open_with_a_taken_id_is_refused_with_the_state_and_title_of_th
 
 
 async def test_03_an_update_with_two_dialog_items_and_one_invalid_action_stores_nothing_and_names_the_action(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
-    session = await desk.open()
-    await desk.begin(session)
+    session = await harness.open()
+    await harness.begin(session)
     given = {"session_id": session, "dialog": [ITEM, ITEM], "actions": [{**ACTION, "type": "Not A Type"}]}
-    error = await desk.refusal("update_turn", given)
+    error = await harness.refusal("update_turn", given)
     assert error.code == "invalid_parameter"
     assert error.details["parameter"] == "actions[0].type"
-    turn = await desk.turn(session)
+    turn = await harness.turn(session)
     assert (turn.dialog_items, turn.actions) == (0, 0)
 
 
 async def test_04_an_update_with_empty_lists_and_strings_only_leaves_what_is_stored_and_says_unchanged(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
-    session = await desk.open()
-    await desk.begin(session, tags=["a"])
-    await desk.update(session, response="Stored", blockers=["b"], dialog=[ITEM])
-    before = await desk.turn(session)
+    session = await harness.open()
+    await harness.begin(session, tags=["a"])
+    await harness.update(session, response="Stored", blockers=["b"], dialog=[ITEM])
+    before = await harness.turn(session)
     empty: dict[str, Any] = {
         "response": "",
         "interpretation": " ",
@@ -92,63 +92,67 @@ async def test_04_an_update_with_empty_lists_and_strings_only_leaves_what_is_sto
         "actions": [],
         "clear": [],
     }
-    answered = await desk.update(session, **empty)
+    answered = await harness.update(session, **empty)
     assert answered["receipt"]["code"] == "unchanged"
     assert answered["updated"] is True
-    assert await desk.turn(session) == before
+    assert await harness.turn(session) == before
 
 
-async def test_05_clear_tags_on_an_open_turn_empties_them_and_the_journal_still_holds_the_old_value(desk: Desk) -> None:
-    session = await desk.open()
-    await desk.begin(session)
-    await desk.update(session, tags=["kept in the journal"])
-    await desk.update(session, clear=["tags"])
-    assert (await desk.turn(session)).tags == ()
-    assert "kept in the journal" in str([entry.body for entry in await desk.entries(session)])
-    assert (await desk.verify(session))[0].ok
+async def test_05_clear_tags_on_an_open_turn_empties_them_and_the_journal_still_holds_the_old_value(
+    harness: Harness,
+) -> None:
+    session = await harness.open()
+    await harness.begin(session)
+    await harness.update(session, tags=["kept in the journal"])
+    await harness.update(session, clear=["tags"])
+    assert (await harness.turn(session)).tags == ()
+    assert "kept in the journal" in str([entry.body for entry in await harness.entries(session)])
+    assert (await harness.verify(session))[0].ok
 
 
 async def test_06_finish_completed_without_a_response_and_none_stored_is_an_invalid_parameter_response(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
-    session = await desk.open()
-    await desk.begin(session)
+    session = await harness.open()
+    await harness.begin(session)
     for response in ({}, {"response": ""}, {"response": " \n"}):
-        error = await desk.refusal("finish_turn", {"session_id": session, "outcome": "completed", **response})
+        error = await harness.refusal("finish_turn", {"session_id": session, "outcome": "completed", **response})
         assert error.code == "invalid_parameter"
         assert error.details["parameter"] == "response"
 
 
 async def test_07_finish_twice_with_the_same_outcome_is_unchanged_and_with_the_other_turn_immutable(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
-    session = await desk.open()
-    for once, other in ((desk.complete, "failed"), (desk.fail, "completed")):
-        await desk.begin(session)
+    session = await harness.open()
+    for once, other in ((harness.complete, "failed"), (harness.fail, "completed")):
+        await harness.begin(session)
         await once(session)
         assert (await once(session))["receipt"]["code"] == "unchanged"
         given = {"session_id": session, "outcome": other, "response": "x", "error_message": "x"}
-        assert (await desk.refusal("finish_turn", given)).code == "turn_immutable"
+        assert (await harness.refusal("finish_turn", given)).code == "turn_immutable"
 
 
-async def test_08_begin_while_a_turn_is_open_fails_the_old_one_with_code_superseded_and_names_it(desk: Desk) -> None:
-    session = await desk.open()
-    old = await desk.begin(session)
+async def test_08_begin_while_a_turn_is_open_fails_the_old_one_with_code_superseded_and_names_it(
+    harness: Harness,
+) -> None:
+    session = await harness.open()
+    old = await harness.begin(session)
     given = {"session_id": session, "query_title": "Next", "query_text": "Next"}
-    answered = await desk.call("begin_turn", given)
+    answered = await harness.call("begin_turn", given)
     assert answered["superseded_request_id"] == old
-    turn = await desk.turn(session, old)
+    turn = await harness.turn(session, old)
     assert (turn.status, turn.error_code) == ("failed", "superseded")
 
 
 async def test_09_a_stale_fence_is_lease_lost_stores_nothing_and_names_the_holders_agent_and_expiry(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
     former, newer = client("former"), client("newer")
-    session = await desk.open(former, agent_id="nightly-fixer")
-    await desk.begin(session, former)
-    await desk.call("resume_session", {"agent_id": "nightly-fixer", "on_held": "take_over"}, newer)
-    error = await desk.refusal("update_turn", {"session_id": session, "tags": ["x"], "fence": 1}, former)
+    session = await harness.open(former, agent_id="nightly-fixer")
+    await harness.begin(session, former)
+    await harness.call("resume_session", {"agent_id": "nightly-fixer", "on_held": "take_over"}, newer)
+    error = await harness.refusal("update_turn", {"session_id": session, "tags": ["x"], "fence": 1}, former)
     assert error.code == "lease_lost"
     held_by = error.details["held_by"]
     assert isinstance(held_by, dict)
@@ -161,10 +165,10 @@ async def test_10_query_history_pages_through_all_turns_exactly_once_while_anoth
     tmp_path: Path, turns: int
 ) -> None:
     home = tmp_path / "home"
-    async with open_desk(home) as desk:
-        session = await desk.open()
-        other = await desk.open(title="Filled by another process")
-        names = [await desk.begin(session, query_title=f"Turn {n}") for n in range(turns)]
+    async with open_harness(home) as harness:
+        session = await harness.open()
+        other = await harness.open(title="Filled by another process")
+        names = [await harness.begin(session, query_title=f"Turn {n}") for n in range(turns)]
         command = [sys.executable, "-m", "tests.journal.adding", str(home), other]
         pipe = subprocess.PIPE
         async with await anyio.open_process(command, stdin=pipe, stdout=pipe, stderr=None, cwd=ROOT) as adding:
@@ -172,46 +176,46 @@ async def test_10_query_history_pages_through_all_turns_exactly_once_while_anoth
             assert adding.stdout is not None
             lines = BufferedByteReceiveStream(adding.stdout)
             assert await lines.receive_until(b"\n", 100) == b"ready"
-            listed, read = await _page_while_adding(desk, session, other)
+            listed, read = await _page_while_adding(harness, session, other)
             await adding.stdin.aclose()
             added = int(await lines.receive_until(b"\n", 100))
         assert added > 1, "nobody wrote meanwhile"
         assert [name for session_id, name in listed if session_id == session] == names[::-1]
         assert len(listed) == len(set(listed))
         assert read == names
-        assert all(found.ok for found in await desk.verify(other))
+        assert all(found.ok for found in await harness.verify(other))
 
 
-async def _page_while_adding(desk: Desk, session: str, other: str) -> tuple[list[tuple[str, str]], list[str]]:
+async def _page_while_adding(harness: Harness, session: str, other: str) -> tuple[list[tuple[str, str]], list[str]]:
     """Page through all turns and through those of one session; make sure that the other one grows between pages."""
     listed: list[tuple[str, str]] = []
     cursor: dict[str, Any] = {}
     while True:
-        page = await desk.query(kinds=["turn"], limit=50, max_chars=100_000, **cursor)
+        page = await harness.query(kinds=["turn"], limit=50, max_chars=100_000, **cursor)
         listed += [(item["session_id"], item["request_id"]) for item in page["items"]]
-        before = (await desk.session(other)).turns_total
-        while (await desk.session(other)).turns_total == before:
+        before = (await harness.session(other)).turns_total
+        while (await harness.session(other)).turns_total == before:
             await anyio.lowlevel.checkpoint()
         if page["next_cursor"] is None:
             break
         cursor = {"cursor": page["next_cursor"]}
-    items = await desk.items(session_id=session, limit=200, max_chars=200_000)
+    items = await harness.items(session_id=session, limit=200, max_chars=200_000)
     return listed, [item["request_id"] for item in items]
 
 
 async def test_11_a_text_query_that_matches_a_decision_three_sessions_ago_names_that_session_and_shows_the_sentence(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
     sentence = "Decision: evict under the shard lock, never outside it"
-    decided = await desk.open(title="Cache")
-    await desk.begin(decided)
-    await desk.update(decided, dialog=[{**ITEM, "content": f"We argued a while. {sentence}. Then lunch."}])
+    decided = await harness.open(title="Cache")
+    await harness.begin(decided)
+    await harness.update(decided, dialog=[{**ITEM, "content": f"We argued a while. {sentence}. Then lunch."}])
     for title in ("Upload", "Evict old logs", "Docs"):
-        desk.wait(days=1)
-        later = await desk.open(title=title)
-        await desk.begin(later)
-        await desk.complete(later, response="Nothing about that")
-    answered = await desk.query(text='evict "shard lock"')
+        harness.wait(days=1)
+        later = await harness.open(title=title)
+        await harness.begin(later)
+        await harness.complete(later, response="Nothing about that")
+    answered = await harness.query(text='evict "shard lock"')
     assert answered["items"][0]["session_id"] == decided
     shown = answered["items"][0]["snippet"].replace("«", "").replace("»", "")
     assert sentence in shown
@@ -266,59 +270,59 @@ async def test_12_a_secret_in_any_field_of_any_tool_is_in_no_store_no_result_and
     home = tmp_path / "home"
     secrets: dict[str, str] = {}
     said: list[str] = []
-    async with open_desk(home) as desk:
-        registry = registry_for(desk.app)
+    async with open_harness(home) as harness:
+        registry = registry_for(harness.app)
         async with sdk_client(build_server(registry)) as mcp:
             for tool in (tool for tool in registry.tools if tool.toolset == "journal"):
                 for path in _paths(tool.params.fields):
                     secret, sentence = _secret(len(secrets))
                     secrets["/".join((tool.name, *path))] = secret
-                    given = await _valid_call(desk, tool.name)
+                    given = await _valid_call(harness, tool.name)
                     result = await mcp.call_tool(tool.name, _with(given, path, sentence, tool.params.fields))
                     said.append(result.model_dump_json())
             assert len(said) > 100
             assert sum('"isError":false' in line or '"is_error":false' in line for line in said) > 40
-        assert all(found.ok for found in await desk.verify())
+        assert all(found.ok for found in await harness.verify())
     for place, secret in secrets.items():
         assert not any(secret in line for line in said), place
         assert secret not in caplog.text, place
         assert files_holding(home, secret) == [], place
 
 
-async def _valid_call(desk: Desk, tool: str) -> dict[str, Any]:
+async def _valid_call(harness: Harness, tool: str) -> dict[str, Any]:
     """Return arguments with which a call of the tool works."""
     if tool == "open_session":
         return {"agent": "Codex", "title": "x"}
     if tool == "query_history":
         return {}
-    session = await desk.open()
+    session = await harness.open()
     if tool == "resume_session":
         return {"agent_id": "Codex", "session_id": session}
     if tool == "begin_turn":
         return {"session_id": session, "query_title": "x", "query_text": "x"}
-    await desk.begin(session)
+    await harness.begin(session)
     finish = {"outcome": "failed", "error_message": "x"} if tool == "finish_turn" else {}
     return {"session_id": session, **finish}
 
 
 async def test_13_max_chars_500_on_a_large_session_is_valid_json_under_the_limit_and_names_the_next_call(
-    desk: Desk,
+    harness: Harness,
 ) -> None:
-    session = await desk.open(title="A large session " * 20, tags=["tag " + "x" * 150] * 50)
+    session = await harness.open(title="A large session " * 20, tags=["tag " + "x" * 150] * 50)
     for n in range(40):
-        await desk.begin(session, query_text="long " * 5_000)
-        await desk.update(session, dialog=[{**ITEM, "content": "much talk " * 2_000}] * 5)
-        await desk.complete(session, response=f"{n} " + "answer " * 5_000)
-    answered = await desk.query(session_id=session, max_chars=500)
+        await harness.begin(session, query_text="long " * 5_000)
+        await harness.update(session, dialog=[{**ITEM, "content": "much talk " * 2_000}] * 5)
+        await harness.complete(session, response=f"{n} " + "answer " * 5_000)
+    answered = await harness.query(session_id=session, max_chars=500)
     text = json.dumps(answered, ensure_ascii=False, separators=(",", ":"))
     assert len(text) == size(answered) <= 500
     assert json.loads(text) == answered
     assert answered["truncated"] is True
     assert answered["note"].startswith("cut; call query_history with next_cursor")
     assert answered["total"] == 40
-    more = await desk.query(session_id=session, max_chars=500, cursor=answered["next_cursor"])
+    more = await harness.query(session_id=session, max_chars=500, cursor=answered["next_cursor"])
     assert more["items"][0]["request_id"] != answered["items"][0]["request_id"]
-    turn = await desk.query(session_id=session, request_id=answered["items"][0]["request_id"], max_chars=500)
+    turn = await harness.query(session_id=session, request_id=answered["items"][0]["request_id"], max_chars=500)
     assert size(turn) <= 500
     assert turn["truncated"] is True
 
@@ -365,8 +369,8 @@ async def test_14_a_client_of_either_protocol_revision_gets_the_same_results_for
     days: list[list[Any]] = []
     for revision in REVISIONS:
         async with (
-            open_desk(tmp_path / revision) as desk,
-            sdk_client(build_server(registry_for(desk.app)), revision) as mcp,
+            open_harness(tmp_path / revision) as harness,
+            sdk_client(build_server(registry_for(harness.app)), revision) as mcp,
         ):
             days.append(await _day(mcp))
     old, new = (json.loads(_comparable(day)) for day in days)
@@ -387,8 +391,10 @@ def _comparable(day: list[Any]) -> str:
     return re.sub(r'(\\*"signature\\*": ?\\*")[A-Za-z0-9+/=]+', r"\1…", text)
 
 
-async def test_15_a_vendor_session_id_that_fits_two_sessions_is_an_invalid_parameter_listing_both(desk: Desk) -> None:
-    both = [await desk.open(vendor_session_id=VENDOR), await desk.open(vendor_session_id=VENDOR.upper())]
+async def test_15_a_vendor_session_id_that_fits_two_sessions_is_an_invalid_parameter_listing_both(
+    harness: Harness,
+) -> None:
+    both = [await harness.open(vendor_session_id=VENDOR), await harness.open(vendor_session_id=VENDOR.upper())]
     for tool, more in (
         ("begin_turn", {"query_title": "x", "query_text": "x"}),
         ("update_turn", {"tags": ["x"]}),
@@ -397,11 +403,11 @@ async def test_15_a_vendor_session_id_that_fits_two_sessions_is_an_invalid_param
         ("resume_session", {"agent_id": "Codex"}),
         ("query_history", {}),
     ):
-        error = await desk.refusal(tool, {"session_id": VENDOR, **more})
+        error = await harness.refusal(tool, {"session_id": VENDOR, **more})
         assert error.code == "invalid_parameter"
         assert error.details["parameter"] == "session_id"
         assert error.details["allowed"] == both
-    error = await desk.refusal("open_session", {"agent": "Codex", "title": "x", "parent_session_id": VENDOR})
+    error = await harness.refusal("open_session", {"agent": "Codex", "title": "x", "parent_session_id": VENDOR})
     assert error.details["parameter"] == "parent_session_id"
 
 

@@ -16,9 +16,9 @@ from shiftlog.mcp.server import build_server
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
 from shiftlog.params.fields import Choice, Field, ListOf, Record, Text
-from tests.journal.desk import Desk, open_desk
+from tests.journal.harness import Harness, open_harness
 from tests.mcp.wire import REVISIONS, connected
-from tests.property.sync_desk import SyncDesk, open_sync_desk
+from tests.property.sync_harness import SyncHarness, open_sync_harness
 
 TOOLS = (
     *("open_session", "resume_session", "close_session", "begin_turn", "update_turn", "finish_turn"),
@@ -84,34 +84,34 @@ DEEP = {levels: deep(levels) for levels in (5, 99, 100_000)}
 
 
 @pytest.fixture(scope="module")
-def fuzzed() -> Iterator[SyncDesk]:
-    with open_sync_desk() as sync:
+def fuzzed() -> Iterator[SyncHarness]:
+    with open_sync_harness() as sync:
         yield sync
 
 
-def tools_of(sync: SyncDesk) -> dict[str, Tool]:
-    return {tool.name: tool for tool in registry_for(sync.desk.app).tools}
+def tools_of(sync: SyncHarness) -> dict[str, Tool]:
+    return {tool.name: tool for tool in registry_for(sync.harness.app).tools}
 
 
-def valid_arguments(sync: SyncDesk, name: str) -> dict[str, Any]:
+def valid_arguments(sync: SyncHarness, name: str) -> dict[str, Any]:
     """Return arguments with which the tool works, on a session of its own."""
     if name == "open_session":
         return {"agent": "Codex", "title": "x"}
     if name == "query_history":
         return {}
-    session = sync.run(sync.desk.open())
+    session = sync.run(sync.harness.open())
     if name == "resume_session":
         return {"agent_id": "Codex", "session_id": session}
     if name == "begin_turn":
         return {"session_id": session, "query_title": "x", "query_text": "x"}
-    sync.run(sync.desk.begin(session))
+    sync.run(sync.harness.begin(session))
     more = {"outcome": "completed", "response": "x"} if name == "finish_turn" else {}
     return {"session_id": session, **more}
 
 
-def attempt(sync: SyncDesk, tool: Tool, arguments: dict[str, Any]) -> ShiftlogError | None:
+def attempt(sync: SyncHarness, tool: Tool, arguments: dict[str, Any]) -> ShiftlogError | None:
     """Run a tool; an error of ours has stored nothing, can be shown and is returned; any other one is a failure."""
-    before = sync.desk.rows()
+    before = sync.harness.rows()
 
     async def run() -> None:
         await tool.run(LIBRARY, arguments)
@@ -119,7 +119,7 @@ def attempt(sync: SyncDesk, tool: Tool, arguments: dict[str, Any]) -> ShiftlogEr
     try:
         sync.run(run())
     except ShiftlogError as error:
-        assert sync.desk.rows() == before
+        assert sync.harness.rows() == before
         json.dumps(error.as_dict(), allow_nan=False).encode("utf-8")
         return error
     return None
@@ -134,7 +134,7 @@ def top_of(path: object) -> str:
 @given(data=st.data())
 @settings(max_examples=60)
 def test_any_value_in_any_argument_is_taken_or_refused_by_name(
-    fuzzed: SyncDesk, name: str, data: st.DataObject
+    fuzzed: SyncHarness, name: str, data: st.DataObject
 ) -> None:
     tool = tools_of(fuzzed)[name]
     names = st.sampled_from([*tool.params.fields, "mood"]) | ODD_TEXT
@@ -164,7 +164,7 @@ def _placed(tool: Tool, path: tuple[str, ...], value: object) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", TOOLS)
-def test_ten_megabytes_in_any_text_are_refused_by_name(fuzzed: SyncDesk, name: str) -> None:
+def test_ten_megabytes_in_any_text_are_refused_by_name(fuzzed: SyncHarness, name: str) -> None:
     tool = tools_of(fuzzed)[name]
     arguments = valid_arguments(fuzzed, name)
     for path in _leaves(dict(tool.params.fields)):
@@ -182,7 +182,7 @@ def test_ten_megabytes_in_any_text_are_refused_by_name(fuzzed: SyncDesk, name: s
 
 @pytest.mark.parametrize("name", TOOLS)
 @pytest.mark.parametrize("levels", DEEP)
-def test_nesting_without_end_is_refused_by_name(fuzzed: SyncDesk, name: str, levels: int) -> None:
+def test_nesting_without_end_is_refused_by_name(fuzzed: SyncHarness, name: str, levels: int) -> None:
     tool = tools_of(fuzzed)[name]
     arguments = valid_arguments(fuzzed, name)
     for field in tool.params.fields:
@@ -194,7 +194,7 @@ def test_nesting_without_end_is_refused_by_name(fuzzed: SyncDesk, name: str, lev
 
 @pytest.mark.parametrize("name", TOOLS)
 @pytest.mark.parametrize("value", ["\ud800", "a\udc00b"])
-def test_a_lone_surrogate_is_refused_by_name(fuzzed: SyncDesk, name: str, value: str) -> None:
+def test_a_lone_surrogate_is_refused_by_name(fuzzed: SyncHarness, name: str, value: str) -> None:
     tool = tools_of(fuzzed)[name]
     arguments = valid_arguments(fuzzed, name)
     for path in _leaves(dict(tool.params.fields)):
@@ -214,7 +214,7 @@ def test_a_lone_surrogate_is_refused_by_name(fuzzed: SyncDesk, name: str, value:
     ],
 )
 def test_an_id_with_a_line_end_is_refused_as_an_id(
-    fuzzed: SyncDesk, name: str, parameter: str, value: str, code: str
+    fuzzed: SyncHarness, name: str, parameter: str, value: str, code: str
 ) -> None:
     more = {"response": "x"} if name == "update_turn" else {}
     given = {**valid_arguments(fuzzed, name), **more, parameter: value}
@@ -225,31 +225,31 @@ def test_an_id_with_a_line_end_is_refused_as_an_id(
 
 
 @pytest.mark.parametrize("arguments", [[], "x", 5, None, [["agent", "Codex"]]], ids=str)
-def test_arguments_that_are_no_object_are_refused(fuzzed: SyncDesk, arguments: Any) -> None:
+def test_arguments_that_are_no_object_are_refused(fuzzed: SyncHarness, arguments: Any) -> None:
     error = attempt(fuzzed, tools_of(fuzzed)["open_session"], arguments)
     assert isinstance(error, InvalidParameter)
 
 
-def test_after_all_that_the_journal_is_sound(fuzzed: SyncDesk) -> None:
-    assert all(found.ok for found in fuzzed.run(fuzzed.desk.verify()))
-    assert not any(done.changed for done in fuzzed.run(fuzzed.desk.rebuild()))
+def test_after_all_that_the_journal_is_sound(fuzzed: SyncHarness) -> None:
+    assert all(found.ok for found in fuzzed.run(fuzzed.harness.verify()))
+    assert not any(done.changed for done in fuzzed.run(fuzzed.harness.rebuild()))
 
 
 # Over the wire
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
-    async with open_desk(tmp_path / "home") as desk:
-        yield desk
+async def harness(tmp_path: Path) -> AsyncGenerator[Harness]:
+    async with open_harness(tmp_path / "home") as harness:
+        yield harness
 
 
 @pytest.mark.anyio
 @pytest.mark.parametrize("revision", REVISIONS)
 async def test_bad_input_over_the_wire_names_the_argument_and_the_server_keeps_serving(
-    desk: Desk, revision: str
+    harness: Harness, revision: str
 ) -> None:
-    async with connected(build_server(registry_for(desk.app)), revision) as peer:
+    async with connected(build_server(registry_for(harness.app)), revision) as peer:
         for arguments, parameter in (
             ({"agent": "Codex", "title": TEN_MB}, "title"),
             ({"agent": "Codex", "title": "\ud800"}, "title"),
@@ -260,11 +260,11 @@ async def test_bad_input_over_the_wire_names_the_argument_and_the_server_keeps_s
             ({"agent": ["Codex"], "title": "x"}, "agent"),
             ({"title": "x"}, "agent"),
         ):
-            before = desk.rows()
+            before = harness.rows()
             answer = await peer.call("open_session", arguments)
             error = answer["result"]["structuredContent"]["error"]
             assert error["code"] == "invalid_parameter"
             assert error["details"]["parameter"] == parameter
-            assert desk.rows() == before
+            assert harness.rows() == before
         answer = await peer.call("open_session", {"agent": "Codex", "title": "Still here"})
         assert answer["result"]["isError"] is False

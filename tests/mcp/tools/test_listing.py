@@ -20,7 +20,7 @@ from shiftlog.mcp.server import COMMON_CODES, build_server
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import ShiftlogError, leaves
 from shiftlog.params.fields import Repeated
-from tests.journal.desk import Desk, client, open_desk
+from tests.journal.harness import Harness, client, open_harness
 from tests.mcp.wire import sdk_client
 
 pytestmark = pytest.mark.anyio
@@ -46,25 +46,25 @@ ACTION = {"description": "Lock it", "type": "edit", "status": "completed", "file
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncGenerator[Desk]:
-    async with open_desk(tmp_path / "home") as desk:
-        yield desk
+async def harness(tmp_path: Path) -> AsyncGenerator[Harness]:
+    async with open_harness(tmp_path / "home") as harness:
+        yield harness
 
 
-async def listed(desk: Desk) -> dict[str, dict[str, Any]]:
+async def listed(harness: Harness) -> dict[str, dict[str, Any]]:
     """Return the tools as `tools/list` gives them to a client."""
-    async with sdk_client(build_server(registry_for(desk.app))) as mcp:
+    async with sdk_client(build_server(registry_for(harness.app))) as mcp:
         tools = (await mcp.list_tools()).tools
     return {tool.name: tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools}
 
 
-def native(desk: Desk) -> dict[str, Tool]:
-    return {tool.name: tool for tool in registry_for(desk.app).tools}
+def native(harness: Harness) -> dict[str, Tool]:
+    return {tool.name: tool for tool in registry_for(harness.app).tools}
 
 
-async def run(desk: Desk, tool: str, /, **arguments: Any) -> dict[str, Any]:
+async def run(harness: Harness, tool: str, /, **arguments: Any) -> dict[str, Any]:
     """Run a tool and return its data, having held them against its output schema."""
-    found = native(desk)[tool]
+    found = native(harness)[tool]
     reply = await found.run(LIBRARY, arguments)
     assert isinstance(reply, Reply)
     assert isinstance(reply.data, dict)
@@ -78,22 +78,22 @@ async def run(desk: Desk, tool: str, /, **arguments: Any) -> dict[str, Any]:
 # Golden files
 
 
-async def test_seventeen_tools_are_listed_by_default_and_nothing_else(desk: Desk) -> None:
-    assert tuple(await listed(desk)) == DEFAULT_TOOLS
+async def test_seventeen_tools_are_listed_by_default_and_nothing_else(harness: Harness) -> None:
+    assert tuple(await listed(harness)) == DEFAULT_TOOLS
     assert len(DEFAULT_TOOLS) == 17
 
 
 @pytest.mark.parametrize("name", DEFAULT_TOOLS)
-async def test_a_tool_is_listed_as_its_golden_file_says(desk: Desk, name: str) -> None:
-    text = json.dumps((await listed(desk))[name], indent=2, ensure_ascii=False) + "\n"
+async def test_a_tool_is_listed_as_its_golden_file_says(harness: Harness, name: str) -> None:
+    text = json.dumps((await listed(harness))[name], indent=2, ensure_ascii=False) + "\n"
     golden = GOLDEN / f"{name}.json"
     if os.environ.get("SHIFTLOG_UPDATE_GOLDEN") == "1":
         golden.write_text(text, encoding="utf-8")
     assert text == golden.read_text(encoding="utf-8")
 
 
-async def test_the_settings_know_the_names_of_all_tools_by_toolset(desk: Desk) -> None:
-    tools = registry_for(desk.app).tools
+async def test_the_settings_know_the_names_of_all_tools_by_toolset(harness: Harness) -> None:
+    tools = registry_for(harness.app).tools
     assert {toolset: tuple(t.name for t in tools if t.toolset == toolset) for toolset in TOOLS} == TOOLS
     assert {tool.toolset for tool in tools} == {*TOOLSETS, *DIALECTS} == TOOLS.keys()
 
@@ -114,8 +114,8 @@ def _parameters(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, d
 
 
 @pytest.mark.parametrize("name", DEFAULT_TOOLS)
-async def test_every_parameter_is_described_and_typed_in_place(desk: Desk, name: str) -> None:
-    schema = (await listed(desk))[name]["inputSchema"]
+async def test_every_parameter_is_described_and_typed_in_place(harness: Harness, name: str) -> None:
+    schema = (await listed(harness))[name]["inputSchema"]
     jsonschema.Draft202012Validator.check_schema(schema)
     # What a sibling lists already is named there, and still checked.
     others = schema["additionalProperties"]
@@ -133,9 +133,9 @@ async def test_every_parameter_is_described_and_typed_in_place(desk: Desk, name:
 
 
 @pytest.mark.parametrize("name", JOURNAL)
-async def test_the_listed_parameters_are_those_that_are_checked(desk: Desk, name: str) -> None:
-    tool = native(desk)[name]
-    schema = (await listed(desk))[name]["inputSchema"]
+async def test_the_listed_parameters_are_those_that_are_checked(harness: Harness, name: str) -> None:
+    tool = native(harness)[name]
+    schema = (await listed(harness))[name]["inputSchema"]
     others = schema["additionalProperties"]
     unlisted = {field for field, spec in tool.params.fields.items() if others and isinstance(spec, Repeated)}
     assert set(schema["properties"]) == set(tool.params.fields) - unlisted
@@ -144,8 +144,8 @@ async def test_the_listed_parameters_are_those_that_are_checked(desk: Desk, name
 
 
 @pytest.mark.parametrize("name", JOURNAL)
-async def test_the_four_annotations_are_explicit(desk: Desk, name: str) -> None:
-    tool = (await listed(desk))[name]
+async def test_the_four_annotations_are_explicit(harness: Harness, name: str) -> None:
+    tool = (await listed(harness))[name]
     hints = {hint: tool["annotations"][hint] for hint in tool["annotations"] if hint.endswith("Hint")}
     reads = name == "query_history"
     assert hints == {
@@ -169,8 +169,8 @@ def _stated_codes(description: str) -> set[str]:
 
 
 @pytest.mark.parametrize("name", JOURNAL)
-async def test_a_description_names_a_sibling_and_only_codes_that_exist(desk: Desk, name: str) -> None:
-    description = (await listed(desk))[name]["description"]
+async def test_a_description_names_a_sibling_and_only_codes_that_exist(harness: Harness, name: str) -> None:
+    description = (await listed(harness))[name]["description"]
     words = set(re.findall(r"[a-z]+(?:_[a-z]+)+", description))
     assert words & (set(DEFAULT_TOOLS) - {name}), "it names no other tool"
     first = description.split(".")[0]
@@ -246,23 +246,23 @@ PROVOKED: list[tuple[str, str, dict[str, Any]]] = [
     ("name", "code", "arguments"), PROVOKED, ids=lambda value: value if isinstance(value, str) else ""
 )
 async def test_an_error_that_can_be_provoked_is_in_the_description_and_has_its_shape(
-    desk: Desk, name: str, code: str, arguments: dict[str, Any]
+    harness: Harness, name: str, code: str, arguments: dict[str, Any]
 ) -> None:
-    names = {"$open": await desk.open(title="Open", idempotency_key="k")}
-    names["$done"] = await desk.begin(names["$open"])
-    await desk.complete(names["$open"])
-    names["$turn"] = await desk.begin(names["$open"])
-    names["$fresh"] = await desk.open(title="Fresh")
-    names["$closed"] = await desk.open(title="Closed")
-    await desk.call("close_session", {"session_id": names["$closed"]})
-    names["$held"] = await desk.open(client("holder"), title="Held")
+    names = {"$open": await harness.open(title="Open", idempotency_key="k")}
+    names["$done"] = await harness.begin(names["$open"])
+    await harness.complete(names["$open"])
+    names["$turn"] = await harness.begin(names["$open"])
+    names["$fresh"] = await harness.open(title="Fresh")
+    names["$closed"] = await harness.open(title="Closed")
+    await harness.call("close_session", {"session_id": names["$closed"]})
+    names["$held"] = await harness.open(client("holder"), title="Held")
     given = {key: names.get(value, value) if isinstance(value, str) else value for key, value in arguments.items()}
-    tool = native(desk)[name]
+    tool = native(harness)[name]
     with pytest.raises(ShiftlogError) as refused:
         await tool.run(LIBRARY, given)
     assert refused.value.code == code
     assert code in _stated_codes(tool.description) | set(COMMON_CODES)
-    async with sdk_client(build_server(registry_for(desk.app))) as mcp:
+    async with sdk_client(build_server(registry_for(harness.app))) as mcp:
         result = await mcp.call_tool(name, given)
     assert result.is_error
     body = result.structured_content
@@ -280,8 +280,8 @@ async def test_an_error_that_can_be_provoked_is_in_the_description_and_has_its_s
 # Size
 
 
-async def test_the_list_of_tools_stays_small(desk: Desk) -> None:
-    tools = await listed(desk)
+async def test_the_list_of_tools_stays_small(harness: Harness) -> None:
+    tools = await listed(harness)
     bare = [{key: value for key, value in tool.items() if key != "outputSchema"} for tool in tools.values()]
     whole_bytes, bare_bytes = (
         len(json.dumps(list(part), ensure_ascii=False, separators=(",", ":")).encode())
@@ -295,18 +295,18 @@ async def test_the_list_of_tools_stays_small(desk: Desk) -> None:
 # Results
 
 
-async def test_what_the_tools_answer_fits_their_output_schemas(desk: Desk) -> None:
+async def test_what_the_tools_answer_fits_their_output_schemas(harness: Harness) -> None:
     for more in ({}, {"model": "m", "pid": 1, "tags": ["a"]}, {"agent_id": "agent-0123456789ab"}):
-        opened = await run(desk, "open_session", agent="Codex", title="x", **more)
+        opened = await run(harness, "open_session", agent="Codex", title="x", **more)
     session = opened["session_id"]
-    await run(desk, "begin_turn", session_id=session, query_title="x", query_text="x")
-    await run(desk, "begin_turn", session_id=session, query_title="x", query_text="x")
-    await run(desk, "update_turn", session_id=session, dialog=[ITEM], actions=[{**ACTION, "type": "odd"}])
-    await run(desk, "update_turn", session_id=session, tags=[])
-    await run(desk, "finish_turn", session_id=session, outcome="completed", response="x")
-    await run(desk, "finish_turn", session_id=session, outcome="completed", response="y")
-    await run(desk, "begin_turn", session_id=session, query_title="x", query_text="x")
-    await run(desk, "finish_turn", session_id=session, outcome="failed", error_message="x", error_code="c")
+    await run(harness, "begin_turn", session_id=session, query_title="x", query_text="x")
+    await run(harness, "begin_turn", session_id=session, query_title="x", query_text="x")
+    await run(harness, "update_turn", session_id=session, dialog=[ITEM], actions=[{**ACTION, "type": "odd"}])
+    await run(harness, "update_turn", session_id=session, tags=[])
+    await run(harness, "finish_turn", session_id=session, outcome="completed", response="x")
+    await run(harness, "finish_turn", session_id=session, outcome="completed", response="y")
+    await run(harness, "begin_turn", session_id=session, query_title="x", query_text="x")
+    await run(harness, "finish_turn", session_id=session, outcome="failed", error_message="x", error_code="c")
     for question in (
         {},
         {"session_id": session},
@@ -315,26 +315,26 @@ async def test_what_the_tools_answer_fits_their_output_schemas(desk: Desk) -> No
         {"text": "lock"},
         {"text": "nothing"},
     ):
-        await run(desk, "query_history", **question)
+        await run(harness, "query_history", **question)
     for more in ({"include_summary": False}, {}):
-        await run(desk, "close_session", session_id=session, returncode=0, **more)
-    await run(desk, "resume_session", agent_id="agent-0123456789ab")
+        await run(harness, "close_session", session_id=session, returncode=0, **more)
+    await run(harness, "resume_session", agent_id="agent-0123456789ab")
 
 
-async def test_every_output_schema_is_a_schema_that_asks_for_something(desk: Desk) -> None:
-    for name, tool in (await listed(desk)).items():
+async def test_every_output_schema_is_a_schema_that_asks_for_something(harness: Harness) -> None:
+    for name, tool in (await listed(harness)).items():
         schema = tool["outputSchema"]
         jsonschema.Draft202012Validator.check_schema(schema)
         assert schema["type"] == "object"
         assert schema["required"], name
 
 
-async def test_a_text_that_a_dialect_takes_is_taken_natively_too(desk: Desk) -> None:
-    session = (await run(desk, "open_session", agent="Codex", title="Two\nlines", tags=["a\nb"]))["session_id"]
-    begun = await run(desk, "begin_turn", session_id=session, query_title="Two\nlines", query_text="x", tags="one")
+async def test_a_text_that_a_dialect_takes_is_taken_natively_too(harness: Harness) -> None:
+    session = (await run(harness, "open_session", agent="Codex", title="Two\nlines", tags=["a\nb"]))["session_id"]
+    begun = await run(harness, "begin_turn", session_id=session, query_title="Two\nlines", query_text="x", tags="one")
     assert begun["request_id"].endswith("-two-lines")
-    await run(desk, "update_turn", session_id=session, clear="tags")
-    turn = await desk.turn(session)
+    await run(harness, "update_turn", session_id=session, clear="tags")
+    turn = await harness.turn(session)
     assert (turn.query_title, turn.tags) == ("Two\nlines", ())
-    found = await run(desk, "query_history", text="two\nlines", tag="a\nb")
+    found = await run(harness, "query_history", text="two\nlines", tag="a\nb")
     assert found["items"][0]["title"] == "Two\nlines"

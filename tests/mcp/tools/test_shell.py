@@ -29,41 +29,41 @@ async def test_case_11_taking_a_request_back_ends_its_command_and_nothing_is_ans
     tmp_path: Path, revision: str
 ) -> None:
     async with (
-        shell_rig(tmp_path) as desk,
-        connected(build_server(registry_for(desk.app)), revision) as peer,
+        shell_rig(tmp_path) as harness,
+        connected(build_server(registry_for(harness.app)), revision) as peer,
     ):
-        command = {"shell_id": desk.shell_id, "command": "sleep 60; touch done"}
+        command = {"shell_id": harness.shell_id, "command": "sleep 60; touch done"}
         request = peer.request("tools/call", {"name": "run_command", "arguments": command})
         await peer.send(request)
-        await until(lambda: desk.shells.registry.shells[desk.shell_id].running)
+        await until(lambda: harness.shells.registry.shells[harness.shell_id].running)
         await peer.send({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": request["id"]}})
-        await until(lambda: desk.shells.registry.shells[desk.shell_id].state == "idle", 5)
-        [finished] = await desk.entries(Kind.COMMAND_FINISHED)
+        await until(lambda: harness.shells.registry.shells[harness.shell_id].state == "idle", 5)
+        [finished] = await harness.entries(Kind.COMMAND_FINISHED)
         assert (finished.facts["state"], finished.facts["exit_code"]) == ("cancelled", 130)
-        answer = await peer.call("run_command", {"shell_id": desk.shell_id, "command": "ls"})
+        answer = await peer.call("run_command", {"shell_id": harness.shell_id, "command": "ls"})
         assert answer["result"]["structuredContent"]["stdout"] == ""
 
 
 async def test_a_command_goes_on_when_its_client_is_gone(tmp_path: Path) -> None:
-    async with shell_rig(tmp_path) as desk:
-        server = build_server(registry_for(desk.app))
+    async with shell_rig(tmp_path) as harness:
+        server = build_server(registry_for(harness.app))
         async with connected(server, finish_s=0.1) as peer:
-            command = {"shell_id": desk.shell_id, "command": "sleep 1; touch done"}
+            command = {"shell_id": harness.shell_id, "command": "sleep 1; touch done"}
             await peer.send(peer.request("tools/call", {"name": "run_command", "arguments": command}))
-            await until(lambda: desk.shells.registry.shells[desk.shell_id].running)
-        await until((desk.place / "done").exists, 5)
-        await until(lambda: desk.shells.registry.shells[desk.shell_id].state == "idle", 5)
-        [finished] = await desk.entries(Kind.COMMAND_FINISHED)
+            await until(lambda: harness.shells.registry.shells[harness.shell_id].running)
+        await until((harness.place / "done").exists, 5)
+        await until(lambda: harness.shells.registry.shells[harness.shell_id].state == "idle", 5)
+        [finished] = await harness.entries(Kind.COMMAND_FINISHED)
         assert (finished.facts["state"], finished.facts["exit_code"]) == ("finished", 0)
 
 
 @both
 async def test_case_24_output_comes_as_progress_before_the_command_ends(tmp_path: Path, revision: str) -> None:
     async with (
-        shell_rig(tmp_path) as desk,
-        connected(build_server(registry_for(desk.app)), revision) as peer,
+        shell_rig(tmp_path) as harness,
+        connected(build_server(registry_for(harness.app)), revision) as peer,
     ):
-        command = {"shell_id": desk.shell_id, "command": "echo one; sleep .5; echo two"}
+        command = {"shell_id": harness.shell_id, "command": "echo one; sleep .5; echo two"}
         params = {"name": "run_command", "arguments": command, "_meta": {"progressToken": "p"}}
         await peer.send(peer.request("tools/call", params))
         first = await peer.receive()
@@ -76,8 +76,8 @@ async def test_case_24_output_comes_as_progress_before_the_command_ends(tmp_path
 
 
 async def test_execkit_sends_log_messages_only_after_a_level_was_set(tmp_path: Path) -> None:
-    async with shell_rig(tmp_path, shell=False) as desk:
-        server = build_server(registry_for(desk.app), Selection(dialects=("execkit",)))
+    async with shell_rig(tmp_path, shell=False) as harness:
+        server = build_server(registry_for(harness.app), Selection(dialects=("execkit",)))
         async with connected(server) as peer:
             created = await peer.call("session_create", {"transport": "local"})
             session = created["result"]["structuredContent"]["session_id"]
@@ -97,10 +97,10 @@ async def test_execkit_sends_log_messages_only_after_a_level_was_set(tmp_path: P
 @both
 async def test_the_output_of_a_command_is_a_resource(tmp_path: Path, revision: str) -> None:
     async with (
-        shell_rig(tmp_path) as desk,
-        connected(build_server(registry_for(desk.app)), revision) as peer,
+        shell_rig(tmp_path) as harness,
+        connected(build_server(registry_for(harness.app)), revision) as peer,
     ):
-        ran = await desk.run("seq 1 5; echo late >&2")
+        ran = await harness.run("seq 1 5; echo late >&2")
         uri = f"shiftlog://commands/{ran['command_id'].replace('#', '%23')}/output"
         whole = (await peer.ask("resources/read", {"uri": uri}))["result"]["contents"][0]
         assert whole["text"] == "1\n2\n3\n4\n5\n\n--- stderr ---\nlate\n"
@@ -113,13 +113,13 @@ async def test_the_output_of_a_command_is_a_resource(tmp_path: Path, revision: s
 
 
 async def test_an_output_that_is_too_long_for_a_resource_says_where_it_goes_on(tmp_path: Path) -> None:
-    async with shell_rig(tmp_path) as desk, connected(build_server(registry_for(desk.app))) as peer:
+    async with shell_rig(tmp_path) as harness, connected(build_server(registry_for(harness.app))) as peer:
 
         async def read(ran: dict[str, Any], query: str = "") -> str:
             uri = f"shiftlog://commands/{ran['command_id'].replace('#', '%23')}/output{query}"
             return (await peer.ask("resources/read", {"uri": uri}))["result"]["contents"][0]["text"]
 
-        ran = await desk.run("seq 1 200000")
+        ran = await harness.run("seq 1 200000")
         *lines, note = (await read(ran)).splitlines()
         assert lines == [str(n) for n in range(1, len(lines) + 1)]
         assert note.startswith(f"--- stdout goes on: offset={len(lines)}, or read_output with cursor ")
@@ -128,16 +128,16 @@ async def test_an_output_that_is_too_long_for_a_resource_says_where_it_goes_on(t
         ]
         assert (await read(ran, "?limit=3")) == "1\n2\n3\n"
         cursor = note.split()[-2]
-        page = await desk.read(ran["command_id"], cursor=cursor)
+        page = await harness.read(ran["command_id"], cursor=cursor)
         assert page["text"].startswith(f"{len(lines) + 1}\n")
-        ran = await desk.run("printf '%01500000d' 7")
+        ran = await harness.run("printf '%01500000d' 7")
         text = await read(ran)
         assert text.startswith("0" * 1_000_000 + "\n--- stdout goes on: ")
 
 
 async def test_lines_of_an_output_end_only_where_the_command_ended_them(tmp_path: Path) -> None:
-    async with shell_rig(tmp_path) as desk, connected(build_server(registry_for(desk.app))) as peer:
-        ran = await desk.run(r"printf 'a\fb\xc2\x85c\nd\n'")
+    async with shell_rig(tmp_path) as harness, connected(build_server(registry_for(harness.app))) as peer:
+        ran = await harness.run(r"printf 'a\fb\xc2\x85c\nd\n'")
         uri = f"shiftlog://commands/{ran['command_id'].replace('#', '%23')}/output?limit=1"
         shown = (await peer.ask("resources/read", {"uri": uri}))["result"]["contents"][0]["text"]
         assert (shown[0], shown[-1], shown.count("d")) == ("a", "\n", 0)
@@ -155,11 +155,11 @@ async def test_a_connection_answers_while_begin_turn_waits_for_its_checkpoint(
     (programs / "git").chmod(0o755)
     monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
     async with (
-        shell_rig(tmp_path, workspace=str(tmp_path / "place")) as desk,
-        connected(build_server(registry_for(desk.app)), revision) as peer,
+        shell_rig(tmp_path, workspace=str(tmp_path / "place")) as harness,
+        connected(build_server(registry_for(harness.app)), revision) as peer,
     ):
-        await desk.run("touch changed")
-        turn = {"session_id": desk.session_id, "query_title": "Slow", "query_text": "Slow"}
+        await harness.run("touch changed")
+        turn = {"session_id": harness.session_id, "query_title": "Slow", "query_text": "Slow"}
         hold.touch()
         try:
             begun = peer.request("tools/call", {"name": "begin_turn", "arguments": turn})

@@ -11,12 +11,12 @@ import pytest
 
 from shiftlog.ingest.importing.ports import ImportOptions
 from tests.ingest.import_app import Claude
-from tests.web.place import Place
+from tests.web.server import PageServer
 from tests.web.stories import Day
 
 
-def test_usage_adds_up_and_comes_as_csv(place: Place, day: Day) -> None:
-    data = place.json("/usage")
+def test_usage_adds_up_and_comes_as_csv(server: PageServer, day: Day) -> None:
+    data = server.json("/usage")
     today = datetime.now(UTC).date().isoformat()
     assert data["total"]["cost_usd"] == pytest.approx(0.41)
     for name, value in (
@@ -28,72 +28,72 @@ def test_usage_adds_up_and_comes_as_csv(place: Place, day: Day) -> None:
         row = next(row for row in data["by"][name] if row[name] == value)
         assert row["tokens"] == 8840, name
         assert row["cost_usd"] == pytest.approx(0.41), name
-        with place.client() as client:
+        with server.client() as client:
             answer = client.get("/usage.csv", params={"by": name})
         assert answer.headers["content-type"].startswith("text/csv")
         rows = list(csv.DictReader(io.StringIO(answer.text)))
         found = next(row for row in rows if row[name] == value)
         assert found["tokens"] == "8840"
-    html = place.html("/usage")
+    html = server.html("/usage")
     assert html.count("<svg") >= 8
     assert 'role="img"' in html
 
 
-def test_small_costs_add_up_as_they_do_in_the_total(place: Place) -> None:
+def test_small_costs_add_up_as_they_do_in_the_total(server: PageServer) -> None:
     for agent_id in ("tiny-one", "tiny-two"):
         run = {"agent": "Codex", "title": "Tiny", "agent_id": agent_id, "model": "tiny"}
-        session_id = place.tool("open_session", run)["session_id"]
-        place.tool("close_session", {"session_id": session_id, "total_cost_usd": 0.0000004})
-    usage = place.json("/usage", model="tiny")
+        session_id = server.tool("open_session", run)["session_id"]
+        server.tool("close_session", {"session_id": session_id, "total_cost_usd": 0.0000004})
+    usage = server.json("/usage", model="tiny")
     assert usage["total"]["cost_usd"] == 0.0000008
     assert [row["cost_usd"] for row in usage["by"]["day"]] == [0.0000008]
 
 
-def test_usage_of_days_on_which_nothing_ran_is_nothing(place: Place, day: Day) -> None:
-    data = place.json("/usage", **{"from": "2020-01-01", "to": "2020-01-31"})
+def test_usage_of_days_on_which_nothing_ran_is_nothing(server: PageServer, day: Day) -> None:
+    data = server.json("/usage", **{"from": "2020-01-01", "to": "2020-01-31"})
     assert data["total"]["sessions"] == 0
-    assert "Nothing was used" in place.html("/usage?from=2020-01-01&to=2020-01-31")
+    assert "Nothing was used" in server.html("/usage?from=2020-01-01&to=2020-01-31")
 
 
-def test_what_was_used_long_ago_is_a_link_away(place: Place, tmp_path: Path) -> None:
+def test_what_was_used_long_ago_is_a_link_away(server: PageServer, tmp_path: Path) -> None:
     transcript = Claude(started=datetime(2024, 5, 1, tzinfo=UTC), common={"cwd": "/srv/long-ago"})
     transcript.prompt("Go").says("Done", message="m1", request="r1", usage={"output_tokens": 7}).ends()
     path = tmp_path / f"{transcript.session}.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
-    place.do(place.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
-    html = place.html("/usage")
+    server.do(server.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
+    html = server.html("/usage")
     assert ">long-ago<" not in html
     link = re.search(r'href="([^"]+)">All days', html)
     assert link
-    assert ">long-ago<" in place.html(link[1])
+    assert ">long-ago<" in server.html(link[1])
 
 
-def test_a_cost_that_nobody_knows_is_not_drawn_as_nothing(place: Place) -> None:
+def test_a_cost_that_nobody_knows_is_not_drawn_as_nothing(server: PageServer) -> None:
     for model, figures in (("priced", {"total_cost_usd": 0.5}), ("unpriced", {"output_tokens": 7})):
         run = {"agent": "Codex", "title": "Cost", "agent_id": "costs", "model": model}
-        session_id = place.tool("open_session", run)["session_id"]
-        place.tool("close_session", {"session_id": session_id, **figures})
-    costs = place.html("/usage?agent_id=costs").split('id="by-model"')[1].split("<figcaption>Cost</figcaption>")[1]
+        session_id = server.tool("open_session", run)["session_id"]
+        server.tool("close_session", {"session_id": session_id, **figures})
+    costs = server.html("/usage?agent_id=costs").split('id="by-model"')[1].split("<figcaption>Cost</figcaption>")[1]
     picture = costs[: costs.index("</figure>")]
     assert re.findall(r'class="figure">([^<]*)', picture) == ["$0.50", "–"]
     assert picture.count('class="bar"') == 1
 
 
-def test_a_table_of_usage_says_what_it_leaves_out(place: Place) -> None:
+def test_a_table_of_usage_says_what_it_leaves_out(server: PageServer) -> None:
     for number in range(61):
         run = {"agent": "Codex", "title": "Crowd", "agent_id": f"crowd-{number}", "model": "crowded"}
-        place.tool("close_session", {"session_id": place.tool("open_session", run)["session_id"], "output_tokens": 1})
-    html = place.html("/usage?model=crowded")
+        server.tool("close_session", {"session_id": server.tool("open_session", run)["session_id"], "output_tokens": 1})
+    html = server.html("/usage?model=crowded")
     assert html.count(">crowd-") == 70, "60 in the table, 10 in the picture"
     assert "1 more; the CSV has all of them." in html
 
 
-def test_a_cell_of_a_table_is_never_a_formula(place: Place) -> None:
-    opened = place.tool("open_session", {"agent": "Codex", "agent_id": "=1+2", "title": "Formula", "model": "=cmd"})
+def test_a_cell_of_a_table_is_never_a_formula(server: PageServer) -> None:
+    opened = server.tool("open_session", {"agent": "Codex", "agent_id": "=1+2", "title": "Formula", "model": "=cmd"})
     named = {"session_id": opened["session_id"]}
-    place.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})
-    place.tool("finish_turn", {**named, "outcome": "completed", "response": "Ok", "usage": {"input_tokens": 1}})
-    with place.client() as client:
+    server.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})
+    server.tool("finish_turn", {**named, "outcome": "completed", "response": "Ok", "usage": {"input_tokens": 1}})
+    with server.client() as client:
         text = client.get("/usage.csv?by=agent").text
     assert "'=1+2," in text
     assert "\n=1+2," not in text

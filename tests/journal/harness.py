@@ -1,6 +1,6 @@
-"""A desk to work at: a real app on a real SQLite file, a clock that tests move, and short ways to use both.
+"""The harness of the journal: a real app on a real SQLite file, a clock that tests move, and short ways to use both.
 
-Tests of the journal, of the native tools and the property tests all sit here.
+Tests of the journal and of the native tools use it, and so do the property tests.
 """
 
 import os
@@ -47,7 +47,7 @@ def client(name: str = "one", **facts: Any) -> Caller:
 
 
 @dataclass(slots=True, kw_only=True)
-class Desk:
+class Harness:
     """One open app and what tests do with it."""
 
     home: Path
@@ -157,7 +157,7 @@ class Desk:
         return self.app.clock.now()
 
     def set_time(self, at: datetime) -> None:
-        assert self.clock is not None, "this desk has the real clock"
+        assert self.clock is not None, "this harness has the real clock"
         self.clock.write_text(at.isoformat(), encoding="utf-8")
 
     def wait(self, **span: float) -> None:
@@ -166,13 +166,13 @@ class Desk:
 
 
 @asynccontextmanager
-async def open_desk(
+async def open_harness(
     home: Path,
     *,
     now: datetime | None = NOON,
     environ: Mapping[str, str] | None = None,
     connected: Connected = tuple,
-) -> AsyncGenerator[Desk]:
+) -> AsyncGenerator[Harness]:
     """Open an app in a folder; without a time it has the real clock."""
     home.mkdir(mode=0o700, exist_ok=True)
     given = {"SHIFTLOG_DURABILITY": "process", **(environ or {})}
@@ -183,7 +183,7 @@ async def open_desk(
             clock.write_text(now.isoformat(), encoding="utf-8")
         given |= {"SHIFTLOG_TEST": "1", "SHIFTLOG_NOW": f"@{clock}"}
     async with open_app(home, given, connected=connected) as app:
-        yield Desk(home=home, app=app, clock=clock)
+        yield Harness(home=home, app=app, clock=clock)
 
 
 def tamper(home: Path, sql: str, *values: object) -> None:

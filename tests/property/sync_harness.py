@@ -1,4 +1,4 @@
-"""A desk for hypothesis: the same app, with an event loop of its own behind plain calls."""
+"""A harness for hypothesis: the same app, with an event loop of its own behind plain calls."""
 
 import asyncio
 import tempfile
@@ -9,16 +9,16 @@ from typing import Any, TypeVar
 
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.errors import ShiftlogError
-from tests.journal.desk import Desk, open_desk
+from tests.journal.harness import Harness, open_harness
 
 T = TypeVar("T")
 
 
-class SyncDesk:
-    """A desk whose coroutines are run to their end."""
+class SyncHarness:
+    """A harness whose coroutines are run to their end."""
 
-    def __init__(self, desk: Desk, runner: asyncio.Runner) -> None:
-        self.desk = desk
+    def __init__(self, harness: Harness, runner: asyncio.Runner) -> None:
+        self.harness = harness
         self._runner = runner
 
     def run(self, work: Coroutine[Any, Any, T]) -> T:
@@ -27,18 +27,18 @@ class SyncDesk:
     def attempt(self, tool: str, arguments: dict[str, Any], caller: Caller = LIBRARY) -> dict[str, Any] | ShiftlogError:
         """Call a tool and return its answer or the error of ours; any other exception is a failure."""
         try:
-            return self.run(self.desk.call(tool, arguments, caller))
+            return self.run(self.harness.call(tool, arguments, caller))
         except ShiftlogError as error:
             return error
 
 
 @contextmanager
-def open_sync_desk() -> Generator[SyncDesk]:
+def open_sync_harness() -> Generator[SyncHarness]:
     """Open an app in a new folder for the time of a with block."""
     with tempfile.TemporaryDirectory() as folder, asyncio.Runner() as runner:
-        opening = open_desk(Path(folder) / "home")
-        desk = runner.run(opening.__aenter__())
+        opening = open_harness(Path(folder) / "home")
+        harness = runner.run(opening.__aenter__())
         try:
-            yield SyncDesk(desk, runner)
+            yield SyncHarness(harness, runner)
         finally:
             runner.run(opening.__aexit__(None, None, None))

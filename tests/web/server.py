@@ -1,4 +1,4 @@
-"""A place to look from: a real app behind the real listener in a thread of its own, and what tests do with both."""
+"""A served state directory: a real app behind the real listener in a thread of its own, and what tests do with both."""
 
 import asyncio
 import os
@@ -24,7 +24,7 @@ CLIENT = Caller(client_id="client-one", face="mcp", holds_leases=True, client_na
 
 
 @dataclass(slots=True, kw_only=True)
-class Place:
+class PageServer:
     """One served state directory."""
 
     home: Path
@@ -87,10 +87,10 @@ class Place:
 
 
 @contextmanager
-def serving(home: Path) -> Generator[Place]:
+def serving(home: Path) -> Generator[PageServer]:
     """Serve the page of a state directory on a free port for the time of a with block."""
     home.mkdir(mode=0o700, exist_ok=True)
-    places: list[Place] = []
+    servers: list[PageServer] = []
     ready = threading.Event()
     failures: list[BaseException] = []
 
@@ -98,23 +98,23 @@ def serving(home: Path) -> Generator[Place]:
         environ = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         async with open_app(home, {**environ, "SHIFTLOG_DURABILITY": "process"}) as app:
             settings = HttpSection(enabled=False, host="127.0.0.1", port=0)
-            place = Place(
+            server = PageServer(
                 home=home,
                 app=app,
                 face=HttpFace(None, app, settings),
                 loop=asyncio.get_running_loop(),
                 draining=anyio.Event(),
             )
-            places.append(place)
+            servers.append(server)
 
             async def announce() -> None:
-                await place.face.ready.wait()
-                place.base = (place.face.url or "").removesuffix("/mcp")
+                await server.face.ready.wait()
+                server.base = (server.face.url or "").removesuffix("/mcp")
                 ready.set()
 
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(announce)
-                await place.face.serve(place.draining)
+                await server.face.serve(server.draining)
 
     def run() -> None:
         try:
@@ -128,10 +128,10 @@ def serving(home: Path) -> Generator[Place]:
     try:
         assert ready.wait(READY_S), "the page did not come up"
         assert not failures, failures
-        yield places[0]
+        yield servers[0]
     finally:
-        if places:
-            places[0].loop.call_soon_threadsafe(places[0].draining.set)
+        if servers:
+            servers[0].loop.call_soon_threadsafe(servers[0].draining.set)
         thread.join(READY_S)
     assert not failures, failures
     assert not thread.is_alive(), "the page did not stop"

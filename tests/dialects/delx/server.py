@@ -1,4 +1,4 @@
-"""An office: one app on a real file with a clock that tests move, and MCP clients that come in and call tools."""
+"""A server of the delx tools: an app on a real file with a clock that tests move, and MCP clients that call it."""
 
 import json
 from dataclasses import dataclass
@@ -7,7 +7,7 @@ from typing import Any
 from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.server import build_server
 from shiftlog.model.caller import Caller
-from tests.journal.desk import Desk, client
+from tests.journal.harness import Harness, client
 from tests.mcp.wire import connected
 
 Answer = dict[str, Any]
@@ -51,15 +51,15 @@ class Said:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Visitor:
+class DelxClient:
     """One client process and the calls it makes."""
 
-    office: "Office"
+    server: "DelxServer"
     caller: Caller
 
     async def say(self, tool: str, **arguments: Any) -> Said:
         """Call a tool over MCP and return what came back, having checked that both blocks say the same."""
-        async with connected(self.office.server, caller=self.caller) as peer:
+        async with connected(self.server.server, caller=self.caller) as peer:
             answer = await peer.call(tool, arguments)
         assert "result" in answer, answer
         result = answer["result"]
@@ -83,22 +83,22 @@ class Visitor:
 
     async def leave(self) -> None:
         """Close the connection, which lets the leases go."""
-        await self.office.desk.app.continuity.client_gone(str(self.caller.client_id))
+        await self.server.harness.app.continuity.client_gone(str(self.caller.client_id))
 
 
-class Office:
+class DelxServer:
     """The app, its MCP server, and whoever comes in."""
 
-    def __init__(self, desk: Desk) -> None:
-        self.desk = desk
-        self.server = build_server(registry_for(desk.app))
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
+        self.server = build_server(registry_for(harness.app))
 
-    def visitor(self, name: str = "one", **facts: Any) -> Visitor:
-        return Visitor(office=self, caller=client(name, **facts))
+    def client(self, name: str = "one", **facts: Any) -> DelxClient:
+        return DelxClient(server=self, caller=client(name, **facts))
 
     async def counts(self) -> dict[str, int]:
         """Count what is stored, but for the outcomes of calls, which every answered call leaves."""
-        return {table: count for table, count in self.desk.rows().items() if table != "outcomes"}
+        return {table: count for table, count in self.harness.rows().items() if table != "outcomes"}
 
     async def state(self, session: str) -> str:
-        return str((await self.desk.session(session)).state)
+        return str((await self.harness.session(session)).state)
