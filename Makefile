@@ -12,7 +12,7 @@ WITH_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help run test test-docker test-podman soak check check-style check-types check-imports check-docs check-plugins format docs \
+.PHONY: help run test test-docker test-podman test-guard soak check check-style check-types check-imports check-docs check-plugins format docs \
 	bench bench-peers conformance clean distclean
 
 help: ## list the targets
@@ -35,6 +35,9 @@ test-docker: system-packages .venv/.stamp-dev ## run the tests of shells in cont
 test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
 	@scripts/ensure-system-packages requirements/system-packages-podman
 	@SHIFTLOG_TEST_DOCKER=podman $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
+
+test-guard: system-packages .venv/.stamp-dev ## run the long races against the guard
+	@$(BIN)/python -m pytest -q -m guard --timeout 1800 $(ARGS)
 
 soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests
 	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
