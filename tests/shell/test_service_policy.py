@@ -231,6 +231,21 @@ async def test_a_workspace_outside_the_operators_globs_is_refused(tmp_path: Path
 
 
 @needs_kernel
+async def test_a_writable_workspace_around_the_operators_files_is_refused(tmp_path: Path) -> None:
+    outer = tmp_path / "outer"
+    policy = outer / "rules" / "policy.json"
+    policy.parent.mkdir(parents=True)
+    policy.write_text("{}")
+    async with shell_rig(tmp_path, settings=f'policy_file = "{policy}"\n', shell=False) as rig:
+        with pytest.raises(WorkspaceInvalid, match="contains Shiftlog's state directory"):
+            await rig.open(workspace=str(tmp_path))
+        with pytest.raises(WorkspaceInvalid, match="contains a policy file"):
+            await rig.open(workspace=str(outer))
+        assert (await rig.open(workspace=str(tmp_path), sandbox="read-only"))["workspace"] == str(tmp_path)
+        assert (await rig.open(workspace=str(tmp_path), sandbox="full-access"))["workspace"] == str(tmp_path)
+
+
+@needs_kernel
 async def test_a_workspace_is_confined_by_default_and_its_file_outside_stays(tmp_path: Path) -> None:
     outside = tmp_path / "outside.txt"
     outside.write_text("keep\n")

@@ -34,13 +34,19 @@ def operator_policy(home: Path, config: Config, environ: Mapping[str, str]) -> O
     """Read and join every policy; raises ConfigError that names the source and the key."""
     source = f"{home / FILE_NAME} [{POLICY}]"
     own = [read_policy(config.policy, source)] if config.policy else []
+    files = policy_files(home, config, environ)
+    return combine(*own, *map(_from_file, files), *_of_execkit(config, environ))
+
+
+def policy_files(home: Path, config: Config, environ: Mapping[str, str]) -> list[str]:
+    """Return the names of the policy files that hold beside `config.toml`."""
     files = [config.policy_file] if config.policy_file else []
     if environ.get(_OWN_FILE):
         # The variable hides what config.toml names; both hold.
         without = {name: value for name, value in environ.items() if name != _OWN_FILE}
         files += [name for name in [load(home, without).policy_file] if name]
     files += cast("list[str]", json.loads(environ.get(POLICY_FILES_VARIABLE, "[]")))
-    return combine(*own, *map(_from_file, dict.fromkeys(files)), *_of_execkit(config, environ))
+    return list(dict.fromkeys(files))
 
 
 def without_policy(app: "App", options: Mapping[str, object]) -> dict[str, object]:

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from shiftlog.app.checkpoint_log import JournalCheckpointLog
+from shiftlog.app.policy import policy_files
 from shiftlog.app.workspaces import Workspaces
 from shiftlog.guard.policy.operator import OperatorPolicy
 from shiftlog.link import processes
@@ -37,7 +38,13 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
     """Join what shells and checkpoints need; nothing is opened or recorded before the first one."""
     policy = app.policy or OperatorPolicy()
     limits = policy.limits
-    shell_policy = ShellPolicy(policy=policy, state_dir=app.home, redactor=app.redactor, environment=app.environ)
+    shell_policy = ShellPolicy(
+        policy=policy,
+        state_dir=app.home,
+        redactor=app.redactor,
+        environment=app.environ,
+        files=tuple(Path(name).expanduser() for name in policy_files(app.home, app.config, app.environ)),
+    )
     log = app.shell_log
     approvals = Approvals(log, app.clock.now)
     registry = ShellRegistry(journal=log, approvals=approvals, now=app.clock.now, is_inside=processes.descends_from)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from shiftlog.guard.bash.script import SyntaxFault
+from shiftlog.guard.directories import OpenDirectory
 from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
 from shiftlog.guard.policy.found import Definitions
 from shiftlog.guard.policy.judge import Judge, Verdict
@@ -161,12 +162,13 @@ class ShellGuard:
 
 @dataclass(slots=True, kw_only=True)
 class ShellPolicy:
-    """The operator's policy, applied to shells that are about to open."""
+    """The operator's policy, applied to shells that are about to open; `files` are those it was read from."""
 
     policy: OperatorPolicy
     state_dir: Path
     redactor: Redactor
     environment: Mapping[str, str]
+    files: tuple[Path, ...] = ()
     _sandbox: Sandbox | None = None
 
     async def check(self, values: dict[str, Any], caller: Caller) -> None:
@@ -177,6 +179,18 @@ class ShellPolicy:
         if values.get("workspace") is not None and transport == "local":
             self.check_workspace(values["workspace"], caller)
         values["sandbox"] = await self._mode(values)
+        if values["sandbox"] == "workspace-write" and values.get("workspace") is not None:
+            self._check_contents(values["workspace"])
+
+    def _check_contents(self, workspace: str) -> None:
+        """Reject a writable workspace around the operator's files: a program in it could move and replace them."""
+        for own, name in ((self.state_dir, "Shiftlog's state directory"), *((p, "a policy file") for p in self.files)):
+            if own.resolve().is_relative_to(workspace):
+                raise WorkspaceInvalid(
+                    f"workspace {workspace} cannot be used: it contains {name}, which a program in it could replace",
+                    details={"why": f"it contains {name}"},
+                    hint='Name a directory below it, or ask for sandbox "read-only" or "full-access"',
+                )
 
     def check_workspace(self, workspace: str, caller: Caller) -> None:
         """Reject a local directory, given by its real path, that the operator does not permit as a workspace."""
@@ -214,8 +228,11 @@ class ShellPolicy:
             self._sandbox = self._sandbox or made
         return self._sandbox
 
-    async def guard(self, values: Mapping[str, Any]) -> ShellGuard:
-        """Return the guard of a shell that is about to open; raises `SandboxUnavailable` where it cannot hold."""
+    async def guard(self, values: Mapping[str, Any], workspace: OpenDirectory | None = None) -> ShellGuard:
+        """Return the guard of a shell that is about to open; raises `SandboxUnavailable` where it cannot hold.
+
+        The sandbox takes the workspace by its descriptor, which stays open until the shell has started.
+        """
         local = values["transport"] == "local"
         # The server's own PATH: one that the agent gives must not decide which file an operator's entry means.
         path = self.environment.get("PATH", DEFAULT_PATH)
@@ -235,7 +252,7 @@ class ShellPolicy:
             rules_note=REMOTE_NOTE if rules.has_lists and not local else None,
         )
         if local:
-            await self._confine(guard, values)
+            await self._confine(guard, values, workspace)
         elif self.policy.require_kernel:
             raise unavailable(FULL_ACCESS, "the operator requires the kernel layer")
         judges_text = rules.has_lists and not guard.judge_of.kernel
@@ -245,7 +262,7 @@ class ShellPolicy:
             raise refusal
         return guard
 
-    async def _confine(self, guard: ShellGuard, values: Mapping[str, Any]) -> None:
+    async def _confine(self, guard: ShellGuard, values: Mapping[str, Any], workspace: OpenDirectory | None) -> None:
         rules = guard.rules
         if guard.sandbox == FULL_ACCESS and not rules.has_lists and not self.policy.require_kernel:
             return
@@ -254,6 +271,7 @@ class ShellPolicy:
             mode=cast(Mode, guard.sandbox),
             state_dir=str(self.state_dir),
             workspace=values.get("workspace"),
+            opened=workspace,
             cwd=values.get("cwd"),
             rules=exec_rules(rules),
             judge=judge_spec(rules),

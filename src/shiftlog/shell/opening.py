@@ -3,10 +3,12 @@
 Every check comes before a session is opened or a target contacted. Recording is the service's.
 """
 
+import errno
 import itertools
 import os
 import secrets
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -14,14 +16,15 @@ from typing import Any, cast
 
 from anyio.abc import TaskGroup
 
+from shiftlog.guard.directories import OpenDirectory, open_directory, open_real
 from shiftlog.guard.secrets.redactor import learnable_values
 from shiftlog.model.caller import Caller
 from shiftlog.model.shell_errors import OpenFailed
 from shiftlog.model.shells import ShellHome
 from shiftlog.params.wording import conflict, missing, must_be
 from shiftlog.shell.engine.local import LocalTarget, base_environment
-from shiftlog.shell.guard import ShellPolicy, transport_not_allowed, unusable
-from shiftlog.shell.ports import ShellJournal, ShellSpec, Targets, Transport
+from shiftlog.shell.guard import ShellGuard, ShellPolicy, transport_not_allowed, unusable
+from shiftlog.shell.ports import LiveShell, ShellJournal, ShellSpec, Target, Targets, Transport
 from shiftlog.shell.sandbox.launch import Launch
 from shiftlog.shell.state import Shell
 
@@ -91,14 +94,16 @@ class Opener:
             raise unusable(path, "no path has a NUL in it")
         if values["transport"] != "local":
             return
-        real = Path(os.path.realpath(path))
-        if real == Path("/"):
+        try:
+            judged = open_real(path)
+        except OSError as error:
+            raise unusable(path, _why_not(error)) from None
+        judged.close()
+        if judged.path == "/":
             raise unusable(path, "it is the root of the file system")
-        if not real.is_dir():
-            raise unusable(path, "it is not a directory" if real.exists() else "it does not exist")
-        if real.is_relative_to(self.data.resolve()):
+        if Path(judged.path).is_relative_to(self.data.resolve()):
             raise unusable(path, "it lies inside Shiftlog's own data")
-        values["workspace"] = str(real)
+        values["workspace"], values["judged"] = judged.path, judged
 
     async def open(self, values: Mapping[str, Any], home: ShellHome, tasks: TaskGroup) -> Shell:
         """Start a shell with its background work in `tasks`; raises `OpenFailed` and its like if that fails."""
@@ -106,21 +111,9 @@ class Opener:
         if values.get("password"):
             learned |= {values["password"]}
         redactor, name = self.policy.redactor, values.get("name")
-        guard = await self.policy.guard(values)
-        try:
-            target = self.targets[values["transport"]].find(values, guard.launcher)
-            spec = ShellSpec(
-                shell=values.get("shell", "auto"),
-                cwd=values.get("cwd") or values.get("workspace"),
-                env=values.get("env", {}),
-                login=values.get("login", values["transport"] == "ssh"),
-                ready_s=self.ready_s,
-            )
-            run = await self._run_name()
-            live = await target.open(spec, tasks)
-        except BaseException:
-            guard.close()
-            raise
+        run = await self._run_name()
+        with _opened(values) as workspace:
+            guard, target, live = await self._start(values, workspace, tasks)
         return Shell(
             shell_id=f"{run}-{next(self._numbers)}_{target.label}",
             session_id=home.session_id,
@@ -140,12 +133,55 @@ class Opener:
             learned=learned,
         )
 
+    async def _start(
+        self, values: Mapping[str, Any], workspace: OpenDirectory | None, tasks: TaskGroup
+    ) -> tuple[ShellGuard, Target, LiveShell]:
+        guard = await self.policy.guard(values, workspace)
+        try:
+            target = self.targets[values["transport"]].find(values, guard.launcher)
+            spec = ShellSpec(
+                shell=values.get("shell", "auto"),
+                cwd=values.get("cwd") or values.get("workspace"),
+                env=values.get("env", {}),
+                login=values.get("login", values["transport"] == "ssh"),
+                ready_s=self.ready_s,
+            )
+            live = await target.open(spec, tasks)
+        except BaseException:
+            guard.close()
+            raise
+        return guard, target, live
+
     async def _run_name(self) -> str:
         while not self._run:
             drawn = secrets.token_hex(2)
             if not await self.journal.knows_run(drawn):
                 self._run = drawn
         return self._run
+
+
+@contextmanager
+def _opened(values: Mapping[str, Any]) -> Generator[OpenDirectory | None]:
+    """Open the workspace that was judged; its descriptor is open until the shell has started."""
+    judged: OpenDirectory | None = values.get("judged")
+    if judged is None:
+        yield None
+        return
+    try:
+        opened = open_directory(judged.path)
+    except OSError as error:
+        raise unusable(judged.path, _why_not(error)) from None
+    with opened:
+        if not opened.is_same(judged):
+            raise unusable(judged.path, "it was replaced while the shell opened")
+        yield opened
+
+
+def _why_not(error: OSError) -> str:
+    if error.errno == errno.ELOOP:
+        return "it was replaced while it was opened"
+    reasons = {errno.ENOENT: "it does not exist", errno.ENOTDIR: "it is not a directory"}
+    return reasons.get(error.errno or 0) or f"it cannot be opened: {error.strerror}"
 
 
 def _local_cwd(values: Mapping[str, Any], caller: Caller) -> str:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from shiftlog.guard.directories import OpenDirectory
 from shiftlog.model.shell_errors import SandboxUnavailable
 from shiftlog.shell.sandbox.programs import ExecRules
 from shiftlog.shell.sandbox.starts import JudgeSpec, StartedFile
@@ -40,6 +41,8 @@ class SandboxSpec:
     mode: Mode
     state_dir: str
     workspace: str | None = None
+    opened: OpenDirectory | None = None
+    """The workspace as it was judged; its descriptor is open until the shell has started."""
     cwd: str | None = None
     rules: ExecRules | None = None
     judge: JudgeSpec = ALLOW_ALL
