@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftlog.model.nouns import Usage
-from shiftlog.model.prices import Price, Prices, counted
+from shiftlog.model.prices import Price, Prices, billed_name, billing_tier, counted
 
 FULL = Price(input=5.0, cached_input=0.5, cache_creation=6.25, output=25.0)
 PRICES = Prices(models={"big": FULL, "small": Price(input=1.0, output=4.0), "big[1m]": Price(input=9.0, output=9.0)})
@@ -83,3 +83,65 @@ def test_the_price_in_force_at_a_moment_is_the_first_that_had_not_ended() -> Non
     assert found == [older, old, old, FULL, FULL]
     assert prices.changes("big[200k]") == [first, second]
     assert prices.changes("small") == []
+
+
+@pytest.mark.parametrize(
+    ("service", "prompt", "tier"),
+    [
+        (None, 5, None),
+        ("standard", 100_000, None),
+        ("default", 5, None),
+        ("fast", 5, "fast"),
+        ("batch", 200_001, "batch >200k"),
+        (None, 200_000, ">128k"),
+        (None, 999_999, ">272k"),
+        ("x y; drop", 5, None),
+    ],
+)
+def test_the_service_and_the_length_of_the_prompt_are_the_tier(
+    service: str | None, prompt: int, tier: str | None
+) -> None:
+    assert billing_tier(service, prompt) == tier
+
+
+LONG = Price(
+    input=2.0,
+    output=10.0,
+    cache_creation_1h=4.0,
+    fast=6.0,
+    batch=0.5,
+    long_over=200_000,
+    long_input=2.0,
+    long_output=1.5,
+)
+
+
+@pytest.mark.parametrize(
+    ("tier", "given", "output"),
+    [
+        (None, 2.0, 10.0),
+        ("fast", 12.0, 60.0),
+        ("batch", 1.0, 5.0),
+        (">128k", 2.0, 10.0),
+        (">200k", 4.0, 15.0),
+        (">272k", 4.0, 15.0),
+        ("fast >200k", 24.0, 90.0),
+    ],
+)
+def test_each_tier_has_its_own_price(tier: str | None, given: float, output: float) -> None:
+    price = Prices(models={"big": LONG}).price_of(billed_name("big-20260101", tier))
+    assert price is not None
+    assert (price.input, price.output, price.cache_creation_1h) == (given, output, given * 2)
+
+
+def test_a_service_or_a_class_without_a_price_costs_an_unknown_amount() -> None:
+    used = Usage(input_tokens=1, cache_creation_tokens=5, cache_creation_1h_tokens=5)
+    assert PRICES.cost_of(billed_name("big", "fast"), Usage(input_tokens=1)) is None
+    assert PRICES.cost_of(billed_name("big", "scale"), Usage(input_tokens=1)) is None
+    assert PRICES.cost_of("big", used) is None, "no vendor sells an hour at the price of five minutes"
+    assert Prices(models={"big": LONG}).cost_of("big", used) is not None
+
+
+def test_a_model_whose_own_name_ends_like_a_service_is_that_model() -> None:
+    prices = Prices(models={"grok-4": LONG, "grok-4-fast": FULL})
+    assert prices.price_of("grok-4-fast") is FULL

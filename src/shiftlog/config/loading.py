@@ -15,7 +15,7 @@ from typing import Any, Literal, cast
 
 from shiftlog.config.settings import BY_KEY, PREFIX, SECTIONS, SETTINGS, Setting
 from shiftlog.model.errors import ConfigError, InvalidParameter
-from shiftlog.model.prices import Price, Prices
+from shiftlog.model.prices import PROMPT_SIZES, Price, Prices
 from shiftlog.model.resonance import Backend, Level, Resonance
 from shiftlog.params.fields import Boolean, Field, Integer, ListOf, Number
 from shiftlog.text.nearest import nearest
@@ -297,7 +297,7 @@ def _prices(section: Mapping[str, Any], source: str) -> Prices:
         before: list[dict[str, Any]] = row.pop("earlier", None) or []
         models[model] = _price(row, f"runs.prices.{model}", source)
         ended = [
-            (_midnight(old["until"]), _price(old, f"runs.prices.{model}.earlier[{number}]", source))
+            (_midnight(old["until"]), _price({**row, **old}, f"runs.prices.{model}.earlier[{number}]", source))
             for number, old in enumerate(before)
         ]
         if ended:
@@ -309,6 +309,9 @@ def _price(row: Mapping[str, Any], key: str, source: str) -> Price:
     for name in ("input", "output"):
         if row.get(name) is None:
             raise ConfigError.invalid(source, f"{key}.{name}", "a value is required")
+    if row.get("long_over") not in (None, *PROMPT_SIZES):
+        sizes = ", ".join(map(str, PROMPT_SIZES))
+        raise ConfigError.invalid(source, f"{key}.long_over", f"one of the lengths that are told apart: {sizes}")
     return Price(**{name: value for name, value in row.items() if name != "until"})
 
 

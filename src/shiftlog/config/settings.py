@@ -13,6 +13,7 @@ from typing import Any, cast
 from shiftlog.config.tool_names import DIALECTS, GROUPS, TOOL_NAMES, TOOLSETS
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import AGENT_PATTERN
+from shiftlog.model.prices import PROMPT_SIZES
 from shiftlog.model.resonance import DEFAULT_TIER, TIERS
 from shiftlog.params.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record, Schema, Text
 from shiftlog.text.nearest import nearest
@@ -148,12 +149,22 @@ _LIMIT = Record(
         "day_tokens": Integer(minimum=0, maximum=2**53, description="Tokens a day, all classes; 0 for no limit"),
     }
 )
+_SERVICES = {"fast": "in fast mode", "priority": "with priority", "batch": "in a batch", "flex": "with flex processing"}
 _PRICES: dict[str, Field] = {
     "input": Number(description="US dollars for a million input tokens"),
     "cached_input": Number(description="Input read from a cache; the price of input where left out"),
     "cache_creation": Number(description="Input written to a cache; the price of input where left out"),
-    "cache_creation_1h": Number(description="Input written to a cache for an hour; as `cache_creation` if left out"),
+    "cache_creation_1h": Number(description="Input written to a cache for an hour; unknown if left out"),
     "output": Number(description="Output, reasoning included"),
+    **{
+        name: Number(description=f"How many times these prices a response {told} costs; unknown if left out")
+        for name, told in _SERVICES.items()
+    },
+    "long_over": Integer(
+        minimum=min(PROMPT_SIZES), maximum=max(PROMPT_SIZES), description="Tokens beyond which a prompt is a long one"
+    ),
+    "long_input": Number(description="How many times the price of input, cached or not, a long prompt costs"),
+    "long_output": Number(description="How many times the price of output the answer to a long prompt costs"),
 }
 _EARLIER = Record(fields={"until": Day(required=True, description="The first day (UTC) without it"), **_PRICES})
 _PRICE = Record(

@@ -86,6 +86,7 @@ class UsageBody(OrderedBody, kw_only=True):
     output_tokens: int = 0
     reasoning_tokens: int = 0
     test_clock: bool = False
+    tier: str | None = None
     vendor: dict[str, Any] | None = None
     web_searches: int = 0
 

@@ -246,6 +246,8 @@ class UsageFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="usage"
     reasoning_tokens: int = 0
     web_searches: int = 0
     rule: Literal["maximum", "first"] = "maximum"
+    tier: str | None = None
+    """What beside the model decides the price: see `billing_tier`."""
     message_id: str | None = None
     joins: bool = False
     copied: bool = False

@@ -18,6 +18,7 @@ from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import STATE_AFTER_CLOSE, RunStatus, SessionState, Succession, TurnStatus
 from shiftlog.model.nouns import Amendment, Closing, FileTouch, Offer, Run, Session, Turn, Usage, changed
+from shiftlog.model.prices import billed_name
 
 UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
@@ -346,12 +347,12 @@ def _usage(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     used = msgspec.convert(entry.facts, Usage)
     if turn is not None:
         turn = changed(turn, usage=used if turn.usage is None else turn.usage.plus(used))
-    return _with_usage(session, used, entry.facts.get("model"), entry.at), turn
+    name = billed_name(entry.facts.get("model"), entry.facts.get("tier"))
+    return _with_usage(session, used, name, entry.at), turn
 
 
-def _with_usage(session: Session, used: Usage, model: object, at: datetime) -> Session:
-    """Return a session that used so much more; what one model used, or what came on a later day, is kept apart."""
-    name = model if isinstance(model, str) else ""
+def _with_usage(session: Session, used: Usage, name: str, at: datetime) -> Session:
+    """Return a session that used so much more; what is billed under a name, or came on a later day, is kept apart."""
     by_model = _grown(session.model_usage, name, used) if name else session.model_usage
     days, beyond, day = session.later_days, session.beyond_run, at.date().isoformat()
     if at.date() > session.started.date():

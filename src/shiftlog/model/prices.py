@@ -1,12 +1,15 @@
 """Prices: from counted tokens to US dollars. A model without a price costs an unknown amount, never nothing.
 
+Beside the model, the service that answered (fast, priority, batch, flex) and the length of the prompt decide a price.
+They are the *tier* of a response; model and tier together are the name under which it is billed.
+
 Here are the shape of the data and the arithmetic. The prices themselves, model names above all, live in
 `defaults/prices.toml` and in the operator's `[runs.prices]`; reading those files is the work of `config`.
 """
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from decimal import Decimal
 from functools import lru_cache
@@ -20,19 +23,62 @@ DECIMALS = 9
 
 Amount = TypeVar("Amount", int, float)
 
+# The lengths of a prompt, in tokens, beyond which some vendor has another price.
+PROMPT_SIZES = (100_000, 128_000, 200_000, 256_000, 272_000)
+STANDARD_SERVICES = frozenset({"standard", "default", "auto"})
+SERVICES = ("fast", "priority", "batch", "flex")
+
+_SERVICE = re.compile(r"[a-z][a-z_]{0,19}")
+_LENGTH = re.compile(r" >(\d{1,4})k$")
 _VARIANT = re.compile(r"\[[^\]]*\]$")
 _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a million tokens of each class cost; a cache class without a price of its own costs what input costs."""
+    """What a million tokens of each class cost; a cache class without a price of its own costs what input costs.
+
+    The exception is a cache written for an hour: no vendor sells it at the price of input, so without a price it is
+    unknown. `fast`, `priority`, `batch` and `flex` multiply every class, `long_input` and `long_output` those of
+    prompts with more than `long_over` tokens.
+    """
 
     input: float
     output: float
     cached_input: float | None = None
     cache_creation: float | None = None
     cache_creation_1h: float | None = None
+    fast: float | None = None
+    priority: float | None = None
+    batch: float | None = None
+    flex: float | None = None
+    long_over: int | None = None
+    long_input: float = 1.0
+    long_output: float = 1.0
+
+    def knows(self, used: Usage) -> bool:
+        """Return True if there is a price for every class that was used."""
+        return self.cache_creation_1h is not None or not used.cache_creation_1h_tokens
+
+    def for_service(self, service: str | None) -> "Price | None":
+        """Return the price of a service; None if it is unknown."""
+        factor = getattr(self, service) if service in SERVICES else None
+        return self if service is None else self._times(factor, factor) if factor is not None else None
+
+    def for_length(self, over: int) -> "Price":
+        """Return the price of a prompt with more than `over` tokens."""
+        is_long = self.long_over is not None and over >= self.long_over
+        return self._times(self.long_input, self.long_output) if is_long else self
+
+    def _times(self, given: float, output: float) -> "Price":
+        return replace(
+            self,
+            input=round(self.input * given, DECIMALS),
+            cached_input=_product(self.cached_input, given),
+            cache_creation=_product(self.cache_creation, given),
+            cache_creation_1h=_product(self.cache_creation_1h, given),
+            output=round(self.output * output, DECIMALS),
+        )
 
     def cost_of(self, used: Usage) -> float:
         """Return the cost of counted tokens; reasoning is part of output and not added again."""
@@ -53,6 +99,31 @@ class Price:
         creation = self.input if self.cache_creation is None else self.cache_creation
         for_an_hour = creation if self.cache_creation_1h is None else self.cache_creation_1h
         return self.input, cached, creation, for_an_hour, self.output
+
+
+def _product(price: float | None, factor: float) -> float | None:
+    return None if price is None else round(price * factor, DECIMALS)
+
+
+def billing_tier(service: str | None, prompt_tokens: int) -> str | None:
+    """Return what decides the price of a response beside its model; None for a short prompt in the usual service."""
+    over = max((size for size in PROMPT_SIZES if prompt_tokens > size), default=0)
+    if not over and (service is None or service in STANDARD_SERVICES):
+        return None
+    named = service if service and service not in STANDARD_SERVICES and _SERVICE.fullmatch(service) else ""
+    return " ".join(filter(None, (named, f">{over // 1000}k" if over else ""))) or None
+
+
+def billed_name(model: object, tier: object = None) -> str:
+    """Return the name under which a response is billed: `opus`, `opus-fast`, `opus >200k`, `opus-fast >200k`."""
+    if not isinstance(model, str) or not model or not isinstance(tier, str) or not tier:
+        return model if isinstance(model, str) else ""
+    return f"{model} {tier}" if tier.startswith(">") else f"{model}-{tier}"
+
+
+def listed_name(billed: str) -> str:
+    """Return the name under which usage is listed: that of the bill, without the length of the prompt."""
+    return _LENGTH.sub("", billed)
 
 
 @lru_cache(maxsize=256)
@@ -83,27 +154,38 @@ class Prices:
     )
 
     def price_of(self, model: str | None, at: datetime | None = None) -> Price | None:
-        """Return the price of a model in force at a moment, by default now.
+        """Return the price of a model, or of a name under which it is billed, in force at a moment, by default now.
 
         It stands under the model's own name, else under that without variant (`[1m]`) or date at its end.
         """
-        name = self._name(model)
-        if name is None:
+        found = self._find(model)
+        if found is None:
             return None
+        name, service, over = found
         ended = (price for until, price in self.earlier.get(name, ()) if at is not None and at < until)
-        return next(ended, self.models[name])
+        price = next(ended, self.models[name]).for_service(service)
+        return None if price is None else price.for_length(over)
 
     def cost_of(self, model: str | None, used: Usage, at: datetime | None = None) -> float | None:
-        """Return the cost of tokens counted at a moment, or None where the model has no price."""
+        """Return the cost of tokens counted at a moment, or None where a class of them has no price."""
         price = self.price_of(model, at)
-        return None if price is None else price.cost_of(used)
+        return None if price is None or not price.knows(used) else price.cost_of(used)
 
     def changes(self, model: str | None) -> list[datetime]:
         """Return the moments at which the price of a model changed."""
-        return [until for until, _ in self.earlier.get(self._name(model) or "", ())]
+        found = self._find(model)
+        return [until for until, _ in self.earlier.get(found[0], ())] if found else []
 
-    def _name(self, model: str | None) -> str | None:
-        return next((name for name in _spellings(model or "") if name in self.models), None)
+    def _find(self, billed: str | None) -> tuple[str, str | None, int] | None:
+        """Return the row of a billed name, the service in it, and the length that its prompts exceed."""
+        length = _LENGTH.search(billed or "")
+        whole, over = listed_name(billed or ""), int(length[1]) * 1000 if length else 0
+        plain, _, service = whole.rpartition("-")
+        for name, asked in ((whole, None), (plain, service)):
+            row = next((spelling for spelling in _spellings(name) if spelling in self.models), None)
+            if row is not None:
+                return row, asked, over
+        return None
 
 
 def _spellings(model: str) -> Iterator[str]:

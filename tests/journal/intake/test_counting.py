@@ -244,6 +244,70 @@ async def test_the_cost_follows_from_the_prices_of_each_class(tmp_path: Path) ->
         assert shown["warnings"] == []
 
 
+ROWS = """
+[runs.prices."claude-opus-4-6"]
+input = 2.0
+cached_input = 0.2
+cache_creation = 2.5
+cache_creation_1h = 4.0
+output = 10.0
+fast = 6.0
+batch = 0.5
+long_over = 200000
+long_input = 2.0
+long_output = 1.5
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "row", "cost"),
+    [
+        ({}, "claude-opus-4-6", 2.0 * 0.1 + 10.0 * 0.01),
+        ({"speed": "fast"}, "claude-opus-4-6-fast", 6 * (2.0 * 0.1 + 10.0 * 0.01)),
+        ({"service_tier": "batch"}, "claude-opus-4-6-batch", 0.5 * (2.0 * 0.1 + 10.0 * 0.01)),
+        ({"service_tier": "standard", "speed": "standard"}, "claude-opus-4-6", 0.3),
+        ({"cache_read_input_tokens": 100_000}, "claude-opus-4-6", 0.3 + 0.02),
+        ({"cache_read_input_tokens": 100_001}, "claude-opus-4-6", 0.4 + 0.15 + 0.0400004),
+        (
+            {"cache_creation_input_tokens": 1000, "cache_creation": {"ephemeral_1h_input_tokens": 1000}},
+            "claude-opus-4-6",
+            0.3 + 0.004,
+        ),
+        ({"service_tier": "priority"}, "claude-opus-4-6-priority", None),
+    ],
+)
+async def test_what_the_vendor_bills_a_response_as_decides_its_price(
+    used: dict[str, Any], row: str, cost: float | None, tmp_path: Path
+) -> None:
+    (tmp_path / "home").mkdir(mode=0o700)
+    (tmp_path / "home" / "config.toml").write_text(ROWS, encoding="utf-8")
+    async with open_import_app(tmp_path) as app:
+        script = Claude().prompt("Go")
+        text = {"type": "text", "text": "a"}
+        # A line of the stream first, so that the response grows; then one more in the usual service.
+        for output in (1, 10_000):
+            report = {**usage_of(100_000, output, 0, 0), **used}
+            script.block(text, message="M", request="r", usage=report)
+        script.block(text, message="N", request="r2", usage=usage_of(1_000_000, 0, 0, 0))
+        first, *rest = script.records
+        await app.take(app.write("a.jsonl", [first, rest[0]]))
+        await app.take(app.write("a.jsonl", script.records))
+        runs = app.harness.app.runs
+        shown = await app.harness.read(lambda reader: total_usage(reader, runs, Filter(), ["model"]))
+        costs = {one["model"]: one["cost_usd"] for one in shown["rows"]}
+        long = 4.0  # the last response, of a million tokens
+        if row == "claude-opus-4-6":
+            assert costs == {row: pytest.approx((cost or 0) + long)}
+            assert [one["sessions"] for one in shown["rows"]] == [1]
+        else:
+            assert costs == {row: cost and pytest.approx(cost), "claude-opus-4-6": long}
+        assert [one["model"] for one in shown["warnings"]] == ([] if cost else [row])
+        by_session = await app.harness.read(
+            lambda reader: sheet_of_sessions(reader, runs, Filter(), ["model"]).as_item()
+        )
+        assert by_session == shown
+
+
 @pytest.mark.parametrize("until", ["2026-03-05", '"2026-03-05"'])
 async def test_a_response_costs_what_was_in_force_when_it_came(until: str, tmp_path: Path) -> None:
     """Case 22, over time: a price that changed between two responses of one session."""

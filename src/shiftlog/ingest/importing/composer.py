@@ -33,7 +33,7 @@ MAX_CODE_CHARS = 200
 MAC_DIGITS = 16
 NO_TIME = "1970-01-01T00:00:00.000Z"
 
-_REPORTED = ("model", *COUNTERS, "message_id", "copied", "cost_usd")
+_REPORTED = ("model", "tier", *COUNTERS, "message_id", "copied", "cost_usd")
 _reported = operator.attrgetter(*_REPORTED)
 
 # The name of an item, the part the store has to decide on, and the entry if nothing needs deciding.

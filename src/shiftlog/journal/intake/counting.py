@@ -113,7 +113,7 @@ class Counting:
                 turn = entry.turn if entry else None
                 # An erased entry counts as the whole response, or the response would be counted again.
                 facts = report if entry is None or entry.body is None else entry.body
-            kept = {"r": kept["r"], "c": counts_of(facts), "m": facts.get("model")}
+            kept = {"r": kept["r"], "c": counts_of(facts), "m": facts.get("model"), "t": facts.get("tier")}
         return expanded(known.session_id, turn, kept)
 
     def join_family(self, thread: str, parent: str, session_id: str, item: Incoming) -> None:
@@ -152,10 +152,10 @@ class Counting:
             self._origins.put(name, Origin(session_id=session_id, doc=request | {"e": pen.next_seq - 1}))
             self._unstored[name] = turn, response.report
         else:
-            model, vendor = response.report.get("model"), response.report.get("vendor")
-            growth = Growth(session_id=session_id, turn=turn, model=model, counts=counts, vendor=vendor)
+            model, tier, vendor = map(response.report.get, ("model", "tier", "vendor"))
+            growth = Growth(session_id=session_id, turn=turn, model=model, tier=tier, counts=counts, vendor=vendor)
             self._count(growth, item, session_id)
-            document = request | {"c": counts, "m": model}
+            document = request | {"c": counts, "m": model} | ({"t": tier} if tier else {})
             self._origins.put(name, Origin(session_id=session_id, turn=turn, doc=document))
 
     def _count(self, growth: Growth, item: Incoming, reported_by: str) -> None:

@@ -26,6 +26,7 @@ class Growth:
     turn: str | None
     model: str | None
     counts: Counts
+    tier: str | None = None
     cost_usd: float | None = None
     copied: bool = False
     vendor: Document | None = None
@@ -37,6 +38,8 @@ class Growth:
             body |= {"cost_usd": self.cost_usd, "cost_source": "vendor"}
         if self.model:
             body["model"] = self.model
+        if self.tier:
+            body["tier"] = self.tier
         if self.copied:
             body["copied"] = True
         if self.vendor:
@@ -59,6 +62,7 @@ def whole_entry(report: Document) -> UsageBody:
         model=find("model") or None,
         output_tokens=find("output_tokens", 0),
         reasoning_tokens=find("reasoning_tokens", 0),
+        tier=find("tier") or None,
         vendor=find("vendor") or None,
         web_searches=find("web_searches", 0),
     )
@@ -94,7 +98,7 @@ def count_maximum(known: Document | None, report: Document, session_id: str, tur
     keys, seen, bare = dict(document["keys"]), dict(document["seen"]), dict(document["bare"])
     counts = counts_of(report)
     request = report.get("request_id") or ALONE
-    owner = {"session": session_id, "turn": turn, "model": report.get("model")}
+    owner = {"session": session_id, "turn": turn, "model": report.get("model"), "tier": report.get("tier")}
     if report.get("vendor"):
         owner["vendor"] = report["vendor"]
     if request == ALONE:
@@ -104,7 +108,8 @@ def count_maximum(known: Document | None, report: Document, session_id: str, tur
         before = keys.get(request)
         if before is None and len(seen.get(session_id, ())) == 0 and session_id in bare:
             # The response was known without its request id: it keeps its owner.
-            owner = {name: value for name, value in keys[ALONE].items() if name != "counts"} | {"model": owner["model"]}
+            owner = {name: value for name, value in keys[ALONE].items() if name != "counts"}
+            owner |= {name: report.get(name) for name in ("model", "tier")}
         keys[request] = {**(before or owner), "counts": _largest(before["counts"] if before else None, counts)}
         shown: list[str] = seen.get(session_id, [])
         seen[session_id] = shown if request in shown else [*shown, request]
@@ -124,7 +129,8 @@ def compacted(document: Document) -> tuple[str, str | None, Document]:
     session_id, turn = owner["session"], owner["turn"]
     if len(keys) == 1 and request != ALONE and document["seen"] == {session_id: [request]} and not document["bare"]:
         short = {"r": request, "c": owner["counts"], "m": owner.get("model")}
-        return session_id, turn, short if owner.get("cost") is None else {**short, "u": owner["cost"]}
+        more = {"t": owner.get("tier"), "u": owner.get("cost")}
+        return session_id, turn, short | {name: value for name, value in more.items() if value is not None}
     kept = {name: {k: v for k, v in key.items() if k != "vendor"} for name, key in keys.items()}
     return session_id, turn, {**document, "keys": kept}
 
@@ -133,7 +139,7 @@ def expanded(session_id: str, turn: str | None, kept: Document) -> Document:
     """Return the document that `compacted` made short."""
     if "r" not in kept:
         return kept
-    key = {"session": session_id, "turn": turn, "model": kept["m"], "counts": kept["c"]}
+    key = {"session": session_id, "turn": turn, "model": kept["m"], "tier": kept.get("t"), "counts": kept["c"]}
     if "u" in kept:
         key["cost"] = kept["u"]
     return {"keys": {kept["r"]: key}, "seen": {session_id: [kept["r"]]}, "bare": {}}
@@ -143,19 +149,21 @@ def growth_of_maximum(before: Document | None, after: Document) -> Iterator[Grow
     """Yield what changed between two documents of a message id, once for each owner."""
     old, new = _values(before) if before else {}, _values(after)
     nothing = [0] * len(COUNTERS)
-    grown: dict[tuple[str, str | None, str | None], tuple[Counts, Document | None, float | None]] = {}
+    grown: dict[tuple[str, str | None, str | None, str | None], tuple[Counts, Document | None, float | None]] = {}
     for request in new | old:
         counts = [a - b for a, b in zip(new.get(request, nothing), old.get(request, nothing), strict=True)]
         owner = after["keys"][request]
-        place = (owner["session"], owner["turn"], owner.get("model"))
+        place = (owner["session"], owner["turn"], owner.get("model"), owner.get("tier"))
         vendor: Document | None = owner.get("vendor") if request not in old else None
         cost = _more_spent(before, owner, request)
         known, counters, spent = grown.get(place, (nothing, None, None))
         together = cost if spent is None or cost is None else spent + cost
         grown[place] = [a + b for a, b in zip(known, counts, strict=True)], vendor or counters, together or spent
-    for (session_id, turn, model), (counts, vendor, cost) in grown.items():
+    for (session_id, turn, model, tier), (counts, vendor, cost) in grown.items():
         if any(counts) or cost:
-            yield Growth(session_id=session_id, turn=turn, model=model, counts=counts, cost_usd=cost, vendor=vendor)
+            yield Growth(
+                session_id=session_id, turn=turn, model=model, tier=tier, counts=counts, cost_usd=cost, vendor=vendor
+            )
 
 
 def _more_spent(before: Document | None, owner: Document, request: str) -> float | None:
@@ -204,6 +212,7 @@ def count_first(
         "session": session_id,
         "turn": turn,
         "model": report.get("model"),
+        "tier": report.get("tier"),
         "counts": counts_of(report),
         "cost_usd": report.get("cost_usd"),
         "copied": copied,
@@ -225,6 +234,7 @@ def _whole(document: Document, sign: int = 1, vendor: Document | None = None) ->
         session_id=document["session"],
         turn=document["turn"],
         model=document.get("model"),
+        tier=document.get("tier"),
         counts=[sign * count for count in document["counts"]],
         cost_usd=None if cost is None else sign * cost,
         copied=bool(document.get("copied")),

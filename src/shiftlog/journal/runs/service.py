@@ -18,7 +18,7 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionAlreadyClosed, SessionNotFound
 from shiftlog.model.moves import RunStatus, run_status_after
 from shiftlog.model.nouns import Run, Session, Usage, changed
-from shiftlog.model.prices import DECIMALS, Prices, counted
+from shiftlog.model.prices import DECIMALS, Prices, billed_name, counted, listed_name
 from shiftlog.model.resonance import Resonance
 from shiftlog.model.times import precise
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
@@ -206,9 +206,9 @@ class Runs:
         for day, sums in sorted(session.beyond_run.items()):
             at = datetime.fromisoformat(day).replace(tzinfo=UTC)
             for name, used in sums.items():
-                model = name or _model(session)
-                cost = used.cost_usd if used.cost_usd is not None else self.prices.cost_of(model, used, at)
-                parts.append((day, model, changed(used, cost_usd=cost)))
+                billed = name or _model(session)
+                cost = used.cost_usd if used.cost_usd is not None else self.prices.cost_of(billed, used, at)
+                parts.append((day, billed and listed_name(billed), changed(used, cost_usd=cost)))
         return parts
 
     def parts_of(self, session: Session, reader: Reader | None = None) -> list[tuple[str | None, Usage]]:
@@ -220,29 +220,39 @@ class Runs:
             for _, model, more in self._beyond(session):
                 known[model] = _together(known[model], more) if model in known else more
             return list(known.items())
-        parts: list[tuple[str | None, Usage]] = []
-        for model, used in session.model_usage.items():
-            cost = used.cost_usd if used.cost_usd is not None else self._cost_of(session, model, used, reader)
-            parts.append((model, changed(used, cost_usd=cost)))
+        parts: dict[str | None, Usage] = {}
+        for billed, used in self._billed_parts(session, reader):
+            model = billed and listed_name(billed)
+            parts[model] = _together(parts[model], used) if model in parts else used
+        return list(parts.items())
+
+    def _billed_parts(self, session: Session, reader: Reader | None) -> Iterator[tuple[str | None, Usage]]:
+        """Yield what was used under each name that a session is billed under, priced; then what has no name."""
+        for billed, used in session.model_usage.items():
+            cost = used.cost_usd if used.cost_usd is not None else self._cost_of(session, billed, used, reader)
+            yield billed, changed(used, cost_usd=cost)
         rest = _rest_of(session)
         if rest is not None:
-            parts.append((None, rest))
-        return parts
+            yield None, rest
 
     def daily_parts_of(self, session: Session, reader: Reader | None = None) -> list[list[DayPart]]:
         """Return each part of a session day by day, as `on_days` tells them, at the prices in force then."""
-        daily: list[list[DayPart]] = []
         if beyond := self._beyond(session):
             return self._with_days_beyond(session, beyond, reader)
-        for model, used in self.parts_of(session, reader):
-            known = session.model_usage.get(model or "") if session.model_usage else session.usage
-            name = model if session.model_usage else None
+        by_name = bool(session.model_usage) and not _reported_by(session.run)
+        parts = self._billed_parts(session, reader) if by_name else self.parts_of(session, reader)
+        daily: dict[str | None, dict[str, Usage]] = {}
+        for billed, used in parts:
+            known = session.model_usage.get(billed or "") if session.model_usage else session.usage
+            name = billed if session.model_usage else None
             whole = used if known is None else known
             days = on_days(session, name, whole, leads=not daily)
             if whole.cost_usd is None and used.cost_usd is not None:
-                days = self._priced_days(session, model, used.cost_usd, days, reader)
-            daily.append([(day, model, part) for day, part in days])
-        return daily
+                days = self._priced_days(session, billed, used.cost_usd, days, reader)
+            sums = daily.setdefault(billed and listed_name(billed), {})
+            for day, part in days:
+                sums[day] = _together(sums[day], part) if day in sums else part
+        return [[(day, model, part) for day, part in sorted(sums.items())] for model, sums in daily.items()]
 
     def _with_days_beyond(self, session: Session, beyond: list[DayPart], reader: Reader | None) -> list[list[DayPart]]:
         """Return what a run was closed with on the day of its start, and what came after its end on its own days."""
@@ -272,7 +282,7 @@ class Runs:
 
     def _responses(self, session: Session, model: str | None, reader: Reader) -> Iterator[tuple[datetime, Usage]]:
         for entry in reader.entries(session.id, kinds=(Kind.USAGE,)):
-            if not session.model_usage or entry.facts.get("model") == model:
+            if not session.model_usage or billed_name(entry.facts.get("model"), entry.facts.get("tier")) == model:
                 yield entry.at, msgspec.convert(entry.facts, Usage)
 
     def unpriced(self, session: Session) -> list[str]:

@@ -6,7 +6,7 @@ Both ways give the same figures. A run that is still going counts as running, an
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC
+from datetime import UTC, datetime
 from fractions import Fraction
 from math import fsum
 from pathlib import PurePosixPath
@@ -16,9 +16,9 @@ from shiftlog.journal.history.items import Item
 from shiftlog.journal.runs.service import Runs
 from shiftlog.model.moves import RunStatus
 from shiftlog.model.nouns import Session, Usage
-from shiftlog.model.prices import DECIMALS, Price
+from shiftlog.model.prices import DECIMALS, Price, listed_name
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, Parts, TallyKey, goes_beyond, is_spread
+from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, TallyKey, goes_beyond, is_spread
 
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 READ_AT_ONCE = 500
@@ -112,7 +112,7 @@ class Sheet:
         self._groups: dict[Group, Totals] = {}
         self._total = Totals()
         self._unpriced: Counter[str] = Counter()
-        self._prices: dict[str | None, Price | None] = {}
+        self._prices: dict[tuple[str | None, str], Price | None] = {}
 
     def add_session(self, session: Session, reader: Reader) -> None:
         """Count a session, unless it has neither a run nor used anything."""
@@ -175,43 +175,49 @@ class Sheet:
 
     def add_tally(self, kin: TallyKey, figures: Figures) -> bool:
         """Count the sessions of a tally; say no where only they themselves can tell what they cost, or which do not."""
-        model, basis = kin.parts[kin.part]
+        billed, basis = kin.parts[kin.part]
+        model = billed and listed_name(billed)
         if self._only not in (None, model):
             return True
-        if basis is Basis.PRICED and self._runs.prices.changes(model):
-            return False  # once it had another price, so only times tell what it cost
+        if basis is Basis.PRICED and not kin.day and self._runs.prices.changes(billed):
+            return False
         used = self._used(kin, figures)
+        # A session counts once in a row, though long prompts are billed under a name of their own.
+        listed = 0 if model in {name and listed_name(name) for name, _ in kin.parts[: kin.part]} else figures.sessions
         cost = (figures.stated_cost, 0) if basis is Basis.STATED else None
-        price = self._price_of(model) if basis is Basis.PRICED else None
+        price = self._price_of(billed, kin.day) if basis is Basis.PRICED else None
         if price is not None:
             billionths = price.billionths_of(used)
-            if billionths is None:
+            if billionths is None or not price.knows(used):
                 return False
             cost = (0, billionths)
         if cost is None and model and basis is not Basis.SILENT:
-            self._unpriced[model] += figures.sessions
+            self._unpriced[model] += listed
         # A session's cost is known if each of its parts' is, and its first part stands for it where it is counted.
-        whole = cost if cost is not None and self._are_known(kin.parts) else None
+        whole = cost if cost is not None and self._are_known(kin) else None
         first = figures.sessions if kin.part == 0 else 0
         if not first and self._from is not None and (whole is None or kin.run_status == RunStatus.RUNNING):
             return False  # how many sessions of unknown cost started before, only they can tell
-        of_session, of_model = (first, used, whole), (figures.sessions, used, cost)
+        of_session, of_model = (first, used, whole), (listed, used, cost)
         group = tuple(_tallied(kin, name) for name in self._by)
         totals = self._groups.setdefault(group, Totals())
         totals.add_tally(kin.run_status, *(of_model if self._only is not None or "model" in self._by else of_session))
         self._total.add_tally(kin.run_status, *(of_model if self._only is not None else of_session))
         return True
 
-    def _are_known(self, parts: Parts) -> bool:
+    def _are_known(self, kin: TallyKey) -> bool:
         return all(
-            basis is Basis.STATED or (basis is Basis.PRICED and self._price_of(model) is not None)
-            for model, basis in parts
+            basis is Basis.STATED or (basis is Basis.PRICED and self._price_of(billed, kin.day) is not None)
+            for billed, basis in kin.parts
         )
 
-    def _price_of(self, model: str | None) -> Price | None:
-        if model not in self._prices:
-            self._prices[model] = self._runs.prices.price_of(model)
-        return self._prices[model]
+    def _price_of(self, billed: str | None, day: str) -> Price | None:
+        """Return the price on a day; prices change at midnight (UTC), so each of its responses has it."""
+        key = billed, day if self._runs.prices.changes(billed) else ""
+        if key not in self._prices:
+            at = datetime.fromisoformat(day).replace(tzinfo=UTC) if key[1] else None
+            self._prices[key] = self._runs.prices.price_of(billed, at)
+        return self._prices[key]
 
     def _used(self, kin: TallyKey, figures: Figures) -> Usage:
         within = kin.reported and self._runs.cached_in_input(kin.backend, kin.agent)
@@ -247,8 +253,15 @@ def sheet_of_sessions(reader: Reader, runs: Runs, where: Filter, by: Sequence[st
 
 def sheet_of_tallies(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) -> Sheet | None:
     """Add up the tallies of sessions; None where only the sessions themselves can tell."""
+    asked = [_OF_KIN[name] for name in by if name in _OF_KIN]
+    sheet = _added_up(reader, runs, where, by, asked)
+    # Where a price changed, only the days tell what its responses cost.
+    return sheet if sheet is not None or "day" in asked else _added_up(reader, runs, where, by, [*asked, "day"])
+
+
+def _added_up(reader: Reader, runs: Runs, where: Filter, by: Sequence[str], kept: list[str]) -> Sheet | None:
     # A session may have used several models; which it used last decides nothing here.
-    tallies = reader.tallies(replace(where, model=None), [_OF_KIN[name] for name in by if name in _OF_KIN])
+    tallies = reader.tallies(replace(where, model=None), kept)
     if tallies is None:
         return None
     sheet = Sheet(runs, list(by), where)
@@ -299,7 +312,8 @@ def _value(session: Session, name: str, part: str | None = None) -> str | None:
 
 def _tallied(kin: TallyKey, name: str) -> str | None:
     if name == "model":
-        return kin.parts[kin.part][0]
+        billed = kin.parts[kin.part][0]
+        return billed and listed_name(billed)
     value: str | None = getattr(kin, _OF_KIN[name])
     return _folder(value) if name == "project" else value
 

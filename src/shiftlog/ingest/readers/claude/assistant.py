@@ -12,6 +12,7 @@ from shiftlog.ingest.readers.claude.children import link_by_task
 from shiftlog.ingest.readers.claude.context import Context
 from shiftlog.ingest.readers.claude.state import MAX_PENDING_CALLS, ClaudeCall, ClaudeTurn, Strand
 from shiftlog.ingest.readers.records import Object, bounded, call_line, object_in, size_and_digest, text_in, tokens_in
+from shiftlog.model.prices import billing_tier
 
 SYNTHETIC = "<synthetic>"
 DEFAULT_ERROR = "api_error"
@@ -225,6 +226,11 @@ def _read_call(
     link_by_task(context, strand, tool, arguments, call_id)
 
 
+def _service(usage: Object) -> str | None:
+    """Return the service that a response was billed for, where it is not the standard one."""
+    return text_in(usage, "speed") if text_in(usage, "speed") == "fast" else text_in(usage, "service_tier")
+
+
 # -- usage -------------------------------------------------------------------------------------------------------------
 
 
@@ -260,6 +266,7 @@ def read_usage(context: Context, strand: Strand, reply: ModelReply, *, nested: b
         cache_creation_1h_tokens=min(tokens_in(split, "ephemeral_1h_input_tokens"), created),
         output_tokens=output,
         web_searches=searches,
+        tier=billing_tier(_service(usage), given + cached + created),
         message_id=key.rpartition("/")[0],
         joins=key.endswith("/"),
         vendor=bounded({name: value for name, value in usage.items() if value and not isinstance(value, list)}),

@@ -82,6 +82,8 @@ class CodexState(ReaderState, kw_only=True, omit_defaults=True):
     model: str | None = None
     context_model: str | None = None
     """The model of the last context, which used the tokens; settings hold from the next context on."""
+    service: str | None = None
+    """The service tier that was asked for: `default`, `fast`, `priority`, `flex`."""
     effort: str | None = None
     modern: bool = False
     """True if the file marks the starts of its turns."""

@@ -18,6 +18,7 @@ from shiftlog.ingest.readers.records import (
     utc,
     whole_in,
 )
+from shiftlog.model.prices import billing_tier
 
 _COUNTERS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens", "total_tokens")
 _CACHE_WRITES = "cache_write_input_tokens"
@@ -133,6 +134,7 @@ def on_turn_context(rollout: Rollout, payload: Object) -> None:
         turn = None  # the settings of a later turn
     model = text_in(payload, "model")
     rollout.state.context_model = model or rollout.state.context_model
+    rollout.state.service = text_in(payload, "service_tier") or rollout.state.service
     _set_model(rollout, turn, model, text_in(payload, "effort"))
     policy = payload.get("sandbox_policy")
     sandbox = text_in(object_in(payload, "sandbox_policy"), "type", "mode") if isinstance(policy, dict) else policy
@@ -150,6 +152,7 @@ def on_settings(rollout: Rollout, payload: Object) -> None:
     """Take settings that the user changed."""
     settings = object_in(payload, "thread_settings")
     model, effort = text_in(settings, "model"), text_in(settings, "reasoning_effort", "effort")
+    rollout.state.service = text_in(settings, "service_tier") or rollout.state.service
     _set_model(rollout, rollout.state.turn, model, effort)
 
 
@@ -235,5 +238,6 @@ def _emit_usage(rollout: Rollout, total: str, used: list[int], *, copied: bool) 
         turn=turn and turn.request_id, model=state.context_model or state.model,
         input_tokens=max(given - cached - writes, 0), cached_input_tokens=cached, cache_creation_tokens=writes,
         output_tokens=output, reasoning_tokens=reasoning, rule="first", copied=copied, vendor=vendor,
+        tier=billing_tier(state.service, given),
     )  # fmt: skip
     rollout.emit(usage, turn)

@@ -18,6 +18,7 @@ from shiftlog.ingest.readers.records import (
     tokens_in,
 )
 from shiftlog.model.agents import GEMINI
+from shiftlog.model.prices import billing_tier
 
 _COUNTERS = ("input", "output", "cached", "thoughts", "tool", "total")
 _MODEL = frozenset({"gemini", "model"})
@@ -161,6 +162,7 @@ class GeminiReader(ConversationReader):
             key, used, model=text_in(message, "model"), message_id=f"{key[1]}:{key[2]}",
             input_tokens=max(used["input"] - used["cached"], 0), cached_input_tokens=used["cached"],
             output_tokens=used["output"] + used["thoughts"], reasoning_tokens=used["thoughts"],
+            tier=billing_tier(None, used["input"]),
         )  # fmt: skip
 
     def _key(self, name: str | None, part: str, text: str) -> Key | None:

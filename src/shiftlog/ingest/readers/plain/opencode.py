@@ -21,6 +21,7 @@ from shiftlog.ingest.readers.records import (
     whole_in,
 )
 from shiftlog.model.agents import OPENCODE
+from shiftlog.model.prices import billing_tier
 
 _COUNTED = frozenset({"step-start", "step-finish", "snapshot", "agent", "retry", "subtask"})
 _ENDED = frozenset({"completed", "success", "error", "failed"})
@@ -201,6 +202,7 @@ class OpenCodeReader(ConversationReader):
             message_id=f"{key[1]}:{key[2]}",
             input_tokens=vendor["input"], output_tokens=vendor["output"], reasoning_tokens=vendor["reasoning"],
             cached_input_tokens=vendor["cache_read"], cache_creation_tokens=vendor["cache_write"], cost_usd=spent,
+            tier=billing_tier(None, vendor["input"] + vendor["cache_read"] + vendor["cache_write"]),
         )  # fmt: skip
 
     # -- parts ---------------------------------------------------------------------------------------------------------
