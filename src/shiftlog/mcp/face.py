@@ -12,7 +12,6 @@ from typing import Any, NoReturn, cast
 
 import mcp_types as types
 import msgspec
-from mcp.server.context import HandlerResult
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 
@@ -56,7 +55,9 @@ class Face:
         _refuse_cursor(params)
         return self._tool_list
 
-    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> HandlerResult:
+    async def call_tool(
+        self, ctx: Context, params: types.CallToolRequestParams
+    ) -> dict[str, Any] | types.CallToolResult | types.InputRequiredResult:
         """Run a tool; its errors are results too."""
         tool = self._tools.get(params.name)
         if tool is None:

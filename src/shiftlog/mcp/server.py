@@ -10,6 +10,7 @@ import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
 from shiftlog import __version__
@@ -21,6 +22,9 @@ from shiftlog.model.errors import InvalidParameter
 
 # Its clients ask for log messages about what was run.
 LOGGING_DIALECTS = frozenset({"execkit"})
+
+# With other keys a call asks for more than running a tool.
+_CALL_KEYS = frozenset({"name", "arguments", "_meta"})
 
 _LISTS_KEPT = CacheHint(ttl_ms=300_000)
 _ADVICE = (
@@ -77,7 +81,7 @@ def build_server(registry: Registry, selection: Selection | None = None) -> Serv
     if any(tool.toolset in LOGGING_DIALECTS for tool in face.chosen.tools):
         server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, face.set_level)
     # Replaces the SDK's OpenTelemetry spans, which nothing collects.
-    server.middleware[:] = [_check]
+    server.middleware[:] = [partial(_answer, face)]
     return server
 
 
@@ -88,6 +92,35 @@ def _instructions(chosen: Registry) -> str:
     tail = "State is never bound to the connection: pass the ids that earlier results gave you."
     errors = f"Besides the errors that its description names any tool may answer {', '.join(COMMON_CODES)}."
     return " ".join([lead, *advice, tail, errors])
+
+
+async def _answer(face: Face, ctx: Context, call_next: CallNext) -> HandlerResult:
+    """Answer an ordinary tool call; leave every other request to the SDK.
+
+    The SDK would check both sides of a call field by field. Here the request is checked by its parts, the arguments by
+    the tool's own parameters, and the result is made in one place.
+    """
+    call = _ordinary_call(ctx)
+    if call is None:
+        return await _check(ctx, call_next)
+    result = await face.call_tool(ctx, call)
+    plain = result if isinstance(result, dict) else result.model_dump(by_alias=True, mode="json", exclude_none=True)
+    plain.pop("resultType", None)  # a word of the newer revision
+    return plain
+
+
+def _ordinary_call(ctx: Context) -> types.CallToolRequestParams | None:
+    """Return the parameters of a well-formed `tools/call` on a connection of the older revision, else None."""
+    params = ctx.params or {}
+    if ctx.method != "tools/call" or not params.keys() <= _CALL_KEYS:
+        return None
+    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or ctx.session.client_params is None:
+        return None  # of the newer revision, or before `initialize`
+    name: object = params.get("name")
+    arguments: object = params.get("arguments")
+    if not isinstance(name, str) or not isinstance(arguments, dict) or ("_meta" in params and ctx.meta is None):
+        return None
+    return types.CallToolRequestParams.model_construct(name=name, arguments=arguments)
 
 
 async def _check(ctx: Context, call_next: CallNext) -> HandlerResult:

@@ -26,6 +26,7 @@ class Job:
     ) -> None:
         self.work = work
         self.future = future
+        self._outcome: tuple[Any, BaseException | None] | None = None
         self.lasting = lasting
         self.is_bulk = is_bulk
         # Protects the two flags: either the writer begins the work, or its caller withdraws it.
@@ -38,6 +39,23 @@ class Job:
         with self._lock:
             self._begun = not self._withdrawn
             return self._begun
+
+    def resolve(self, result: Any, error: BaseException | None) -> None:
+        """Give the outcome to the caller; called on its event loop."""
+        self._outcome = result, error
+        if self.future is None or self.future.done():
+            return  # no caller, or one that was cancelled while the work ran
+        if error is None:
+            self.future.set_result(result)
+        else:
+            self.future.set_exception(error)
+
+    async def outcome(self, loop: asyncio.AbstractEventLoop) -> Any:
+        """Return the outcome to a caller whose first wait was cancelled."""
+        self.future = loop.create_future()
+        if self._outcome is not None:
+            self.resolve(*self._outcome)
+        return await self.future
 
     def withdraw(self) -> bool:
         """Return True if the work had not begun; then it never will."""

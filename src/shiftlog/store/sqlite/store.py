@@ -82,15 +82,15 @@ class SqliteStore:
         job = Job(work, future, lasting=lasting, is_bulk=is_bulk)
         writer.queue.put(job)
         try:
-            return await asyncio.shield(future)
+            return await future
         except asyncio.CancelledError:
             # A cancellation that comes from no scope of anyio, such as the end of the loop, waits for nothing.
             if job.withdraw() or anyio.current_effective_deadline() > -math.inf:
                 raise
-            # A commit under way cannot be taken back. Its future is shielded, so the answer is not lost.
-            with anyio.CancelScope(shield=True):
-                await asyncio.wait((future,))
-            return future.result()
+        # A commit under way cannot be taken back: its caller gets the answer.
+        with anyio.CancelScope(shield=True):
+            answered: T = await job.outcome(loop)
+        return answered
 
     async def sync(self) -> None:
         """Bring the log to disk if a commit did not wait for that."""
@@ -153,14 +153,8 @@ class SqliteStore:
 
     def _resolve(self, outcomes: list[Outcome]) -> None:
         for job, result, error in outcomes:
-            future = job.future
-            if future is None:
+            job.resolve(result, error)
+            if job.future is None:
                 self._is_indexing = False
                 if error is not None:
                     _log.warning("a search index was not continued: %s", error)
-            elif future.done():
-                pass  # the caller was cancelled while its work ran
-            elif error is None:
-                future.set_result(result)
-            else:
-                future.set_exception(error)

@@ -21,6 +21,7 @@ from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sqlite.clients import SqliteClientWriter
 from shiftlog.store.sqlite.imports import OriginKeys, SqliteImportWriter
 from shiftlog.store.sqlite.reader import SqliteReader
+from shiftlog.store.sqlite.recent import RecentNouns
 from shiftlog.store.sqlite.rows import RECEIPT_KEYS, entry_id, hour_of, whole_second_ms
 from shiftlog.store.sqlite.search import trigrams as grams
 from shiftlog.store.sqlite.tallies import project_of, recount, tally
@@ -111,24 +112,25 @@ _tallied_fields = attrgetter("agent_id", "model", "workspace", "hidden", "starte
 class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
     """The changes that the store makes, over the writer's connection."""
 
-    def __init__(self, db: apsw.Connection, backlog: Backlog, origin_keys: OriginKeys) -> None:
+    def __init__(
+        self, db: apsw.Connection, backlog: Backlog, origin_keys: OriginKeys, recent: RecentNouns | None = None
+    ) -> None:
         super().__init__(db)
         self._backlog = backlog
         self._origin_keys = origin_keys
-        # What this work has read or written, so that it reads each session and turn once.
-        self._sessions: dict[str, Session] = {}
-        self._turns: dict[tuple[str, str], Turn] = {}
+        self._recent = recent or RecentNouns()
+        self._keys = self._recent.keys
 
     def session(self, session_id: str) -> Session | None:
-        session = self._sessions.get(session_id) or super().session(session_id)
-        if session is not None:
-            self._sessions[session_id] = session
+        session = self._recent.sessions.get(session_id)
+        if session is None and (session := super().session(session_id)) is not None:
+            self._recent.sessions[session_id] = session
         return session
 
     def turn(self, session_id: str, request_id: str) -> Turn | None:
-        turn = self._turns.get((session_id, request_id)) or super().turn(session_id, request_id)
-        if turn is not None:
-            self._turns[session_id, request_id] = turn
+        turn = self._recent.turns.get((session_id, request_id))
+        if turn is None and (turn := super().turn(session_id, request_id)) is not None:
+            self._recent.turns[session_id, request_id] = turn
         return turn
 
     def append(self, session_id: str, entries: Sequence[Packed]) -> None:
@@ -185,7 +187,8 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
         key = self._known_key(session.id)
         document = encode_noun(session)
         before = self.session(session.id)
-        self._sessions[session.id] = session
+        self._recent.sessions[session.id] = session
+        self._recent.stored_bytes += len(document)
         if before is None or _tallied_fields(before) != _tallied_fields(session):
             tally(self._db, before, session)
         if before is None:
@@ -209,7 +212,8 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
         key = self._known_key(session_id)
         document = encode_turn(turn, self._keep)
         stored = self.turn(session_id, turn.request_id)
-        self._turns[session_id, turn.request_id] = turn
+        self._recent.turns[session_id, turn.request_id] = turn
+        self._recent.stored_bytes += len(document)
         turn_key = entry_id(key, turn.begun_seq)
         if stored is None:
             self._db.execute(
@@ -271,7 +275,7 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
         """
         if outcome.keys() != RECEIPT_KEYS or outcome["code"] != "persisted":
             return outcome
-        session = self._sessions.get(outcome["session_id"])
+        session = self._recent.sessions.get(outcome["session_id"])
         if session is None or (session.head_seq, session.head_hash) != (outcome["seq"], outcome["hash"]):
             return outcome
         return [self._known_key(session.id), session.head_seq, outcome["redactions"]]
@@ -302,8 +306,8 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
 
     def forget_projection(self, session_id: str) -> None:
         tally(self._db, self.session(session_id), None)
-        self._sessions.pop(session_id, None)
-        self._turns.clear()
+        self._recent.sessions.pop(session_id, None)
+        self._recent.turns.clear()
         key = self._key(session_id)
         self._db.execute("DELETE FROM turn_tags WHERE session_key = ?", (key,))
         self._db.execute("DELETE FROM turn_files WHERE session_key = ?", (key,))
@@ -332,7 +336,7 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
         grams.catch_up(self._db, keys)
 
     def forget_turn(self, session_id: str, request_id: str) -> None:
-        self._turns.pop((session_id, request_id), None)
+        self._recent.turns.pop((session_id, request_id), None)
         key = self._known_key(session_id)
         row = self._db.execute(
             "DELETE FROM turns WHERE session_key = ? AND request_id = ? RETURNING key", (key, request_id)

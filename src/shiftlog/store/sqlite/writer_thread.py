@@ -19,6 +19,7 @@ from shiftlog.store.sqlite.connections import open_for_writing, scrub
 from shiftlog.store.sqlite.faults import storage_error
 from shiftlog.store.sqlite.imports import OriginKeys
 from shiftlog.store.sqlite.jobs import Job, WriteQueue
+from shiftlog.store.sqlite.recent import RecentNouns
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
 CHECKPOINT_PAGES = 1_000  # SQLite's own
@@ -40,6 +41,7 @@ class WriterThread:
         self._answer = answer
         self._log = BulkLog(path)
         self._origin_keys = OriginKeys()
+        self._recent = RecentNouns()
         self._opened: Future[None] = Future()
         self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
@@ -91,7 +93,9 @@ class WriterThread:
 
     def _commit(self, db: apsw.Connection, group: Iterable[Job], *, is_bulk: bool) -> list[Outcome]:
         self._choose_level(db, lasts=not is_bulk and any(job.lasting for job in group), is_bulk=is_bulk)
-        outcomes, erases = _commit_group(db, group, self._origin_keys)
+        outcomes, erases = _commit_group(db, group, self._origin_keys, self._recent)
+        if is_bulk:
+            self._recent.forget()  # bulk works keep their own
         if erases:
             self._log.end_moving()  # two threads cannot move the log at once, and erased bytes must leave it now
             scrub(db)
@@ -115,22 +119,31 @@ class WriterThread:
             db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else MOVE_PAGES)
 
 
-def _commit_group(db: apsw.Connection, group: Iterable[Job], origin_keys: OriginKeys) -> tuple[list[Outcome], bool]:
+def _commit_group(
+    db: apsw.Connection, group: Iterable[Job], origin_keys: OriginKeys, recent: RecentNouns
+) -> tuple[list[Outcome], bool]:
     """Run a group as one transaction; return the outcome of each work, and True if anything was erased."""
     backlog = Backlog()
     outcomes: list[Outcome] = []
     begun: list[Job] = []
+    is_alone = isinstance(group, list) and len(group) == 1
     try:
         db.execute("BEGIN IMMEDIATE")
+        recent.begin(db)
         for job in group:
-            if job.begin():
-                begun.append(job)
-                writer = SqliteWriter(db, backlog, origin_keys)
-                outcomes.append((job, *_attempt(db, writer, job.work, backlog)))
+            if not job.begin():
+                continue
+            begun.append(job)
+            writer = SqliteWriter(db, backlog, origin_keys, None if job.is_bulk else recent)
+            if is_alone:  # if it fails, the whole transaction is taken back
+                outcomes.append((job, job.work(writer), None))
+            else:
+                outcomes.append((job, *_attempt(db, writer, job.work, backlog, recent)))
         backlog.finish(db)
         db.execute("COMMIT")
     except BaseException as error:  # noqa: BLE001 - raised where each work is awaited
         _roll_back(db)
+        recent.forget()
         kept = storage_error(error) if isinstance(error, apsw.Error) else error
         failed = dict.fromkeys((*begun, *(job for job in group if job.begin())))
         return [(job, None, kept) for job in failed], False
@@ -146,7 +159,7 @@ def _roll_back(db: apsw.Connection) -> None:
 
 
 def _attempt(
-    db: apsw.Connection, writer: SqliteWriter, work: Callable[[Writer], Any], backlog: Backlog
+    db: apsw.Connection, writer: SqliteWriter, work: Callable[[Writer], Any], backlog: Backlog, recent: RecentNouns
 ) -> tuple[Any, BaseException | None]:
     """Run one work in a savepoint and return its result or its error; raise only what ends the whole transaction."""
     mark = backlog.mark()
@@ -157,6 +170,7 @@ def _attempt(
         raise
     except BaseException as error:  # noqa: BLE001 - raised where the work is awaited
         db.execute("ROLLBACK TO piece; RELEASE piece")
+        recent.forget()
         backlog.back_to(mark)
         return None, storage_error(error) if isinstance(error, apsw.Error) else error
     db.execute("RELEASE piece")

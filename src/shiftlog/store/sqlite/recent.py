@@ -1,0 +1,39 @@
+"""The sessions and turns that the writer met last, so that the next work need not read and decode them again.
+
+An agent writes to one turn many times in a row. What is kept is what the file holds: it is dropped as soon as a work
+failed or another connection wrote, and between groups of works once it has grown large.
+"""
+
+from dataclasses import dataclass, field
+
+import apsw
+
+from shiftlog.model.nouns import Session, Turn
+
+# Stored documents of so many bytes may be kept.
+MOST_BYTES = 1_000_000
+
+
+@dataclass(slots=True)
+class RecentNouns:
+    """Sessions and turns as they are stored, with the keys of sessions; only the writer thread touches them."""
+
+    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
+    turns: dict[tuple[str, str], Turn] = field(default_factory=dict[tuple[str, str], Turn])
+    keys: dict[str, int] = field(default_factory=dict[str, int])
+    stored_bytes: int = 0
+    _version: object = None
+
+    def begin(self, db: apsw.Connection) -> None:
+        """Drop what may no longer be so; called inside a transaction, before its first work."""
+        version = db.execute("PRAGMA data_version").fetchone()
+        if version != self._version or self.stored_bytes > MOST_BYTES:
+            self.forget()
+        self._version = version
+
+    def forget(self) -> None:
+        """Drop everything."""
+        self.sessions.clear()
+        self.turns.clear()
+        self.keys.clear()
+        self.stored_bytes = 0
