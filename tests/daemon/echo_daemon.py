@@ -19,6 +19,7 @@ from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
 from shiftlog.daemon.tasks import until
+from shiftlog.daemon.upkeep import Upkeep
 from shiftlog.link import wire
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, SessionNotFound
@@ -46,10 +47,12 @@ class Echo:
     """Answers every JSON-RPC request with its own method and params."""
 
     idle_stop_s = None
+    must_restart = None
     log_level = "debug"
 
     def __init__(self, home: str) -> None:
         self.home = Path(home)
+        self.upkeep = Upkeep()
         self.gone: list[str | None] = []
         self.heard: list[str | None] = []
         self.options: dict[str, object] = {}
@@ -62,6 +65,8 @@ class Echo:
         return self._serve
 
     async def _serve(self, lines: LineStream, caller: Caller, draining: anyio.Event) -> None:
+        if self.home.joinpath("breaks").exists():
+            raise RuntimeError("every connection breaks")
         async with anyio.create_task_group() as requests:  # noqa: SIM117 - it outlives the reading
             async with until(draining):
                 while (line := await lines.read(1 << 20)) is not None:

@@ -1,6 +1,7 @@
 import json
 import signal
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -227,3 +228,19 @@ def test_a_daemon_of_another_wire_is_an_error_with_a_way_out(home: Path) -> None
                 answer = bridge.read()
         assert "wire 2" in answer["error"]["message"]
         assert "daemon stop" in answer["error"]["data"]["hint"]
+
+
+def test_a_daemon_that_breaks_every_connection_is_tried_a_few_times_and_the_client_is_told(home: Path) -> None:
+    (home / "breaks").touch()
+    start_daemon(home)
+    with Bridge(home) as bridge:
+        for number in (1, 2):
+            before = time.monotonic()
+            refused = bridge.request(number, "initialize")
+            assert time.monotonic() - before < 5
+            assert "went away 5 times" in refused["error"]["message"]
+            assert "doctor" in refused["error"]["data"]["hint"]
+        log = (home / "daemon.log").read_text() if (home / "daemon.log").exists() else ""
+        assert log.count("A connection failed") <= 20
+        (home / "breaks").unlink()
+        eventually(lambda: "result" in bridge.request(3, "initialize") or None)

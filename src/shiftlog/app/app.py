@@ -143,6 +143,11 @@ class App:
         """Return True if an import is running."""
         return self._is_built("imports") and self.imports.running > 0
 
+    @property
+    def is_taking_hooks(self) -> bool:
+        """Return True if the events of hooks were looked at already."""
+        return self._is_built("hooks")
+
     def live_shells(self) -> list[str]:
         """Return the ids of the live shells, without building the shell services."""
         return self.shells.registry.live_ids() if self._is_built("_shell_services") else []

@@ -5,7 +5,9 @@ cursor are one transaction. An event that cannot be taken is set aside with the 
 """
 
 import logging
+import os
 import socket
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -26,8 +28,8 @@ from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.journal.intake.hooks import HookIntake, Stop
 from shiftlog.journal.intake.start_brief import start_brief
 from shiftlog.link import processes
-from shiftlog.model.errors import ShiftlogError
-from shiftlog.model.limits import HOOK_CATCH_UP_S, HOOK_CLOCK_SKEW, HOOK_POLL_S, HOOK_RETRY_S
+from shiftlog.model.errors import ShiftlogError, is_of_the_machine
+from shiftlog.model.limits import HOOK_CATCH_UP_S, HOOK_CLOCK_SKEW, HOOK_EVENT_ATTEMPTS, HOOK_POLL_S, HOOK_RETRY_S
 from shiftlog.model.times import parse
 from shiftlog.store.sources import Source
 
@@ -49,18 +51,28 @@ class Hooks:
         self.intake = HookIntake(app.store, app.clock, app.config.runs.backend_of, socket.gethostname())
         self.composer = composer_for(worker_settings(app))
         self.calls = QueuedCalls(app, self.spool)
+        # False if another process drains the spool.
+        self.is_mine = True
         # One drain at a time: two would take the same lines, and only one of them could move the cursor.
         self._turn = anyio.Lock()
+        # How often each event has failed, and why the spool does not move.
+        self._failures: Counter[str] = Counter()
+        self._fault: str | None = None
         self._asked: anyio.Event | None = None
         self._taken = anyio.Event()
+
+    @property
+    def fault(self) -> str | None:
+        """Why the spool does not move; None if it does."""
+        return self._fault or self.spool.stuck_reason()
 
     # Draining
 
     async def drain(self) -> int:
         """Take everything that waits in the spool; return how many events there were."""
         async with self._turn:
-            with self.spool.draining() as mine:
-                if not mine:
+            with self.spool.draining() as self.is_mine:
+                if not self.is_mine:
                     return 0
                 await self.calls.drain()
                 taken = 0
@@ -110,16 +122,22 @@ class Hooks:
         try:
             fact = await self._prepared(spooled)
             await self.intake.take(fact, line.after)
-        except ShiftlogError as error:
-            if error.retryable:
-                raise
-            await self._set_aside(spooled, line.after, f"{error.code}: {error.message}")
-        except OSError:
-            raise
         except Exception as error:
             # The edge of the hook's face: what one event breaks must not keep the others waiting for ever.
+            if self._may_pass(spooled.id, error):
+                raise
             log.exception("spool: an event cannot be taken")
-            await self._set_aside(spooled, line.after, f"internal_error: {type(error).__name__}")
+            await self._set_aside(spooled, line.after, _reason(error))
+        self._failures.pop(spooled.id, None)
+
+    def _may_pass(self, name: str, error: Exception) -> bool:
+        """Return True if an event is tried again: a few times only, unless the machine is at fault."""
+        if is_of_the_machine(error):
+            return True
+        if not isinstance(error, OSError) and not (isinstance(error, ShiftlogError) and error.retryable):
+            return False
+        self._failures[name] += 1
+        return self._failures[name] < HOOK_EVENT_ATTEMPTS
 
     async def _prepared(self, spooled: Spooled) -> HookFact:
         fact = fact_of(spooled, self.composer)
@@ -208,19 +226,35 @@ class Hooks:
             wait_s = HOOK_POLL_S
             self._asked, taken = anyio.Event(), self._taken
             sizes = self.spool.sizes()
-            if sizes != seen or await self._due_stops():
-                try:
+            try:
+                if sizes != seen or await self._due_stops():
                     await self.drain()
-                    seen = self.spool.sizes()
-                except (ShiftlogError, OSError) as error:
-                    log.warning("spool: %s", error)
-                    wait_s = HOOK_RETRY_S
+                    seen = self.spool.sizes() if self.is_mine else None
+                    self._note_fault(None)
+            except Exception as error:  # noqa: BLE001 - the spool must never stop the daemon
+                self._note_fault(_reason(error))
+                wait_s = HOOK_RETRY_S
             taken.set()
             with anyio.move_on_after(wait_s):
                 async with anyio.create_task_group() as waiting:
                     for event in (draining, self._asked):
                         waiting.start_soon(_ended_by, event, waiting.cancel_scope)
         self._asked = None
+
+    def _note_fault(self, reason: str | None) -> None:
+        if reason is not None and reason != self._fault:
+            log.warning("spool: %s", reason)
+        self._fault = reason
+
+
+def _reason(error: Exception) -> str:
+    """Return why an event could not be taken, without values of it."""
+    if isinstance(error, ShiftlogError):
+        reason = error.details.get("reason")
+        return f"{error.code}: {error.message}" + (f" ({reason})" if reason else "")
+    if isinstance(error, OSError) and error.errno:
+        return f"{type(error).__name__}: {os.strerror(error.errno)}"
+    return f"internal_error: {type(error).__name__}"
 
 
 async def _ended_by(event: anyio.Event, scope: anyio.CancelScope) -> None:

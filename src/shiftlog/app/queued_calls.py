@@ -71,6 +71,9 @@ class QueuedCalls:
             await self._set_aside(path, queued, f"{said['code']}: {said['message']}")
         except (Unusable, OSError) as error:
             await self._set_aside(path, queued, str(error))
+        except Exception as error:
+            log.exception("spool: a queued call cannot be carried out")
+            await self._set_aside(path, queued, f"internal_error: {type(error).__name__}")
         self._attempts.pop(path.name, None)
         return True
 

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -248,11 +249,18 @@ def _daemon(start: bool) -> Iterator[Check]:
             f"{says}; this program has version {__version__}",
             "Run shiftlog daemon stop; the next client starts its own version",
         )
+    yield from map(_upkeep, facts.get("faults", ()))
     if facts.get("http_fault"):
         hint = "Set http.port in config.toml to a free one (0 takes any), then run shiftlog daemon stop"
         yield _fail("http", f"not served: {facts['http_fault']}", hint)
     elif facts.get("http"):
         yield _ok("http", facts["http"])
+
+
+def _upkeep(fault: dict[str, Any]) -> Check:
+    """Report what the daemon could not do and tries again."""
+    tries = f" (tried {count(fault['tries'], 'time')})" if fault["tries"] else ""
+    return _fail("upkeep", f"{fault['what']}: {fault['reason']}{tries}", fault["hint"] or "Look at daemon.log")
 
 
 def _database(home: Path) -> Iterator[Check]:
@@ -328,6 +336,8 @@ def _spool(home: Path) -> Check:
             f"Each is a file in {spool.folder / 'aside'} with its reason; remove it once it is dealt with",
         )
     waiting = len(spool.names(HOOKS)) + len(spool.names(CALLS))
+    if (reason := spool.stuck_reason()) is not None:
+        return _warn("spool", f"it does not move: {reason}", "Look at daemon.log, and at the file in the spool")
     return _ok("spool", f"{count(waiting, 'file')} waiting for the daemon" if waiting else "nothing waits")
 
 

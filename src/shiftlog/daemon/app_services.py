@@ -20,6 +20,7 @@ from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.mcp_loading import McpLoader
 from shiftlog.daemon.services import ServeMcp
 from shiftlog.daemon.tasks import until
+from shiftlog.daemon.upkeep import LEASES, Upkeep, UpkeepFault, described
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.link.import_workers import take_prestarted
 from shiftlog.model.caller import LIBRARY, Caller
@@ -45,10 +46,15 @@ class AppServices:
         self._app = app
         self._mcp = McpLoader(app)
         self._http = HttpService(app, self._mcp)
+        self.upkeep = Upkeep()
 
     @property
     def idle_stop_s(self) -> float | None:
         return self._app.config.daemon.idle_stop_minutes * 60 or None
+
+    @property
+    def must_restart(self) -> str | None:
+        return "the log of the database was deleted" if self._app.store.has_lost_log else None
 
     @property
     def log_level(self) -> str:
@@ -75,7 +81,9 @@ class AppServices:
 
         async def serve(lines: LineStream, caller: Caller, draining: anyio.Event) -> None:
             # A client that comes back after a restart of the daemon still holds its leases.
-            await self.renew_leases([caller.client_id] if caller.client_id else [])
+            if caller.client_id:
+                ids = [caller.client_id]
+                await self.upkeep.attempt(LEASES, lambda: self.renew_leases(ids))
             client = replace(_in_workspace(caller), command_timeout_s=timeout_s)
             await serve_lines(server, lines, lines, client, drain=draining, finish_s=DAEMON_FINISH_S)
 
@@ -112,7 +120,17 @@ class AppServices:
     async def status(self) -> dict[str, object]:
         http = await self._http.status()
         counts = cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY))
-        return {**await counts, **http}
+        return {**await counts, **http, "faults": self._faults()}
+
+    def _faults(self) -> list[dict[str, object]]:
+        """Return what does not work at present: the record, maintenance jobs, the spool."""
+        found = self.upkeep.faults()
+        if (error := self._app.store.fault) is not None:
+            found.insert(0, UpkeepFault(reason=described(error), hint=error.hint, tries=0).as_dict("the record"))
+        if self._app.is_taking_hooks and (reason := self._app.hooks.fault) is not None:
+            hint = "Look at the file in spool/; shiftlog spool lists what was set aside"
+            found.append(UpkeepFault(reason=reason, hint=hint, tries=0).as_dict("the spool of hooks"))
+        return found
 
     async def run_background(self, draining: anyio.Event) -> None:
         """Load the MCP face, drain the hook spool, watch transcripts and serve HTTP until the daemon drains."""
@@ -120,13 +138,22 @@ class AppServices:
         async with anyio.create_task_group() as background:
             background.start_soon(self._mcp.load, draining)
             background.start_soon(_end_unused_workers, app, draining)
-            # Loading shells is left out if an earlier daemon left none behind.
-            if await app.shell_log.left(app.clock.now()):
-                await app.shells.recover()
+            background.start_soon(self._recover_shells, draining)
             background.start_soon(app.hooks.run, draining)
             if app.config.ingest.watch:
                 background.start_soon(_watch_transcripts, app, draining)
             await self._http.run(draining)
+
+    async def _recover_shells(self, draining: anyio.Event) -> None:
+        """Record the end of shells that an earlier daemon left; loading shells is left out if there are none."""
+        app = self._app
+
+        async def recover() -> None:
+            if await app.shell_log.left(app.clock.now()):
+                await app.shells.recover()
+
+        async with until(draining):
+            await self.upkeep.until_done("the shells of an earlier daemon", recover)
 
 
 def _in_workspace(caller: Caller) -> Caller:
@@ -165,8 +192,8 @@ async def _watch_transcripts(app: App, draining: anyio.Event) -> None:
                 async for report in app.imports.watch(ImportOptions(), stop):
                     for error in report.errors:
                         log.warning("import: %s", error["message"])
-            except ShiftlogError as error:
-                log.warning("import: %s", error.message)
+            except (ShiftlogError, OSError) as error:
+                log.warning("import: %s", error)
                 await stop.wait(IMPORT_WATCH_RETRY_S)
 
 

@@ -181,7 +181,10 @@ class Connections:
         if client.hello.role != "mcp" or self.draining.is_set() or client_id in self.mcp_client_ids():
             return
         with anyio.CancelScope(shield=True):
-            await self._services.client_gone(client.caller)
+            try:
+                await self._services.client_gone(client.caller)
+            except ShiftlogError as error:
+                log.warning("A client left, which could not be recorded: %s", error.message)
 
     def _answer(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
         if method == "daemon.status":

@@ -14,7 +14,7 @@ import anyio
 from shiftlog.app.app import open_app
 from shiftlog.app.policy import command_timeout_s
 from shiftlog.daemon.log import open_log
-from shiftlog.daemon.tasks import repeat
+from shiftlog.daemon.upkeep import LEASES, Upkeep
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.link import processes, wire
 from shiftlog.mcp.catalogue import registry_for, selection_for
@@ -40,8 +40,9 @@ async def _serve(home: Path, options: Mapping[str, object]) -> None:
         drain = anyio.Event()
         async with anyio.create_task_group() as background:
             background.start_soon(_obey_signals, drain)
-            background.start_soon(repeat, RENEW_EVERY_S, lambda: app.continuity.renew(present))
-            background.start_soon(repeat, SWEEP_EVERY_S, lambda: app.sweep(present))
+            repeat = Upkeep().repeat
+            background.start_soon(repeat, LEASES, RENEW_EVERY_S, lambda: app.continuity.renew(present))
+            background.start_soon(repeat, "the sweep of idle sessions", SWEEP_EVERY_S, lambda: app.sweep(present))
             await serve_stdio(server, caller, drain=drain)
             background.cancel_scope.cancel()
         await app.continuity.client_gone(str(caller.client_id))

@@ -21,7 +21,8 @@ from shiftlog.daemon.hello import error_line
 from shiftlog.daemon.lock import DaemonLock
 from shiftlog.daemon.log import set_level
 from shiftlog.daemon.services import OpenServices, Services
-from shiftlog.daemon.tasks import repeat, until
+from shiftlog.daemon.tasks import until
+from shiftlog.daemon.upkeep import LEASES
 from shiftlog.model.errors import InternalError, ShiftlogError, StorageError
 from shiftlog.model.limits import DAEMON_DRAIN_S, RENEW_EVERY_S, SWEEP_EVERY_S
 
@@ -116,8 +117,11 @@ class Daemon:
         async with anyio.create_task_group() as background:
             background.start_soon(self._obey_signals)
             background.start_soon(self._watch)
-            background.start_soon(repeat, RENEW_EVERY_S, lambda: services.renew_leases(clients()))
-            background.start_soon(repeat, SWEEP_EVERY_S, lambda: services.sweep(clients()))
+            repeat = services.upkeep.repeat
+            background.start_soon(repeat, LEASES, RENEW_EVERY_S, lambda: services.renew_leases(clients()))
+            background.start_soon(
+                repeat, "the sweep of idle sessions", SWEEP_EVERY_S, lambda: services.sweep(clients())
+            )
             background.start_soon(self._run_background)
             async with anyio.create_task_group() as connections:
                 async with until(self._ending):
@@ -147,7 +151,7 @@ class Daemon:
                 continue
             connections.start_soon(self.connections.serve, sock)
 
-    def _listen_again(self) -> None:
+    async def _listen_again(self) -> None:
         """Open the socket again after a cleaner of temporary files removed it; shells and clients stay."""
         log.warning("the socket was removed; listening again")
         old, self._listener = self._listener, self._lock.listen()
@@ -183,7 +187,9 @@ class Daemon:
             if not self._lock.is_held():
                 self.end("the lock file is gone")
             elif not self._lock.has_socket():
-                self._listen_again()
+                await self._services.upkeep.attempt("the socket, which was removed", self._listen_again)
+            elif (reason := self._services.must_restart) is not None:
+                self.end(reason)
             if self.connections.open_count or self._services.busy():
                 in_use_at = time.monotonic()
             idle_s = time.monotonic() - max(in_use_at, self.connections.last_use)

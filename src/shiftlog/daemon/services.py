@@ -11,6 +11,7 @@ import anyio
 
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
+from shiftlog.daemon.upkeep import Upkeep
 from shiftlog.model.caller import Caller
 
 # Serves one client until it closes, or until the event is set and every request that was read is answered.
@@ -23,6 +24,16 @@ class Services(Protocol):
     @property
     def idle_stop_s(self) -> float | None:
         """How long the daemon stays without client and work; None for ever."""
+        ...
+
+    @property
+    def upkeep(self) -> Upkeep:
+        """The maintenance jobs, and which of them wait."""
+        ...
+
+    @property
+    def must_restart(self) -> str | None:
+        """Why the daemon should make way for a new one; None mostly."""
         ...
 
     @property

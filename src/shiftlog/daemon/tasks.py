@@ -1,12 +1,9 @@
-"""Two task patterns of the daemon: a block that an event ends, and a job that repeats."""
+"""A task pattern of the daemon: a block that an event ends."""
 
-import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import anyio
-
-log = logging.getLogger(__name__)
 
 
 @asynccontextmanager
@@ -21,13 +18,3 @@ async def until(event: anyio.Event) -> AsyncGenerator[None]:
         tasks.start_soon(cut)
         yield
         tasks.cancel_scope.cancel()
-
-
-async def repeat(every_s: float, job: Callable[[], Awaitable[object]]) -> None:
-    """Run a job again and again; a failure is logged and does not end the repetition."""
-    while True:
-        await anyio.sleep(every_s)
-        try:
-            await job()
-        except Exception:
-            log.exception("A periodic job failed; it is tried again in %.0f s", every_s)

@@ -10,7 +10,7 @@ import select
 import time
 
 from shiftlog.link import processes, wire
-from shiftlog.link.limits import ANSWER_WAIT_S, REFUSAL_WAIT_S, STEADY_S, SUCCESSOR_S
+from shiftlog.link.limits import ANSWER_WAIT_S, RECOVERY_ATTEMPTS, REFUSAL_WAIT_S, STEADY_S, SUCCESSOR_S
 
 CHUNK_BYTES = 65536
 QUEUE_BYTES = 1 << 20
@@ -159,6 +159,8 @@ class Bridge:
         self._sent_bytes = 0
         self._failed_at = 0.0
         self._connected_at = 0.0
+        # How many daemons went away in a row, soon and without having sent a line.
+        self._lost_daemons = 0
         self.farewell = b""
         self._ended_at: float | None = None
         self._is_warm = False
@@ -322,17 +324,28 @@ class Bridge:
                 self.farewell = line
                 continue
             self.out += line
+            self._lost_daemons = 0
             self.unanswered.note_received(line)
         self._refuse_overlong(self._from_daemon)
 
     def _lose_daemon(self) -> None:
-        """Look for another daemon now, or at the client's next request."""
+        """Look for another daemon now, or at the client's next request; give up if each one goes away at once."""
+        is_steady = time.monotonic() - self._connected_at >= STEADY_S
+        self._lost_daemons = 1 if is_steady else self._lost_daemons + 1
         stopped = b'"bye":"stop"' in self.farewell
-        unsteady = not self.farewell and time.monotonic() - self._connected_at < STEADY_S
-        if (stopped or unsteady) and not self.unanswered.in_flight and not self.queue:
+        if (stopped or not (self.farewell or is_steady)) and not self.unanswered.in_flight and not self.queue:
             self.hang_up()
+        elif self._lost_daemons > RECOVERY_ATTEMPTS:
+            self._give_up()
         else:
             self._recover()
+
+    def _give_up(self) -> None:
+        from shiftlog.link.recovery import give_up
+
+        self._lost_daemons = 0
+        self._failed_at = time.monotonic()
+        give_up(self)
 
     def _recover(self) -> None:
         from shiftlog.link.recovery import recover, refuse_queue

@@ -30,6 +30,25 @@ Outcome = tuple[bool | None, object]
 
 def recover(bridge: "Bridge", *, patience_s: float) -> None:
     """Connect to a daemon that is ready for the client's next line, and answer the requests that were lost."""
+    lost = _take_lost(bridge)
+    outcomes = _reconnect(bridge, {call_id: _tool(line) for call_id, (_, line) in lost.items()}, patience_s)
+    for call_id, (method, line) in lost.items():
+        outcome = (outcomes or {}).get(call_id, (None, None))
+        bridge.answer(_lost_answer(call_id, method, outcome, keyed=_is_keyed(line)))
+    if outcomes is None:
+        refuse_queue(bridge)
+
+
+def give_up(bridge: "Bridge") -> None:
+    """Answer everything that waits with the reason, because each daemon goes away before it answers."""
+    for call_id, (method, line) in _take_lost(bridge).items():
+        bridge.answer(_lost_answer(call_id, method, (None, None), keyed=_is_keyed(line)))
+    bridge.failure = _gone_too_often()
+    refuse_queue(bridge)
+
+
+def _take_lost(bridge: "Bridge") -> "dict[str, tuple[str, bytes]]":
+    """Close the connection and return the requests that may have been applied; the others wait in the queue."""
     bridge.hang_up()
     unanswered = bridge.unanswered
     lost = unanswered.in_flight
@@ -46,12 +65,15 @@ def recover(bridge: "Bridge", *, patience_s: float) -> None:
     if bridge.farewell:
         bridge.queue[:0] = [line for _, line in lost.values()]
         lost = {}
-    outcomes = _reconnect(bridge, {call_id: _tool(line) for call_id, (_, line) in lost.items()}, patience_s)
-    for call_id, (method, line) in lost.items():
-        outcome = (outcomes or {}).get(call_id, (None, None))
-        bridge.answer(_lost_answer(call_id, method, outcome, keyed=_is_keyed(line)))
-    if outcomes is None:
-        refuse_queue(bridge)
+    return lost
+
+
+def _gone_too_often() -> wire.WireError:
+    return wire.WireError(
+        "storage_error",
+        f"The daemon went away {RECOVERY_ATTEMPTS} times before it could be used",
+        "Run shiftlog doctor, and look at daemon.log in the state directory",
+    )
 
 
 def _reconnect(bridge: "Bridge", calls: dict[str, str | None], patience_s: float) -> dict[str, Outcome] | None:
@@ -67,11 +89,7 @@ def _reconnect(bridge: "Bridge", calls: dict[str, str | None], patience_s: float
         elif not calls:
             return None  # only lost calls are worth further attempts; queued lines can be sent again
     if bridge.failure is None:
-        bridge.failure = wire.WireError(
-            "storage_error",
-            f"The daemon went away {RECOVERY_ATTEMPTS} times before it could be used",
-            "Look at daemon.log in the state directory",
-        )
+        bridge.failure = _gone_too_often()
     return None
 
 

@@ -344,6 +344,11 @@ DISK_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, e
 _TROUBLES = DISK_TROUBLES | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS}
 
 
+def is_of_the_machine(error: BaseException) -> bool:
+    """Return True if the disk or the machine is at fault, so that the same work may succeed later."""
+    return trouble(error) is not None or (isinstance(error, StorageError) and "disk" in error.details)
+
+
 def trouble(error: BaseException) -> StorageError | None:
     """Return what is told of an error that is the machine's and not ours; None for any other."""
     if not isinstance(error, OSError) or error.errno is None or error.errno not in _TROUBLES:

@@ -45,6 +45,9 @@ QUEUED_CALL_BYTES = 16 << 20
 # The spool is looked at this often, and after a failure again after this time.
 HOOK_POLL_S = 0.5
 HOOK_RETRY_S = 5.0
+# An event that fails is tried this often before it is set aside; a spool that waits this long does not move.
+HOOK_EVENT_ATTEMPTS = 3
+HOOK_STUCK_S = 60.0
 # A starting session waits this long for the spool to be drained before it gets its brief.
 HOOK_CATCH_UP_S = 0.2
 # An event that lies further in the future is set aside.
@@ -69,6 +72,9 @@ DAEMON_DRAIN_S = 10.0
 DAEMON_FINISH_S = 15.0
 # A connection must send its hello within this time.
 HELLO_S = 10.0
+# Maintenance that failed is tried again after this time, then after twice as long, up to the limit.
+UPKEEP_RETRY_S = 1.0
+UPKEEP_RETRY_LIMIT_S = 60.0
 # The HTTP server finishes running requests within this time when it stops.
 HTTP_FINISH_S = 5
 # A client that came over HTTP counts as connected for this long.

@@ -11,6 +11,7 @@ from datetime import datetime
 from typing import Literal, Protocol, Self, TypeVar
 
 from shiftlog.model.entry import Body, Entry, Kind
+from shiftlog.model.errors import StorageError
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
 from shiftlog.store.filters import Filter, Page
@@ -340,6 +341,16 @@ class Writer(JournalWriter, TotalsWriter, ClientWriter, ImportWriter, Reader, Pr
 
 class Store(Protocol):
     """A place that keeps facts."""
+
+    @property
+    def fault(self) -> StorageError | None:
+        """Why nothing can be written at present; reading goes on."""
+        ...
+
+    @property
+    def has_lost_log(self) -> bool:
+        """True if the store should be closed and opened anew, because a file of it was deleted."""
+        ...
 
     async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
         """Run work as one transaction: durable when it returns, without a trace when it raises.

@@ -225,6 +225,34 @@ def test_doctor_shows_what_was_set_aside(home: Path) -> None:
     assert "its time lies in the future" in check["message"]
 
 
+def test_an_event_that_fails_every_time_is_set_aside_and_the_next_are_taken(home: Path, tmp_path: Path) -> None:
+    vendor = "x" * 300
+    transcript = tmp_path / "projects" / "app" / f"{SESSION.format(4)}.jsonl"
+    transcript.parent.mkdir(parents=True)
+    transcript.write_text("{}\n")
+    transcript.chmod(0)
+    common = {"session_id": vendor, "cwd": str(tmp_path), "transcript_path": str(transcript)}
+    for name in ("SessionStart", "UserPromptSubmit", "Stop", "SubagentStop"):
+        hook(home, {"hook_event_name": name, "source": "startup", "prompt": "p", **common})
+    hook(home, {"hook_event_name": "SessionStart", "source": "startup", "session_id": SESSION.format(4)})
+    with connect(str(home)) as client:
+        eventually(lambda: not waiting(home) or None)
+        assert client.call("daemon.status")["faults"] == []
+
+
+def test_a_spool_that_does_not_move_is_named_by_status_and_doctor(home: Path) -> None:
+    hook(home, {"hook_event_name": "Stop", "session_id": SESSION.format(1)})
+    (file,) = (home / "spool").glob("hooks-*.jsonl")
+    file.write_text(file.read_text().rstrip("\n"))  # an unfinished line
+    os.utime(file, (1, 1))
+    with connect(str(home)) as client:
+        (fault,) = client.call("daemon.status")["faults"]
+        assert fault["what"] == "the spool of hooks"
+        assert file.name in fault["reason"]
+    checks = shiftlog(home, "doctor", "--json", status=1).json()["checks"]
+    assert "does not move" in next(check["message"] for check in checks if check["name"] == "spool")
+
+
 def test_a_prompt_its_agents_turn_over_mcp_and_its_transcript_are_one_turn(home: Path, tmp_path: Path) -> None:
     vendor, transcript = SESSION.format(7), tmp_path / "projects" / "app" / f"{SESSION.format(7)}.jsonl"
     common = {"session_id": vendor, "cwd": str(tmp_path), "transcript_path": str(transcript)}

@@ -2,6 +2,8 @@
 
 import fcntl
 import json
+import sqlite3
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,6 +11,8 @@ import pytest
 
 from shiftlog.ingest.hooks.events import fact_of, read_spooled
 from shiftlog.ingest.hooks.spool import HookSpool
+from shiftlog.model.errors import StorageError
+from shiftlog.model.limits import HOOK_EVENT_ATTEMPTS
 from tests.ingest.hooks.hook_app import SESSION, open_hook_app
 from tests.journal.harness import files_holding
 
@@ -128,6 +132,24 @@ async def test_a_poisoned_event_is_set_aside_with_the_reason_and_the_rest_goes_o
         assert await hooked.app.session(SESSION[:-1] + "b")
         assert hooked.files() == []
     assert files_holding(hooked.home, secret) == []
+
+
+async def test_an_event_that_breaks_the_store_each_time_is_set_aside_after_a_few_tries(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("SessionStart", source="startup")
+        hooked.spool("SessionStart", source="startup", session_id=SESSION[:-1] + "b")
+        with closing(sqlite3.connect(hooked.home / "shiftlog.db")) as db:
+            db.execute(
+                f"CREATE TRIGGER poison BEFORE INSERT ON sessions WHEN NEW.vendor_id = '{SESSION}' "
+                "BEGIN SELECT RAISE(ABORT, 'poison'); END"
+            )
+        for _ in range(HOOK_EVENT_ATTEMPTS - 1):
+            with pytest.raises(StorageError):
+                await hooked.drain()
+        await hooked.drain()
+        (item,) = hooked.hooks.spool.aside()
+        assert "poison" in item["reason"]
+        assert await hooked.app.session(SESSION[:-1] + "b")
 
 
 def test_the_spool_keeps_what_is_set_aside_to_its_owner(tmp_path: Path) -> None:

@@ -79,7 +79,7 @@ def modes(path: Path) -> dict[str, int]:
 async def test_the_database_and_its_log_are_readable_by_their_owner_alone(path: Path) -> None:
     async with SqliteStore(path) as store:
         await b.stored(store)
-        expected = {"shiftlog.db": 0o600, "shiftlog.db-wal": 0o600, "shiftlog.db-shm": 0o600}
+        expected = {"shiftlog.db": 0o600, "shiftlog.db-wal": 0o600, "shiftlog.db-shm": 0o600, "shiftlog.db-last": 0o600}
         assert modes(path) == expected
 
 

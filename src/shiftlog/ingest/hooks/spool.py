@@ -7,6 +7,7 @@ decides. A line that cannot be stored is set aside with the reason, without its 
 import fcntl
 import json
 import os
+import time
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -16,6 +17,7 @@ from typing import Any
 
 from shiftlog.ingest.files.lines import digest
 from shiftlog.ingest.hooks.events import read_spooled
+from shiftlog.model.limits import HOOK_STUCK_S
 from shiftlog.model.times import precise
 from shiftlog.store.sources import Source
 
@@ -67,6 +69,19 @@ class HookSpool:
     def waiting(self) -> dict[str, int]:
         """Count the waiting files of events and of calls."""
         return {"events": len(self.names(HOOKS)), "calls": len(self.names(CALLS))}
+
+    def stuck_reason(self) -> str | None:
+        """Return which file waits for longer than a drain takes; None if the spool moves."""
+        now = time.time()
+        for name in (*self.names(HOOKS), *self.names(CALLS)):
+            path = self.folder / name
+            try:
+                waits_s = int(now - path.stat().st_mtime)
+            except OSError:
+                continue
+            if waits_s > HOOK_STUCK_S:
+                return f"{name} waits for {waits_s} s" if os.access(path, os.R_OK) else f"{name} cannot be read"
+        return None
 
     @contextmanager
     def draining(self) -> Generator[bool]:

@@ -71,10 +71,13 @@ def _is_in_place(path: Path, vendor: str, agent: str) -> bool:
 
 def _children(session: str | None, vendor: str, agent: str) -> tuple[str, ...]:
     """Return the files of a session's subagents, for a vendor that keeps them beside it."""
-    if session is None or agent != CLAUDE:
+    if session is None or agent != CLAUDE or vendor in ("", ".", "..") or "/" in vendor or "\0" in vendor:
         return ()
     folder = Path(session).parent / vendor / "subagents"
-    return (str(folder),) if vendor and folder.is_dir() and not folder.is_symlink() else ()
+    try:
+        return (str(folder),) if folder.is_dir() and not folder.is_symlink() else ()
+    except OSError:  # a name that is too long
+        return ()
 
 
 def _rollout_of(thread: str, folders: Iterable[Path]) -> str | None:

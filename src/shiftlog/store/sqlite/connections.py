@@ -9,6 +9,7 @@ import apsw
 
 from shiftlog.model.errors import StorageError
 from shiftlog.store.sqlite.faults import damaged, storage_error
+from shiftlog.store.sqlite.file_watch import LastEntry
 from shiftlog.store.sqlite.migrate import migrate
 from shiftlog.store.sqlite.tallies import build_owed
 
@@ -22,13 +23,18 @@ _log = logging.getLogger("shiftlog.store")
 def connect(path: Path, synchronous: str) -> apsw.Connection:
     """Return a connection with the settings that all of ours have."""
     db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
+    set_up(db, synchronous)
+    return db
+
+
+def set_up(db: apsw.Connection, synchronous: str) -> None:
+    """Give a connection the settings that all of ours have."""
     db.set_busy_timeout(BUSY_MS)
     # One pragma a call: of several in one text apsw runs none after the first that answers with a row.
     db.pragma("synchronous", synchronous)
     db.pragma("foreign_keys", "OFF")
     db.pragma("temp_store", "MEMORY")
     db.pragma("cache_size", -CACHE_KIB)
-    return db
 
 
 def open_for_writing(path: Path, synchronous: str) -> apsw.Connection:
@@ -39,13 +45,19 @@ def open_for_writing(path: Path, synchronous: str) -> apsw.Connection:
         raise
     except (apsw.Error, OSError) as error:
         says = error.strerror if isinstance(error, OSError) else error
-        raise storage_error(error, f"{path}: {says}") from error
+        raise storage_error(error, f"{path}: {says}", path) from error
 
 
 def _opened(path: Path, synchronous: str) -> apsw.Connection:
     _make(path)
+    log = path.with_name(f"{path.name}-wal")
+    # A loss of power may empty a log whose commits did not wait for the disk.
+    had_log = _size(log) > 0 or (synchronous != "FULL" and log.exists())
     db = connect(path, synchronous)
     try:
+        if db.readonly("main"):  # SQLite falls back to that without a word
+            raise apsw.ReadOnlyError("attempt to write a readonly database")
+        LastEntry(path).check(db, had_log=had_log)
         _use_write_ahead_log(db)
         db.pragma("secure_delete", "ON")
         migrate(db)

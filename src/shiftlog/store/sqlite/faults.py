@@ -1,5 +1,7 @@
 """Faults of the SQLite file and of the disk below it: the errors that report them, and a check of the file."""
 
+import errno
+import os
 import time
 from pathlib import Path
 
@@ -8,14 +10,66 @@ import apsw
 from shiftlog.model.errors import StorageError
 
 DAMAGED_HINT = "Keep a copy of the state directory, then put a backup of the file in its place or move it away"
+FULL = "the disk is full"
+READ_ONLY = "the file system is read-only"
+NOT_PERMITTED = "permission denied"
+HINTS = {
+    FULL: "Nothing was recorded; make room on the disk of the state directory and try again",
+    READ_ONLY: "Nothing was recorded; mount the file system of the state directory for writing and try again",
+    NOT_PERMITTED: "Nothing was recorded; make the files of the state directory yours (chmod, chown) and try again",
+}
+FULL_BYTES = 64 << 10
 LOOKS_AT_CLOCK_EVERY = 10_000  # steps of SQLite
 
+# What SQLite raises if the disk, and not the file, is at fault.
+_DISK_ERRORS = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
 
-def storage_error(error: BaseException, reason: str = "") -> StorageError:
+
+def storage_error(error: BaseException, reason: str = "", path: Path | None = None) -> StorageError:
     """Return the error to raise for a fault of SQLite: the file is damaged, or a retry may work."""
-    hint = DAMAGED_HINT if isinstance(error, apsw.NotADBError | apsw.CorruptError) else None
     reason = reason or f"{type(error).__name__}: {error}"
+    cause = _cause(error, path)
+    if cause is not None:
+        return StorageError(f"Storage error: {cause}", details={"reason": reason, "disk": cause}, hint=HINTS[cause])
+    hint = DAMAGED_HINT if isinstance(error, apsw.NotADBError | apsw.CorruptError) else None
     return StorageError("Storage error", details={"reason": reason}, hint=hint)
+
+
+def _cause(error: BaseException, path: Path | None) -> str | None:
+    """Return what is wrong with the disk below a file, None if that is not the cause or not known."""
+    if isinstance(error, apsw.FullError):
+        return FULL
+    if isinstance(error, OSError):
+        return _NUMBERS.get(error.errno or 0)
+    if path is None or not isinstance(error, _DISK_ERRORS):
+        return None
+    return disk_trouble(path)
+
+
+_NUMBERS = {
+    errno.ENOSPC: FULL,
+    errno.EDQUOT: FULL,
+    errno.EFBIG: FULL,
+    errno.EROFS: READ_ONLY,
+    errno.EACCES: NOT_PERMITTED,
+    errno.EPERM: NOT_PERMITTED,
+}
+
+
+def disk_trouble(path: Path) -> str | None:
+    """Return why a file on this disk cannot be written, None if nothing speaks against it."""
+    try:
+        disk = os.statvfs(path.parent)
+    except OSError:
+        return None
+    if disk.f_flag & os.ST_RDONLY:
+        return READ_ONLY
+    if disk.f_bavail * disk.f_frsize < FULL_BYTES or (disk.f_files and not disk.f_favail):
+        return FULL
+    for one in (path, path.with_name(f"{path.name}-wal"), path.parent):
+        if one.exists() and not os.access(one, os.W_OK):
+            return NOT_PERMITTED
+    return None
 
 
 def damaged(reason: str) -> StorageError:

@@ -37,7 +37,7 @@ def shipped() -> list[Migration]:
 def migrate(db: apsw.Connection, migrations: list[Migration] | None = None) -> int:
     """Bring a database to this version's schema and return its number; refuse one from a newer version."""
     wanted = shipped() if migrations is None else migrations
-    if _is_current(db, wanted):
+    if is_current(db, wanted):
         return wanted[-1].number
     db.execute("BEGIN IMMEDIATE")
     try:
@@ -65,7 +65,9 @@ def _applied(db: apsw.Connection) -> dict[int, str]:
     return {int(number): str(checksum) for number, checksum in db.execute("SELECT number, checksum FROM migrations")}
 
 
-def _is_current(db: apsw.Connection, wanted: list[Migration]) -> bool:
+def is_current(db: apsw.Connection, migrations: list[Migration] | None = None) -> bool:
+    """Return True if a database has this version's schema."""
+    wanted = shipped() if migrations is None else migrations
     exists = db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'migrations'").fetchone()
     return exists is not None and _applied(db) == {m.number: m.checksum for m in wanted}
 

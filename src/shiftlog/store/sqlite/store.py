@@ -1,13 +1,15 @@
 """The embedded store as its callers see it: async verbs over one writer thread and a few reader threads.
 
 Readers have connections of their own and never wait for the writer. Other processes may use the same file: SQLite's
-lock lets one write at a time, and the others wait.
+lock lets one write at a time, and the others wait. A file that cannot be written, as on a full disk, is still read;
+writes are refused, and open the file for writing once that works again.
 """
 
 import asyncio
 import logging
 import math
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,8 +21,10 @@ import apsw
 from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sqlite.connections import connect
-from shiftlog.store.sqlite.faults import storage_error
+from shiftlog.store.sqlite.faults import HINTS, READ_ONLY, disk_trouble, storage_error
 from shiftlog.store.sqlite.jobs import Job
+from shiftlog.store.sqlite.migrate import is_current
+from shiftlog.store.sqlite.read_only import ReadOnlyFile
 from shiftlog.store.sqlite.reader import SqliteReader
 from shiftlog.store.sqlite.writer import SqliteWriter
 from shiftlog.store.sqlite.writer_thread import Outcome, WriterThread
@@ -28,34 +32,109 @@ from shiftlog.store.sqlite.writer_thread import Outcome, WriterThread
 T = TypeVar("T")
 
 READERS = 2
+# A file that could not be opened for writing is tried again after this time, then after twice as long, up to the limit.
+RETRY_S = 1.0
+RETRY_LIMIT_S = 30.0
 
 _log = logging.getLogger("shiftlog.store")
 
 
 class SqliteStore:
-    """A store in one file; `durability` is `full` (survives power loss) or `process` (survives kill -9)."""
+    """A store in one file; `durability` is `full` (survives power loss) or `process` (survives kill -9).
 
-    def __init__(self, path: Path, *, durability: str = "full") -> None:
+    With `read_only` the file is never written.
+    """
+
+    def __init__(self, path: Path, *, durability: str = "full", read_only: bool = False) -> None:
         self.path = path
         self._synchronous = "FULL" if durability == "full" else "NORMAL"
+        self._is_read_only = read_only
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: WriterThread | None = None
         self._readers: ThreadPoolExecutor | None = None
         self._reader_db = threading.local()
         self._reader_dbs: list[apsw.Connection] = []
         self._is_indexing = False
+        # Set while the file cannot be written: why, from where it is read, and when writing is tried again.
+        self._closed_to_writes: StorageError | None = None
+        self._read_only_file: ReadOnlyFile | None = None
+        self._retry_at = 0.0
+        self._retry_s = RETRY_S
+        # Keeps two callers from opening the file for writing at once.
+        self._opening = anyio.Lock()
+
+    @property
+    def fault(self) -> StorageError | None:
+        """Why nothing can be written at present; None if all is well."""
+        return self._closed_to_writes if self._writer is None else self._writer.fault
+
+    @property
+    def has_lost_log(self) -> bool:
+        """True if the log was deleted under the store; all is safe once the store was closed and opened anew."""
+        return self._writer is not None and self._writer.has_lost_log
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
+        if self._is_read_only:
+            reason = f"{self.path} is open for reading only"
+            error = StorageError(f"Storage error: {reason}", details={"reason": reason}, hint=HINTS[READ_ONLY])
+            await self._open_for_reading(error)
+        else:
+            try:
+                await self._open_for_writing()
+            except StorageError as error:
+                if disk_trouble(self.path) is None or not self.path.exists():
+                    raise
+                await self._open_for_reading(error)
+        self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
+        return self
+
+    async def _open_for_writing(self) -> WriterThread:
         writer = WriterThread(self.path, self._synchronous, self._answer)
         try:
             await asyncio.wrap_future(writer.start())
         except BaseException:
             writer.queue.end()
             raise
-        self._readers = ThreadPoolExecutor(max_workers=READERS, thread_name_prefix="store-reader")
         self._writer = writer
-        return self
+        return writer
+
+    async def _open_for_reading(self, error: StorageError) -> None:
+        """Read a file that cannot be written; raise `error` if it cannot be read either."""
+        file = ReadOnlyFile(self.path)
+        try:
+            db = await asyncio.to_thread(file.connect)
+        except (apsw.Error, OSError) as unreadable:
+            raise (storage_error(unreadable, f"{self.path}: {unreadable}") if self._is_read_only else error) from None
+        try:
+            if not is_current(db):
+                raise error
+        finally:
+            db.close()
+        self._closed_to_writes, self._read_only_file = error, file
+        self._retry_at = time.monotonic() + self._retry_s
+
+    async def _reopened(self) -> WriterThread:
+        """Open the file for writing if it is time to try that again; raise why it cannot be written."""
+        async with self._opening:
+            if self._writer is not None:
+                return self._writer
+            error = self._closed_to_writes
+            if error is None:
+                raise StorageError("Storage error", details={"reason": "the store is not open"})
+            if self._is_read_only or time.monotonic() < self._retry_at:
+                raise _again(error)
+            self._retry_s = min(self._retry_s * 2, RETRY_LIMIT_S)
+            self._retry_at = time.monotonic() + self._retry_s
+            try:
+                writer = await self._open_for_writing()
+            except StorageError as again:
+                self._closed_to_writes = again
+                raise
+            self._closed_to_writes, self._retry_s = None, RETRY_S
+            self._reader_db = threading.local()  # the connections for reading only see nothing new
+            _log.info("the database can be written again")
+            return writer
 
     async def __aexit__(self, *exc_info: object) -> None:
         writer, self._writer = self._writer, None
@@ -66,6 +145,9 @@ class SqliteStore:
                 await asyncio.to_thread(self._readers.shutdown)
         while self._reader_dbs:
             self._reader_dbs.pop().close()
+        self._closed_to_writes = None
+        if self._read_only_file is not None:
+            self._read_only_file.close()
         self._reader_db = threading.local()
 
     async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
@@ -77,7 +159,8 @@ class SqliteStore:
         return await self._queued(work, lasting=False, is_bulk=True)
 
     async def _queued(self, work: Callable[[Writer], T], *, lasting: bool, is_bulk: bool) -> T:
-        loop, writer = self._opened()
+        writer = self._writer or await self._reopened()
+        loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
         job = Job(work, future, lasting=lasting, is_bulk=is_bulk)
         writer.queue.put(job)
@@ -94,19 +177,15 @@ class SqliteStore:
 
     async def sync(self) -> None:
         """Bring the log to disk if a commit did not wait for that."""
-        loop, writer = self._opened()
-        if writer.owes_sync:
-            await loop.run_in_executor(self._readers, writer.sync)
+        writer = self._writer
+        if writer is not None and writer.owes_sync:
+            await asyncio.get_running_loop().run_in_executor(self._readers, writer.sync)
 
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a reader's connection, in one read transaction."""
-        loop, _ = self._opened()
-        return await loop.run_in_executor(self._readers, self._read, work)
-
-    def _opened(self) -> tuple[asyncio.AbstractEventLoop, WriterThread]:
-        if self._loop is None or self._writer is None:
+        if self._readers is None or (self._writer is None and self._closed_to_writes is None):
             raise StorageError("Storage error", details={"reason": "the store is not open"})
-        return self._loop, self._writer
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
 
     def _read(self, work: Callable[[Reader], T]) -> T:
         try:
@@ -120,7 +199,7 @@ class SqliteStore:
                 if reader.behind:
                     self._continue_index(reader.behind)
         except apsw.Error as error:
-            raise storage_error(error) from error
+            raise storage_error(error, path=self.path) from error
 
     def _continue_index(self, keys: list[int]) -> None:
         """Have sessions indexed for the next search for substrings; one such work at a time is enough."""
@@ -138,7 +217,9 @@ class SqliteStore:
         """Return the connection of this reader thread."""
         db: apsw.Connection | None = getattr(self._reader_db, "db", None)
         if db is None:
-            db = self._reader_db.db = connect(self.path, self._synchronous)
+            file = self._read_only_file if self._closed_to_writes is not None else None
+            db = connect(self.path, self._synchronous) if file is None else file.connect()
+            self._reader_db.db = db
             self._reader_dbs.append(db)
         return db
 
@@ -158,3 +239,8 @@ class SqliteStore:
                 self._is_indexing = False
                 if error is not None:
                     _log.warning("a search index was not continued: %s", error)
+
+
+def _again(error: StorageError) -> StorageError:
+    """Return a new error like this one: an error that is raised twice would collect both stacks."""
+    return StorageError(error.message, details=error.details, hint=error.hint)

@@ -33,10 +33,11 @@ class Backlog:
 
     FTS5 writes a segment at every savepoint, and merging many small ones takes a sixth of the work of busy writers; so
     the whole group is indexed at its end. `grown` names sessions and ranges of entries whose substrings are indexed
-    last, when their turns are stored too.
+    last, when their turns are stored too. `last_entry` is the id of the newest entry.
     """
 
     texts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    last_entry: int = 0
     indexed: int = 0
     erased: bool = False
     grown: list[tuple[int, int, int]] = field(default_factory=list[tuple[int, int, int]])
@@ -56,13 +57,13 @@ class Backlog:
             db.execute("INSERT INTO found (found) VALUES ('optimize')")
             db.execute("INSERT INTO grams (grams) VALUES ('optimize')")
 
-    def mark(self) -> tuple[int, int, bool, int]:
+    def mark(self) -> tuple[int, int, bool, int, int]:
         """Return a state that `back_to` can return to."""
-        return len(self.texts), self.indexed, self.erased, len(self.grown)
+        return len(self.texts), self.indexed, self.erased, len(self.grown), self.last_entry
 
-    def back_to(self, mark: tuple[int, int, bool, int]) -> None:
+    def back_to(self, mark: tuple[int, int, bool, int, int]) -> None:
         """Forget what was added since a mark; the caller rolls back what was indexed since then."""
-        count, self.indexed, self.erased, grown = mark
+        count, self.indexed, self.erased, grown, self.last_entry = mark
         del self.texts[count:]
         del self.grown[grown:]
 
@@ -141,7 +142,8 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
         if len(entries) < grams.GRAM_BATCH:
             # A larger batch is an import's: the first search for parts of words indexes it.
             self._backlog.grown.append((key, entries[0].seq, entries[-1].seq))
-        base = entry_id(key, entries[-1].seq) - entries[-1].seq
+        self._backlog.last_entry = entry_id(key, entries[-1].seq)
+        base = self._backlog.last_entry - entries[-1].seq
         self._backlog.texts += [(base + entry.seq, apart(entry.text)) for entry in entries if entry.text]
 
     def put_origins(self, origins: Mapping[bytes, Origin]) -> None:

@@ -13,10 +13,12 @@ from typing import Any
 
 import apsw
 
+from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Writer
 from shiftlog.store.sqlite.bulk_log import MOVE_PAGES, BulkLog
 from shiftlog.store.sqlite.connections import open_for_writing, scrub
 from shiftlog.store.sqlite.faults import storage_error
+from shiftlog.store.sqlite.file_watch import FileWatch, LastEntry, gone_error
 from shiftlog.store.sqlite.imports import OriginKeys
 from shiftlog.store.sqlite.jobs import Job, WriteQueue
 from shiftlog.store.sqlite.recent import RecentNouns
@@ -39,6 +41,12 @@ class WriterThread:
         self._synchronous = self._level = synchronous
         self._deletes_fast: bool = False
         self._answer = answer
+        # Why nothing can be written any more: the file is gone.
+        self.fault: StorageError | None = None
+        # True if the log is gone; then each commit is moved into the file at once, until the store is opened anew.
+        self.has_lost_log = False
+        self._watch: FileWatch | None = None
+        self._last_entry = LastEntry(path)
         self._log = BulkLog(path)
         self._origin_keys = OriginKeys()
         self._recent = RecentNouns()
@@ -77,6 +85,7 @@ class WriterThread:
         except BaseException as error:  # noqa: BLE001 - raised where the store is opened
             self._opened.set_exception(error)
             return
+        self._watch = FileWatch(self._path)
         self._opened.set_result(None)
         try:
             while (group := self.queue.next_group(self._log.idle_s)) is not None:
@@ -89,19 +98,39 @@ class WriterThread:
                     self._log.move(db)
         finally:
             self._log.close()
+            self._last_entry.close()
             db.close()
 
     def _commit(self, db: apsw.Connection, group: Iterable[Job], *, is_bulk: bool) -> list[Outcome]:
+        if self.fault is not None and self._lost(db) is not None:
+            return [(job, None, self.fault) for job in group if job.begin()]
         self._choose_level(db, lasts=not is_bulk and any(job.lasting for job in group), is_bulk=is_bulk)
-        outcomes, erases = _commit_group(db, group, self._origin_keys, self._recent)
+        outcomes, backlog = _commit_group(db, group, self._origin_keys, self._recent)
         if is_bulk:
             self._recent.forget()  # bulk works keep their own
-        if erases:
+        if (lost := self._lost(db)) is not None:
+            return [(job, None, error or lost) for job, _, error in outcomes]
+        if backlog.last_entry:
+            self._last_entry.note(backlog.last_entry)
+        if backlog.erased:
             self._log.end_moving()  # two threads cannot move the log at once, and erased bytes must leave it now
             scrub(db)
         if any(error is None for _, _, error in outcomes):
             self.owes_sync = self._level != self._synchronous
         return outcomes
+
+    def _lost(self, db: apsw.Connection) -> StorageError | None:
+        """Return why a commit must not be acknowledged: the file that holds it is not the database any more."""
+        assert self._watch is not None
+        if self._watch.is_gone():
+            if self.fault is None:
+                self.fault = gone_error(self._path, self._watch.save_copy(db))
+            return self.fault
+        self.fault = None
+        if not self._watch.is_log_gone():
+            return None
+        self.has_lost_log = True
+        return _move_all(db)
 
     def _choose_level(self, db: apsw.Connection, *, lasts: bool, is_bulk: bool) -> None:
         """Let the commit wait for the disk only if a work of the group must last; it then makes earlier ones last."""
@@ -119,10 +148,21 @@ class WriterThread:
             db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else MOVE_PAGES)
 
 
+def _move_all(db: apsw.Connection) -> StorageError | None:
+    """Move the whole log, which has no name any more, into the file; return the error if some of it stays."""
+    try:
+        logged, moved = db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_FULL)
+    except apsw.Error as error:
+        return storage_error(error, "the log of the database was deleted while it was in use")
+    if logged == moved:
+        return None
+    return StorageError("Storage error", details={"reason": "the log of the database was deleted while it was in use"})
+
+
 def _commit_group(
     db: apsw.Connection, group: Iterable[Job], origin_keys: OriginKeys, recent: RecentNouns
-) -> tuple[list[Outcome], bool]:
-    """Run a group as one transaction; return the outcome of each work, and True if anything was erased."""
+) -> tuple[list[Outcome], Backlog]:
+    """Run a group as one transaction; return the outcome of each work, and what was stored."""
     backlog = Backlog()
     outcomes: list[Outcome] = []
     begun: list[Job] = []
@@ -144,10 +184,10 @@ def _commit_group(
     except BaseException as error:  # noqa: BLE001 - raised where each work is awaited
         _roll_back(db)
         recent.forget()
-        kept = storage_error(error) if isinstance(error, apsw.Error) else error
+        kept = storage_error(error, path=Path(db.filename)) if isinstance(error, apsw.Error) else error
         failed = dict.fromkeys((*begun, *(job for job in group if job.begin())))
-        return [(job, None, kept) for job in failed], False
-    return outcomes, backlog.erased
+        return [(job, None, kept) for job in failed], Backlog()
+    return outcomes, backlog
 
 
 def _roll_back(db: apsw.Connection) -> None:
@@ -172,6 +212,6 @@ def _attempt(
         db.execute("ROLLBACK TO piece; RELEASE piece")
         recent.forget()
         backlog.back_to(mark)
-        return None, storage_error(error) if isinstance(error, apsw.Error) else error
+        return None, storage_error(error, path=Path(db.filename)) if isinstance(error, apsw.Error) else error
     db.execute("RELEASE piece")
     return result, None

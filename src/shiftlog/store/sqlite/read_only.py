@@ -1,0 +1,65 @@
+"""Opening a database that cannot be written: a copy, a read-only mount, a full disk.
+
+SQLite wants to make an index of the log even to read. Where it cannot, a file without a log is read as it is, and one
+with a log from a private copy of both.
+"""
+
+import contextlib
+import shutil
+import tempfile
+from pathlib import Path
+from urllib.parse import quote
+
+import apsw
+
+from shiftlog.store.sqlite.connections import set_up
+
+_OPEN = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+
+
+class ReadOnlyFile:
+    """A database to read from; `close` removes the private copy, if there is one."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._suffix = ""
+        self._copy: tempfile.TemporaryDirectory[str] | None = None
+
+    def connect(self) -> apsw.Connection:
+        """Return a connection; raise apsw.Error if the file cannot be read."""
+        try:
+            return self._connect()
+        except (apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError, apsw.FullError):
+            if self._suffix or self._copy is not None:
+                raise
+        log = self._path.with_name(f"{self._path.name}-wal")
+        if log.exists() and log.stat().st_size:
+            self._take_copy(log)
+        else:
+            self._suffix = "&immutable=1"
+        return self._connect()
+
+    def _connect(self) -> apsw.Connection:
+        name = f"file:{quote(str(self._path))}?mode=ro{self._suffix}"
+        db = apsw.Connection(name, flags=_OPEN, statementcachesize=200)
+        try:
+            set_up(db, "NORMAL")
+            db.execute("SELECT count(*) FROM sqlite_schema").fetchall()
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _take_copy(self, log: Path) -> None:
+        self._copy = tempfile.TemporaryDirectory(prefix="shiftlog-")
+        target = Path(self._copy.name, self._path.name)
+        shutil.copyfile(self._path, target)
+        shutil.copyfile(log, target.with_name(log.name))
+        self._path = target
+
+    def close(self) -> None:
+        """Remove the private copy."""
+        if self._copy is not None:
+            with contextlib.suppress(OSError):
+                self._copy.cleanup()
+            self._copy = None

@@ -1,0 +1,207 @@
+"""What the store does when the file or the disk below it fails: full, read-only, deleted, replaced, without its log."""
+
+import asyncio
+import shutil
+import sqlite3
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from shiftlog.model.errors import StorageError
+from shiftlog.store.sqlite import SqliteStore
+from tests.contract import builders as b
+from tests.daemon.disks import fill, needs_root, remount, small_disk
+
+KILLED = """
+import asyncio, os, signal, sys
+from pathlib import Path
+from shiftlog.store.sqlite import SqliteStore
+from tests.contract import builders as b
+
+async def main():
+    async with SqliteStore(Path(sys.argv[1])) as store:
+        await b.stored(store, "acknowledged")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(main())
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "shiftlog.db"
+
+
+def beside(path: Path, suffix: str) -> Path:
+    return path.with_name(path.name + suffix)
+
+
+async def session_names(store: SqliteStore) -> list[str]:
+    return await store.read(lambda reader: reader.session_ids())
+
+
+async def written_again(store: SqliteStore, name: str) -> None:
+    """Write until the store takes it, for a few seconds."""
+    deadline = time.monotonic() + 10
+    while True:
+        try:
+            await b.stored(store, of=b.session(name))
+            return
+        except StorageError:
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.1)
+
+
+async def filled_up(store: SqliteStore) -> None:
+    for n in range(50):
+        await b.stored(store, "text " * 5_000, of=b.session(f"more{n}"))
+
+
+def killed_after_a_write(path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    assert done.returncode == -9
+
+
+@needs_root
+async def test_a_full_disk_is_named_and_the_store_goes_on_once_there_is_room(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as home:
+        async with SqliteStore(home / "shiftlog.db") as store:
+            await b.stored(store, of=b.session("one"))
+            filler = fill(home.parent)
+            with pytest.raises(StorageError, match="the disk is full") as caught:
+                await filled_up(store)
+            assert caught.value.hint is not None
+            assert "make room" in caught.value.hint
+            assert b.session_id("one") in await session_names(store)
+            filler.unlink()
+            await b.stored(store, of=b.session("two"))
+
+
+@needs_root
+@pytest.mark.parametrize("fault", ["full", "read-only"])
+async def test_a_store_that_cannot_be_written_when_it_opens_is_read_and_written_later(
+    tmp_path: Path, fault: str
+) -> None:
+    with small_disk(tmp_path / "disk") as home:
+        path = home / "shiftlog.db"
+        async with SqliteStore(path) as store:
+            await b.stored(store, of=b.session("one"))
+        if fault == "full":
+            fill(home.parent)
+        else:
+            remount(home.parent, "ro")
+        async with SqliteStore(path) as store:
+            assert store.fault is not None
+            assert await session_names(store) == [b.session_id("one")]
+            with pytest.raises(StorageError, match=fault):
+                await b.stored(store, of=b.session("two"))
+            if fault == "full":
+                (home.parent / "filler").unlink()
+            else:
+                remount(home.parent, "rw")
+            await written_again(store, "two")
+            assert store.fault is None
+            assert len(await session_names(store)) == 2
+
+
+@needs_root
+@pytest.mark.parametrize("left", ["-wal and -shm", "-wal", "nothing"])
+async def test_a_copy_on_a_read_only_mount_is_read_with_all_that_was_acknowledged(tmp_path: Path, left: str) -> None:
+    with small_disk(tmp_path / "disk") as home:
+        path = home / "shiftlog.db"
+        killed_after_a_write(path)
+        if left == "nothing":
+            async with SqliteStore(path):
+                pass
+        elif left == "-wal":
+            beside(path, "-shm").unlink()
+        remount(home.parent, "ro")
+        async with SqliteStore(path, read_only=True) as store:
+            assert await session_names(store) == [b.session_id("one")]
+            with pytest.raises(StorageError, match="reading only"):
+                await b.stored(store, of=b.session("two"))
+
+
+@pytest.mark.parametrize("how", ["deleted", "replaced", "folder moved"])
+async def test_a_write_to_a_database_that_is_gone_is_refused_and_a_copy_is_saved(tmp_path: Path, how: str) -> None:
+    path = tmp_path / "home" / "shiftlog.db"
+    path.parent.mkdir()
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("one"))
+        await asyncio.sleep(1.1)  # until the times of the folder can be trusted
+        await b.stored(store, of=b.session("two"))
+        if how == "folder moved":
+            path.parent.rename(tmp_path / "away")
+            path.parent.mkdir()
+        else:
+            path.rename(beside(path, ".away"))
+        if how == "replaced":
+            shutil.copyfile(beside(path, ".away"), path)
+        for name in ("three", "four"):
+            with pytest.raises(StorageError, match="deleted or replaced") as caught:
+                await b.stored(store, of=b.session(name))
+        saved = Path(str(caught.value.details["saved"]))
+        with sqlite3.connect(saved) as copy:
+            rows = copy.execute("SELECT count(*) FROM journals").fetchone()
+        copy.close()
+        assert rows[0] >= 2
+        assert saved.stat().st_mode & 0o777 == 0o600
+        if how == "deleted":
+            beside(path, ".away").rename(path)
+            await b.stored(store, of=b.session("five"))
+            assert store.fault is None
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+async def test_a_commit_after_the_log_was_deleted_is_in_the_file_itself(path: Path, suffix: str) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("one"))
+        beside(path, suffix).unlink()
+        await b.stored(store, of=b.session("two"))
+        assert store.has_lost_log
+        copy = beside(path, ".copy")
+        shutil.copyfile(path, copy)  # what a kill would leave
+        async with SqliteStore(copy) as left:
+            assert len(await session_names(left)) == 2
+    async with SqliteStore(path) as again:
+        assert len(await session_names(again)) == 2
+
+
+@pytest.mark.parametrize("also", ["", "-shm"])
+async def test_a_log_that_is_missing_after_a_kill_is_named(path: Path, also: str) -> None:
+    killed_after_a_write(path)
+    kept = beside(path, "-wal").read_bytes()
+    for suffix in filter(None, ("-wal", also)):
+        beside(path, suffix).unlink()
+    with pytest.raises(StorageError) as caught:
+        async with SqliteStore(path):
+            pass
+    assert f"{path}-wal is missing" in str(caught.value.details["reason"])
+    assert f"remove {path}-last" in str(caught.value.hint)
+    beside(path, "-wal").write_bytes(kept)
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == [b.session_id("one")]
+
+
+async def test_a_log_that_another_program_moved_into_the_file_is_not_missed(path: Path) -> None:
+    killed_after_a_write(path)
+    db = sqlite3.connect(path)
+    db.execute("SELECT count(*) FROM entries").fetchone()
+    db.close()
+    assert not beside(path, "-wal").exists()
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == [b.session_id("one")]
+
+
+async def test_a_backup_in_the_place_of_the_database_is_no_missing_log(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("one"))
+    shutil.copyfile(path, beside(path, ".backup"))
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("two"))
+    beside(path, ".backup").replace(path)
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == [b.session_id("one")]
