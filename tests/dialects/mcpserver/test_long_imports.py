@@ -35,6 +35,24 @@ def transcript(app: ImportApp) -> Path:
     return app.write("projects/app/a.jsonl", claude.records)
 
 
+def indexed(app: ImportApp) -> int:
+    with app.harness.database() as database:
+        rows: list[Any] = list(database.execute("SELECT seq FROM gram_marks"))
+    return rows[0][0] if rows else 0
+
+
+async def test_an_import_leaves_the_index_of_substrings_to_searches_however_small_its_batches(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        path = transcript(app)
+        lines = path.read_bytes().splitlines(keepends=True)
+        for end in range(20, len(lines) + 20, 20):
+            path.write_bytes(b"".join(lines[:end]))
+            await app.take(path)
+        (session,) = (await app.sessions()).values()
+        assert session.head_seq > GRAM_BATCH
+        assert indexed(app) == 0
+
+
 async def test_searches_index_an_imported_session_step_by_step_and_find_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -48,11 +66,6 @@ async def test_searches_index_an_imported_session_step_by_step_and_find_the_same
             own = SEPARATOR.join((session.title, session.id)).casefold()
             return [own + SEPARATOR + turn_text(*found) for found in turns_with_items(reader, session.id)]
 
-        def indexed() -> int:
-            with app.harness.database() as database:
-                rows: list[Any] = list(database.execute("SELECT seq FROM gram_marks"))
-            return rows[0][0] if rows else 0
-
         async def found(text: str) -> int:
             asked = {"text": text, "limit": 0}
             context = CallContext(caller=LIBRARY, workspace="/srv/app")
@@ -65,9 +78,9 @@ async def test_searches_index_an_imported_session_step_by_step_and_find_the_same
         expected = {text: int(any(matches(parse(text), each) for each in texts)) for text in QUERIES}
         assert set(expected.values()) == {0, 1}
         assert session.head_seq > 2 * GRAM_BATCH
-        assert indexed() == 0
+        assert indexed(app) == 0
         assert await found("upload") == expected["upload"]
-        assert indexed() == GRAM_BATCH
+        assert indexed(app) == GRAM_BATCH
         assert {text: await found(text) for text in QUERIES} == expected
-        assert session.head_seq - indexed() < 2 * GRAM_BATCH
+        assert session.head_seq - indexed(app) < 2 * GRAM_BATCH
         assert {text: await found(text) for text in QUERIES} == expected

@@ -33,9 +33,11 @@ class Backlog:
 
     FTS5 writes a segment at every savepoint, and merging many small ones takes a sixth of the work of busy writers; so
     the whole group is indexed at its end. `grown` names sessions and ranges of entries whose substrings are indexed
-    last, when their turns are stored too. `last_entry` is the id of the newest entry.
+    last, when their turns are stored too; those of bulk work are left to the first search for parts of words.
+    `last_entry` is the id of the newest entry.
     """
 
+    is_bulk: bool = False
     texts: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     last_entry: int = 0
     indexed: int = 0
@@ -139,8 +141,7 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
             return
         key = self._move_head(session_id, entries[0].seq, entries[-1].seq, entries[-1].hash)
         self.insert_packed(key, entries)
-        if len(entries) < grams.GRAM_BATCH:
-            # A larger batch is an import's: the first search for parts of words indexes it.
+        if not self._backlog.is_bulk:
             self._backlog.grown.append((key, entries[0].seq, entries[-1].seq))
         self._backlog.last_entry = entry_id(key, entries[-1].seq)
         base = self._backlog.last_entry - entries[-1].seq

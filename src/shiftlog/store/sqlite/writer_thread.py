@@ -163,7 +163,7 @@ def _commit_group(
     db: apsw.Connection, group: Iterable[Job], origin_keys: OriginKeys, recent: RecentNouns
 ) -> tuple[list[Outcome], Backlog]:
     """Run a group as one transaction; return the outcome of each work, and what was stored."""
-    backlog = Backlog()
+    backlog = Backlog(is_bulk=not isinstance(group, list))
     outcomes: list[Outcome] = []
     begun: list[Job] = []
     is_alone = isinstance(group, list) and len(group) == 1

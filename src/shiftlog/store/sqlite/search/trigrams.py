@@ -20,7 +20,7 @@ from shiftlog.store.sqlite.rows import SEQ_BITS, SEQ_LIMIT, Row, entry_id, fetch
 GRAM = 3
 GRAM_ROW = 16
 GRAM_BATCH = 256
-# How many older entries, missing in the index, are added with each batch.
+# How many short entries, missing in the index, are added with each batch.
 MOST_MISSED = 2 * GRAM_BATCH
 # With more entries than this outside the index, reading all turns in their order is quicker.
 MOST_UNREACHED = 8 * GRAM_BATCH
@@ -45,26 +45,16 @@ _KINDS = "('turn.begun', 'turn.updated', 'dialog', 'action', 'turn.completed', '
 
 
 def extend(db: apsw.Connection, key: int, first: int, last: int) -> None:
-    """Index whole batches after entries were appended."""
-    if last // GRAM_BATCH == (first - 1) // GRAM_BATCH:
-        return
-    mark = _mark(db, key)
-    end = min(last, mark + (last - first + 1) + MOST_MISSED) // GRAM_BATCH * GRAM_BATCH
-    for start in range(mark, end, GRAM_BATCH):
-        _cover_batch(db, key, start)
-    _put_mark(db, key, mark, end)
+    """Index whole batches after entries were appended, and a bounded part of what the index lacks before them."""
+    if last // GRAM_BATCH > (first - 1) // GRAM_BATCH:
+        _cover(db, key, last, last - first + 1 + MOST_MISSED)
 
 
 def catch_up(db: apsw.Connection, keys: Iterable[int]) -> None:
     """Index a bounded part of sessions whose index is behind."""
-    spent = 0
+    left = MOST_CAUGHT_UP
     for key in keys:
-        start, head = _mark(db, key), _head(db, key)
-        end = start
-        while end + GRAM_BATCH <= head and spent < MOST_CAUGHT_UP:
-            spent += max(_cover_batch(db, key, end) // SHORT_CHARS, GRAM_BATCH)
-            end += GRAM_BATCH
-        _put_mark(db, key, start, end)
+        left -= _cover(db, key, _head(db, key), left)
 
 
 def is_behind(db: apsw.Connection, key: int) -> bool:
@@ -96,6 +86,17 @@ def _mark(db: apsw.Connection, key: int) -> int:
 def _put_mark(db: apsw.Connection, key: int, before: int, mark: int) -> None:
     if mark > before:
         db.execute("INSERT OR REPLACE INTO gram_marks VALUES (?, ?)", (key, mark))
+
+
+def _cover(db: apsw.Connection, key: int, last: int, most: int) -> int:
+    """Index whole batches up to an entry until so many short entries are spent; return how many were."""
+    start = _mark(db, key)
+    end, spent = start, 0
+    while end + GRAM_BATCH <= last and spent < most:
+        spent += max(_cover_batch(db, key, end) // SHORT_CHARS, GRAM_BATCH)
+        end += GRAM_BATCH
+    _put_mark(db, key, start, end)
+    return spent
 
 
 def _cover_batch(db: apsw.Connection, key: int, start: int) -> int:
