@@ -85,11 +85,25 @@ class ClaudeSession:
     def records(self, turns: int) -> Iterator[Record]:
         author = self._author
         for _ in range(turns):
-            yield self._record("user", message={"role": "user", "content": author.prose(author.size(60))})
+            yield self.prompt(author.prose(author.size(60)))
             for _ in range(author.size(12)):
                 yield from self._step()
-            yield self._assistant({"type": "text", "text": author.prose(author.size(150))}, self._message())
+            yield self.answer(author.prose(author.size(150)))
             yield self._record("system", subtype="turn_duration", durationMs=author.number(90_000))
+
+    def prompt(self, text: str) -> Record:
+        return self._record("user", message={"role": "user", "content": text})
+
+    def answer(self, text: str) -> Record:
+        return self._assistant({"type": "text", "text": text}, self._message())
+
+    def command(self, command: str, lines: list[str]) -> Iterator[Record]:
+        """Yield the call of a command and what it printed."""
+        call = "toolu_01" + self._author.uuid().replace("-", "")[:22]
+        use = {"type": "tool_use", "id": call, "name": "Bash", "input": {"command": command}}
+        yield self._assistant(use, self._message())
+        result = {"tool_use_id": call, "type": "tool_result", "content": "\n".join(lines)}
+        yield self._record("user", message={"role": "user", "content": [result]})
 
     def _step(self) -> Iterator[Record]:
         author = self._author

@@ -143,7 +143,8 @@ class Incoming(msgspec.Struct, array_like=True, frozen=True, gc=False):
 class Batch(msgspec.Struct, array_like=True, frozen=True):
     """Facts of one file that are stored together with how far the file has been read.
 
-    `first` is the first batch of a reading from the file's start, `last` the one at its end.
+    `first` is the first batch of a reading from the file's start, `last` the one at its end. A batch without `state`
+    is followed by one with it; a reading that ends in between is taken up before the first of them.
     """
 
     agent: str
@@ -151,7 +152,7 @@ class Batch(msgspec.Struct, array_like=True, frozen=True):
     items: list[Incoming]
     cursor: int
     tail: str
-    state: bytes
+    state: bytes | None
     first: bool
     last: bool
     settle_at: str | None = None

@@ -304,7 +304,11 @@ class ClientWriter(ClientReader, Protocol):
 class ImportReader(Protocol):
     """What imports know: files that were read, origins of facts, what is kept beside an imported session."""
 
-    def source(self, path: str) -> Source | None: ...
+    def source(self, path: str) -> Source | None:
+        """Return a source without the state of its reader."""
+        ...
+
+    def source_state(self, path: str) -> bytes | None: ...
     def sources(self) -> list[Source]:
         """Return all sources by path, without the states of their readers."""
         ...
@@ -321,7 +325,10 @@ class ImportReader(Protocol):
 class ImportWriter(ImportReader, Protocol):
     """Changing what imports know, in the transaction that stores what they found. Putting replaces."""
 
-    def put_source(self, source: Source) -> None: ...
+    def put_source(self, source: Source) -> None:
+        """Store a source; one without a state keeps the state stored before."""
+        ...
+
     def forget_source(self, path: str) -> None: ...
     def put_origins(self, origins: Mapping[bytes, Origin]) -> None:
         """Store origins of sessions that have an entry already."""

@@ -15,7 +15,9 @@ class Source:
     """One transcript file as it stood when it was last read.
 
     `head` is the SHA-256 of the first `head_bytes` bytes and `tail` that of the bytes before `cursor`, the offset after
-    the last accepted line. `state` is the reader's own; at `settle_at` it wants to be asked again without new bytes.
+    the last accepted line. `state` is the reader's own there; None leaves the stored one. At `settle_at` the reader
+    wants to be asked again without new bytes. A reading that was ended early has stored `ahead` more bytes, which are
+    read again because it kept no state after them.
     """
 
     path: str
@@ -28,10 +30,11 @@ class Source:
     head_bytes: int
     cursor: int
     tail: str
+    ahead: int = 0
     settle_at: datetime | None = None
     sessions: tuple[str, ...] = ()
     counts: dict[str, int] = field(default_factory=dict[str, int])
-    state: bytes = b""
+    state: bytes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

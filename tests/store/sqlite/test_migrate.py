@@ -109,12 +109,20 @@ def test_parts_of_words_that_were_indexed_without_roles_and_statuses_are_made_an
     assert not db.execute("SELECT 1 FROM sqlite_schema WHERE name = 'gram_blocks'").fetchall()
 
 
+def test_the_states_of_readers_that_an_older_version_kept_are_still_there(db: apsw.Connection) -> None:
+    migrate(db, shipped()[:14])
+    db.execute("INSERT INTO sources VALUES ('/t/a.jsonl', x'7b7d', x'0102')")
+    migrate(db, shipped())
+    assert db.execute("SELECT path, doc FROM sources").fetchall() == [("/t/a.jsonl", b"{}")]
+    assert db.execute("SELECT path, state FROM source_states").fetchall() == [("/t/a.jsonl", b"\x01\x02")]
+
+
 async def test_texts_that_an_older_version_left_for_the_index_are_found(tmp_path: Path) -> None:
     path = tmp_path / "shiftlog.db"
     async with SqliteStore(path) as store:
         await b.stored(store, "ordinary")
     db = apsw.Connection(str(path))
-    db.execute("DELETE FROM migrations WHERE number >= 13")
+    db.execute("DELETE FROM migrations WHERE number = 13")
     db.execute("CREATE TABLE unindexed (id INTEGER PRIMARY KEY, text TEXT NOT NULL) STRICT")
     db.execute("INSERT INTO unindexed SELECT id, 'left behind' FROM entries; DELETE FROM found")
     db.close()

@@ -22,6 +22,8 @@ from shiftlog.model.times import parse, precise
 
 BATCH_FACTS = 2000
 BATCH_BYTES = 2 << 20
+# A reader's state is kept once this many times its size has been read, or a long session would cost its square.
+READ_PER_STATE = 8
 SNIFF_BYTES = 1 << 20
 SNIFF_RECORDS = 64
 SNIFF_REACH_BYTES = 1 << 30
@@ -107,6 +109,8 @@ class _FileReading:
         self._reader = reader
         self._facts: list[f.AnyFact] = []
         self._bytes = 0
+        self._bytes_since_state = 0
+        self._state_bytes = 0
         self._first = job.offset == 0 and not job.idle_only
         self._partial = 0
         self._given = job.facts
@@ -166,6 +170,7 @@ class _FileReading:
         self._given += sum([item.what in RECORDS for item in items])
         counts = self._reader.counts
         first, self._first = self._first, False
+        state = self._state_due(last=last)
         self._facts, self._bytes = [], 0
         later = [idle_at for _, idle_at in self._waiting()] if last else []
         return Batch(
@@ -174,7 +179,7 @@ class _FileReading:
             items=items,
             cursor=cursor,
             tail=tail,
-            state=self._reader.save(),
+            state=state,
             first=first,
             last=last,
             settle_at=precise(min(later)) if later else None,
@@ -187,6 +192,15 @@ class _FileReading:
             },
             bytes_read=bytes_read,
         )
+
+    def _state_due(self, *, last: bool) -> bytes | None:
+        """Return the reader's state, unless it is large beside what was read since it was kept last."""
+        self._bytes_since_state += self._bytes
+        if not last and self._bytes_since_state < READ_PER_STATE * self._state_bytes:
+            return None
+        state = self._reader.save()
+        self._bytes_since_state, self._state_bytes = 0, len(state)
+        return state
 
 
 def _as_one(lines: Iterator[FileLine]) -> Iterator[FileLine]:

@@ -241,9 +241,10 @@ def _serve_job(job: FileJob, composer: Composer, sink: IO[bytes]) -> None:
 
 
 def _send(sink: IO[bytes], tag: bytes, data: bytes) -> None:
-    view = memoryview(_HEADER.pack(tag, len(data)) + data)
-    while view:
-        view = view[sink.write(view) :]
+    for part in (_HEADER.pack(tag, len(data)), data):
+        view = memoryview(part)
+        while view:
+            view = view[sink.write(view) :]
     sink.flush()
 
 

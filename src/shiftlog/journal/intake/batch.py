@@ -66,7 +66,7 @@ class BatchWork:
         self._unnamed: set[str | None] = set()
         self._late: dict[tuple[str, str], list[Incoming]] = {}
         self._masked: dict[str, Counter[str]] = {}
-        shared = None if batch.first else self._origins.document(f"shared:{source.path}")
+        shared = None if batch.first else self._origins.document(_shared_name(source.path, source.ahead))
         self._shared: dict[str, Any] = dict(shared or {})
         self._counting = Counting(self._origins, self._pens, batch.agent, self.outcome.counts)
 
@@ -86,7 +86,8 @@ class BatchWork:
             self._family.finish(self._batch.sessions, known)
             self._note_shared()
         if self._shared:
-            self._origins.keep(f"shared:{self._source.path}", next(iter(self._shared)), self._shared)
+            read = self.read_source()
+            self._origins.keep(_shared_name(read.path, read.ahead), next(iter(self._shared)), self._shared)
         self._flush()
 
     def _names(self) -> list[str]:
@@ -113,17 +114,21 @@ class BatchWork:
             add_redactions(self._writer, session_id, masked)
 
     def read_source(self) -> Source:
-        """Return the source as it stands after this batch."""
+        """Return the source as it stands after this batch; without a state the file is read again from before it."""
+        batch, source = self._batch, self._source
+        sessions = tuple(dict.fromkeys((*source.sessions, *self.outcome.sessions)))
+        # A file that is not read to its end never counts as unchanged.
+        read = replace(source, size=source.size if batch.last else -1, sessions=sessions)
+        if batch.state is None:
+            return replace(read, ahead=batch.cursor - source.cursor)
         return replace(
-            self._source,
-            # A file that is not read to its end never counts as unchanged.
-            size=self._source.size if self._batch.last else -1,
-            cursor=self._batch.cursor,
-            tail=self._batch.tail,
-            state=self._batch.state,
-            settle_at=None if self._batch.settle_at is None else parse(self._batch.settle_at),
-            counts=self._batch.counts,
-            sessions=tuple(dict.fromkeys((*self._source.sessions, *self.outcome.sessions))),
+            read,
+            cursor=batch.cursor,
+            tail=batch.tail,
+            ahead=0,
+            state=batch.state,
+            settle_at=None if batch.settle_at is None else parse(batch.settle_at),
+            counts=batch.counts,
         )
 
     # Sessions
@@ -468,6 +473,11 @@ _HANDLERS: dict[str, Callable[[BatchWork, Incoming, IntakePen], None]] = {
 
 def _session_key(name: VendorSession) -> str:
     return session_name(name.vendor_id, name.agent_id)
+
+
+def _shared_name(path: str, ahead: int) -> str:
+    """Return the name of what a file's sessions share with others, up to its cursor or further ahead."""
+    return f"shared:{path}:ahead" if ahead else f"shared:{path}"
 
 
 def add_redactions(writer: Writer, session_id: str, masked: Mapping[str, int]) -> None:

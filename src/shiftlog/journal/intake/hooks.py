@@ -367,8 +367,8 @@ _EMPTY = Source(path="", agent="", device=0, inode=0, size=0, mtime_ns=0, head="
 
 
 def _read_stops(reader: Reader) -> Stops:
-    kept = reader.source(STOPS)
-    return _stops(kept.state) if kept is not None and kept.state else {}
+    kept = reader.source_state(STOPS)
+    return _stops(kept) if kept else {}
 
 
 def _write_stops(writer: Writer, stops: Stops) -> None:

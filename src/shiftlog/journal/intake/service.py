@@ -78,7 +78,7 @@ class BatchIntake:
             if moved_from is not None:
                 writer.forget_source(moved_from)
             read = written.read_source()
-            writer.put_source(replace(read, state=self._lock.lock(read.state)))
+            writer.put_source(read if read.state is None else replace(read, state=self._lock.lock(read.state)))
             return written.outcome
 
         return await self._store.write_bulk(work)
@@ -102,8 +102,8 @@ class BatchIntake:
         wanted = list(paths)
 
         def work(reader: Reader) -> dict[str, bytes]:
-            found = ((path, reader.source(path)) for path in wanted)
-            return {path: source.state for path, source in found if source is not None}
+            found = ((path, reader.source_state(path)) for path in wanted)
+            return {path: state for path, state in found if state is not None}
 
         kept = await self._store.read(work)
         return {path: state for path, locked in kept.items() if (state := self._lock.unlock(locked)) is not None}
@@ -146,10 +146,17 @@ class BatchIntake:
 def _going_on(writer: Writer, source: Source, follows: int) -> Source:
     """Return a source with what the batches before this one have left of it."""
     stored = writer.source(source.path)
-    if stored is None or stored.cursor != follows:
+    if stored is None or stored.cursor + stored.ahead != follows:
         reason = f"the part of {source.path} up to {follows} was not stored"
         raise StorageError("Storage error", details={"reason": reason})
-    return replace(source, sessions=stored.sessions)
+    return replace(
+        source,
+        cursor=stored.cursor,
+        tail=stored.tail,
+        ahead=stored.ahead,
+        counts=stored.counts,
+        sessions=stored.sessions,
+    )
 
 
 def import_key(path: Path) -> bytes:

@@ -1,7 +1,6 @@
 """Imports in SQLite: the files that were read, the origins of facts, and packed entries."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any
 
 import apsw
@@ -70,8 +69,11 @@ class SqliteImportReader(Queries):
     _origin_keys: OriginKeys | None = None
 
     def source(self, path: str) -> Source | None:
-        row: Row | None = self._db.execute("SELECT doc, state FROM sources WHERE path = ?", (path,)).fetchone()
-        return None if row is None else replace(_source_of(row[0]), state=row[1])
+        document = self._value("SELECT doc FROM sources WHERE path = ?", path)
+        return None if document is None else _source_of(document)
+
+    def source_state(self, path: str) -> bytes | None:
+        return self._value("SELECT state FROM source_states WHERE path = ?", path)
 
     def sources(self) -> list[Source]:
         return [_source_of(row[0]) for row in self._db.execute("SELECT doc FROM sources ORDER BY path")]
@@ -107,12 +109,13 @@ class SqliteImportWriter(SqliteImportReader):
     def put_source(self, source: Source) -> None:
         document: dict[str, Any] = msgspec.to_builtins(source)
         del document["state"]
-        self._db.execute(
-            "INSERT OR REPLACE INTO sources VALUES (?, ?, ?)", (source.path, encode(document), source.state)
-        )
+        self._db.execute("INSERT OR REPLACE INTO sources VALUES (?, ?)", (source.path, encode(document)))
+        if source.state is not None:
+            self._db.execute("INSERT OR REPLACE INTO source_states VALUES (?, ?)", (source.path, source.state))
 
     def forget_source(self, path: str) -> None:
         self._db.execute("DELETE FROM sources WHERE path = ?", (path,))
+        self._db.execute("DELETE FROM source_states WHERE path = ?", (path,))
 
     def put_imported(self, session_id: str, document: Body) -> None:
         self._db.execute("INSERT OR REPLACE INTO imported VALUES (?, ?)", (session_id, encode(document)))
