@@ -5,7 +5,8 @@ BIN := .venv/bin
 JOBS ?= 2
 ARGS ?=
 
-# Bytecode caches are part of what users have, so a machine-wide switch against them must not reach a measurement.
+# Bytecode caches are part of what users have, so a machine-wide switch against them must not reach a measurement, nor the
+# tests, which start hundreds of daemons: without caches each of them compiles every module first.
 WITH_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
@@ -27,20 +28,20 @@ run: .venv/.stamp ## start Shiftlog and show how to connect an agent (never need
 	@$(WITH_BYTECODE) $(BIN)/shiftlog run $(ARGS)
 
 test: system-packages .venv/.stamp-dev ## run the test suite
-	@$(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
 
 test-docker: system-packages .venv/.stamp-dev ## run the tests of shells in containers with a Docker Engine of their own (needs root)
-	@SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
+	@$(WITH_BYTECODE) SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
 
 test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
 	@scripts/ensure-system-packages requirements/system-packages-podman
-	@SHIFTLOG_TEST_DOCKER=podman $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
+	@$(WITH_BYTECODE) SHIFTLOG_TEST_DOCKER=podman $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
 
 test-guard: system-packages .venv/.stamp-dev ## run the long races against the guard
 	@$(BIN)/python -m pytest -q -m guard --timeout 1800 $(ARGS)
 
 soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests
-	@HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+	@$(WITH_BYTECODE) HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
 
 check: check-style check-types check-imports check-docs check-plugins ## check style, types, imports and generated files
 
