@@ -396,7 +396,7 @@ async def test_what_runs_in_a_confined_shell_does_not_work_in_a_looser_one_besid
         reading = await rig.run("cat", background=True, stdin="open")
         confined = (await rig.open(sandbox="read-only"))["shell_id"]
         inside = int(await rig.out("sleep 60 > /dev/null 2>&1 & echo $!"))
-        agent = replace(CLIENT, pid=inside)
+        agent = replace(CLIENT, pid=inside, inside=True)
         commands = rig.shells.commands
         for opened in (
             rig.shells.open_shell({"sandbox": "full-access", "cwd": "/"}, agent),
@@ -416,7 +416,8 @@ async def test_what_runs_in_a_confined_shell_goes_back_to_no_checkpoint_beside_i
         await rig.open(workspace=str(rig.place), sandbox="workspace-write")
         (rig.place / "a.txt").write_text("changed since\n")
         await rig.open(sandbox="read-only")
-        agent = replace(CLIENT, pid=int(await rig.out("sleep 60 > /dev/null 2>&1 & echo $!")))
+        inside = int(await rig.out("sleep 60 > /dev/null 2>&1 & echo $!"))
+        agent = replace(CLIENT, pid=inside, inside=True)
         tools, named = rig.app.workspaces, {"workspace": str(rig.place)}
         with pytest.raises(SandboxNotAllowed, match="full-access"):
             await tools.restore_checkpoint(named, agent)

@@ -247,7 +247,7 @@ class Workspaces:
             details = {"mode": mode, "max": self._sandbox_max}
             raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details=details)
         if not values.get("dry_run"):
-            self._shells.check_confinement(values.get("shell_id"), caller)
+            self._shells.check_use(values.get("shell_id"), caller)
         workspace, cause = await self._asked(values, caller)
         if not values.get("dry_run"):
             await self._check_session(cause)

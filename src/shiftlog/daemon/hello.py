@@ -3,7 +3,9 @@
 Clients of other users are always refused, and so are clients with another wire version. Nothing is served here.
 """
 
+import errno
 import os
+import select
 import socket
 import struct
 import sys
@@ -21,6 +23,7 @@ Role = Literal["mcp", "control"]
 _CREDENTIALS = struct.Struct("3i")
 _XUCRED = struct.Struct("=IIh2x16I")
 _LOCAL_PEERCRED = 1
+_SO_PEERPIDFD = 77
 
 
 class HelloRefused(Exception):
@@ -75,7 +78,7 @@ class Peer:
             return False
         if self.started is None or not processes.alive(self.pid, self.started):
             return True
-        return processes.descends_from(self.pid, os.getpid())
+        return processes.is_marked(self.pid) or processes.descends_from(self.pid, os.getpid())
 
 
 def read_peer(sock: socket.socket) -> Peer:
@@ -88,7 +91,22 @@ def read_peer(sock: socket.socket) -> Peer:
         return Peer(uid=os.geteuid(), pid=None)
     raw = sock.getsockopt(socket.SOL_SOCKET, option, _CREDENTIALS.size)
     pid, uid, _ = cast("tuple[int, int, int]", _CREDENTIALS.unpack(raw))
-    return Peer(uid=uid, pid=pid or None, started=processes.started(pid) if pid else None)
+    started = processes.started(pid) if pid else None
+    return Peer(uid=uid, pid=pid or None, started=None if _has_ended(sock) else started)
+
+
+def _has_ended(sock: socket.socket) -> bool:
+    """Return True if the process that connected is gone, so that its pid may be another one's."""
+    try:
+        pidfd = int.from_bytes(sock.getsockopt(socket.SOL_SOCKET, _SO_PEERPIDFD, 4), sys.byteorder)
+    except OSError as error:
+        return error.errno != errno.ENOPROTOOPT  # a kernel before 6.5 cannot tell
+    poll = select.poll()
+    poll.register(pidfd, select.POLLIN)
+    try:
+        return bool(poll.poll(0))
+    finally:
+        os.close(pidfd)
 
 
 def check_peer(peer: Peer) -> None:
@@ -135,6 +153,7 @@ def caller_of(hello: Hello, peer: Peer) -> Caller:
     if peer.pid is None and pid is not None and processes.alive(pid):
         # The kernel cannot see the process, as from outside of our container; its own statement must do.
         peer = Peer(uid=peer.uid, pid=pid, started=processes.started(pid))
+    inside = peer.is_inside
     return Caller(
         client_id=hello.client_id or None,
         face=hello.face or hello.role,
@@ -143,7 +162,8 @@ def caller_of(hello: Hello, peer: Peer) -> Caller:
         pid_started=peer.started or hello.pid_started,
         cwd=hello.cwd,
         holds_leases=hello.role == "mcp",
-        operator=hello.role == "control" and not peer.is_inside,
+        operator=hello.role == "control" and not inside,
+        inside=inside,
     )
 
 

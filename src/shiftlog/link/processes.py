@@ -59,6 +59,29 @@ def descends_from(pid: int, ancestor: int) -> bool:
     return True
 
 
+def is_marked(pid: int) -> bool:
+    """Return True if a process has the mark that a shell's processes inherit and this process does not, or is gone.
+
+    `shell.engine.reaper` sets it; it outlasts new parents, sessions and programs.
+    """
+    if not _PROC:
+        return False
+    own, its = _mark("self"), _mark(pid)
+    return own is None or its is None or its[0] < own[0] or (os.geteuid() == 0 and its[1] > own[1])
+
+
+def _mark(pid: int | str) -> tuple[int, int] | None:
+    """Return the hard limit of file locks and the number of seccomp filters of a process."""
+    try:
+        with open(f"/proc/{pid}/limits", "rb") as limits, open(f"/proc/{pid}/status", "rb") as status:
+            hard = limits.read().partition(b"Max file locks")[2].split(None, 2)[1]
+            text = status.read()
+    except (OSError, IndexError):
+        return None
+    filters = text.partition(b"Seccomp_filters:")[2] or text.partition(b"Seccomp:")[2] or b"0"
+    return (1 << 64 if hard == b"unlimited" else int(hard)), int(filters.split(None, 1)[0])
+
+
 def parent(pid: int) -> int | None:
     """Return the pid of a process's parent, None if the process is gone."""
     if _PROC:

@@ -82,8 +82,8 @@ def http_caller(connection: HTTPConnection) -> Caller:
     handle = next((name for name in (*named, connection.query_params.get(HANDLE_QUERY)) if name), None)
     client = connection.headers.get(CLIENT_HEADER)
     if not client:
-        return Caller(face="http", session_handle=handle)
-    return Caller(client_id=f"http:{client}", face="http", session_handle=handle, holds_leases=True)
+        return Caller(face="http", session_handle=handle, inside=None)
+    return Caller(client_id=f"http:{client}", face="http", session_handle=handle, holds_leases=True, inside=None)
 
 
 class HostGate:

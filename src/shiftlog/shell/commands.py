@@ -83,13 +83,14 @@ class Commands:
         budget = read_budget(values.get("budget"), "budget", clamp=conventions.dialect)
         self.limits.check_timeout(values.get("timeout_s", 1))
         shell = await self.registry.usable(values["shell_id"])
-        self.registry.check_sandbox(shell.guard.sandbox, caller)
+        self.registry.check_use(shell.shell_id, caller)
         command = self._judged(shell, values)
         if command.judgement.syntax is not None or command.judgement.refusal is not None:
             await self._refuse(shell, command, caller)
         else:
             waits = values.get("wait_idle_s", 0) if conventions.wait_idle_s is None else conventions.wait_idle_s
-            await self._begin_allowed(shell, command, values, caller, confirm, waits)
+            answerer = confirm if caller.inside is False else None  # a program inside would answer its own question
+            await self._begin_allowed(shell, command, values, caller, answerer, waits)
             if not command.background:
                 await self._answerable(command, progress)
                 if not command.over.is_set():
@@ -383,7 +384,7 @@ class Commands:
         command = self.registry.find_command(values["command_id"])
         shell = self.registry.shells[command.shell_id] if command is not None else None
         if shell is not None:
-            self.registry.check_sandbox(shell.guard.sandbox, caller)
+            self.registry.check_use(shell.shell_id, caller)
         if command is None or shell is None or command.running is None or not command.is_running:
             state = command.state if command else (await self._recorded(values["command_id"]))[0]
             raise _not_running(values["command_id"], state)

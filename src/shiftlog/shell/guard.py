@@ -29,6 +29,7 @@ from shiftlog.model.shell_errors import (
 )
 from shiftlog.shell.outputs.text import shown_name
 from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
+from shiftlog.shell.sandbox.places import operators_path
 from shiftlog.shell.sandbox.sandbox import Launch, Sandbox
 from shiftlog.shell.sandbox.spec import Enforcement, Mode, SandboxSpec, unavailable
 from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramStart
@@ -171,6 +172,10 @@ class ShellPolicy:
     files: tuple[Path, ...] = ()
     _sandbox: Sandbox | None = None
 
+    @property
+    def _home(self) -> str:
+        return self.environment.get("HOME") or str(Path.home())
+
     async def check(self, values: dict[str, Any], caller: Caller) -> None:
         """Reject what the operator does not permit, and fill in the sandbox mode."""
         transport = values["transport"]
@@ -276,7 +281,8 @@ class ShellPolicy:
             rules=exec_rules(rules),
             judge=judge_spec(rules),
             network=self.policy.sandbox_network,
-            write_extra=tuple(str(Path(path).expanduser()) for path in self.policy.sandbox_write),
+            write_extra=tuple(operators_path(path, self._home) for path in self.policy.sandbox_write),
+            protected=tuple(str(path.resolve()) for path in self.files),
             require_kernel=self.policy.require_kernel,
             shows_cwd=self.policy.sandbox_max == FULL_ACCESS,
         )

@@ -150,6 +150,11 @@ class LiveShell(Protocol):
     def pid(self) -> int | None: ...
 
     @property
+    def reaper_pid(self) -> int | None:
+        """The process that all processes of a local shell descend from."""
+        ...
+
+    @property
     def startup_output(self) -> bytes: ...
 
     @property

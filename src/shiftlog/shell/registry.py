@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from shiftlog.model.caller import Caller
-from shiftlog.model.shell_errors import SandboxNotAllowed, ShellNotFound
-from shiftlog.shell import results
+from shiftlog.model.shell_errors import ShellNotFound
+from shiftlog.shell import bounds, results
 from shiftlog.shell.approvals import Approvals
-from shiftlog.shell.guard import FULL_ACCESS, is_looser
+from shiftlog.shell.bounds import ShellBounds
 from shiftlog.shell.ports import ShellEnd, ShellJournal
 from shiftlog.shell.state import Command, Shell
 
@@ -61,22 +61,25 @@ class ShellRegistry:
             last = {"command_id": shell.last.command_id, "state": shell.last.state} if shell.last else {}
             raise results.over_error(shell.shell_id, results.ending_facts(shell), shell.ended_at, last)
 
-    def check_confinement(self, shell_id: str | None, caller: Caller) -> None:
-        """Reject a caller inside a confined shell that would work in a looser one, or outside of any shell."""
-        shell = self.shells.get(shell_id) if shell_id is not None else None
-        self.check_sandbox(None if shell is None else shell.guard.sandbox, caller)
-
-    def check_sandbox(self, mode: str | None, caller: Caller) -> None:
-        """Reject a caller inside a confined shell that asks for a looser sandbox mode."""
-        if caller.pid is None:
+    def check_bounds(self, wanted: ShellBounds, caller: Caller) -> None:
+        """Reject a caller inside a shell that would reach beyond it, through another shell or without one."""
+        if not caller.inside:
             return
-        for shell in self.live():
-            pid, held = shell.live.pid, shell.guard.sandbox
-            if shell.transport != "local" or pid is None or not is_looser(mode, held):
-                continue
-            if self.is_inside(caller.pid, pid):
-                mode = mode or FULL_ACCESS
-                raise SandboxNotAllowed(f"sandbox '{mode}' is not permitted", details={"mode": mode, "max": held})
+        around = self._around(caller)
+        for held in map(bounds.bounds_of, around) if around else (bounds.OF_AN_ORPHAN,):
+            bounds.check(held, wanted)
+
+    def check_use(self, shell_id: str | None, caller: Caller) -> None:
+        """Reject a caller inside a shell that uses a shell, or works outside of any, beyond its own bounds."""
+        self.check_bounds(bounds.bounds_of(self.shells.get(shell_id or "")), caller)
+
+    def _around(self, caller: Caller) -> list[Shell]:
+        """Return the live local shells that a caller runs in."""
+        pid = caller.pid
+        if pid is None:
+            return []
+        roots = ((shell, shell.live.reaper_pid) for shell in self.live() if shell.transport == "local")
+        return [shell for shell, root in roots if root is not None and self.is_inside(pid, root)]
 
     def note_end(self, shell: Shell, end: ShellEnd) -> None:
         """Mark a shell as over; its command and its own end may both report it."""

@@ -25,6 +25,7 @@ from shiftlog.model.limits import ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
 from shiftlog.model.shells import ShellHome
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals
+from shiftlog.shell.bounds import asked_bounds
 from shiftlog.shell.commands import Commands, Result, limit_reached, unavailable
 from shiftlog.shell.opening import Opener
 from shiftlog.shell.outputs.keeper import OutputKeeper
@@ -91,7 +92,7 @@ class Shells:
         try:
             await self.opener.check(values, caller)
             self.snapshots.check(values)
-            self.registry.check_sandbox(values.get("sandbox"), caller)
+            self.registry.check_bounds(asked_bounds(values), caller)
             async with self._homes:
                 home = await self.journal.home(values.get("session_id"), caller)
                 self._opening[belongs_to] -= 1

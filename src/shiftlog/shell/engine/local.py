@@ -212,6 +212,7 @@ class LocalTarget:
             bash=bash,
             tasks=tasks,
             on_over=None if self._launcher is None else self._launcher.close,
+            own_terminals=self._launcher is not None and self._launcher.own_terminals,
         )
 
     def _start_reaper(

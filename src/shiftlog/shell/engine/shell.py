@@ -221,7 +221,8 @@ class EngineShell:
 
     def _make_terminal(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
         assert spec.terminal is not None
-        ours, theirs = terminal.open_terminal(spec.terminal)
+        root = f"/proc/{self.pid}/root" if self._own_terminals else ""
+        ours, theirs = terminal.open_terminal(spec.terminal, root)
         screen = terminal.TerminalScreen(spec.terminal.cols, spec.terminal.rows)
         state, script = (f"{self._directory}/{letter}{token}" for letter in "st")
         text = f"\\builtin set --\n\\builtin eval {protocol.quote(protocol.whole(spec.text))}\n"
@@ -235,7 +236,7 @@ class EngineShell:
         command.keyboard = TerminalInput(ours, command.ended.done)
         command.release = lambda: os.close(theirs)
         python = os.path.realpath(sys.executable)  # a sandbox may show the real one alone
-        helper = [python, "-I", "-S", terminal.HELPER, os.ttyname(theirs), self._bash, state, script]
+        helper = [python, "-I", "-S", terminal.HELPER, terminal.name_of(ours, theirs, root), self._bash, state, script]
         gate = self._make_gate(command)
         return command, protocol.terminal_unit(token, gate=gate, state=protocol.quote(state), helper=helper)
 

@@ -30,6 +30,7 @@ _TOKENS = re.compile(
     r"|(?P<text>[^\x00-\x1f\x7f]+)"
 )
 _LONGEST_SEQUENCE = 4096
+_UNLOCK, _OPEN_PEER, _NUMBER = 0x40045431, 0x5441, 0x80045430  # TIOCSPTLCK, TIOCGPTPEER, TIOCGPTN
 _TAB = 8
 #: Rows and columns that a letter moves the cursor by.
 _STEPS = {"A": (-1, 0), "k": (-1, 0), "B": (1, 0), "e": (1, 0), "C": (0, 1), "a": (0, 1), "D": (0, -1), "j": (0, -1)}
@@ -40,12 +41,33 @@ def end_of_file(typed: bytes) -> bytes:
     return b"\x04" if typed[-1:] in (b"", b"\n", b"\r", b"\x04") else b"\x04\x04"
 
 
-def open_terminal(size: Terminal) -> tuple[int, int]:
-    """Open a terminal of that size; return our non-blocking end and the program's."""
-    ours, theirs = pty.openpty()
+def open_terminal(size: Terminal, root: str = "") -> tuple[int, int]:
+    """Open a terminal of that size; return our non-blocking end and the program's.
+
+    `root` is the root directory of a process that has terminals of its own.
+    """
+    ours, theirs = _open_below(root) if root else pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", size.rows, size.cols, 0, 0))
     os.set_blocking(ours, False)
     return ours, theirs
+
+
+def _open_below(root: str) -> tuple[int, int]:
+    ours = os.open(f"{root}/dev/ptmx", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        fcntl.ioctl(ours, _UNLOCK, struct.pack("i", 0))
+        return ours, fcntl.ioctl(ours, _OPEN_PEER, os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        os.close(ours)
+        raise
+
+
+def name_of(ours: int, theirs: int, root: str = "") -> str:
+    """Return the path of a terminal, as programs below that root know it."""
+    if not root:
+        return os.ttyname(theirs)
+    (number,) = struct.unpack("I", fcntl.ioctl(ours, _NUMBER, bytes(4)))
+    return f"/dev/pts/{number}"
 
 
 class ScreenSink:

@@ -52,6 +52,7 @@ class RemoteShell:
 
     kill_scope: KillScope = "group"
     pid: int | None = None
+    reaper_pid: int | None = None
 
     def __init__(self, host: RemoteHost, tasks: TaskGroup) -> None:
         self.loop = asyncio.get_running_loop()

@@ -89,6 +89,16 @@ def syscall(name: str, *args: object) -> int:
     return result
 
 
+class _OpenHow(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
+
+
+def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
+    """Open a path with rules for its resolution; raises `OSError`."""
+    how = _OpenHow(flags, 0, resolve)
+    return syscall("openat2", directory, ctypes.c_char_p(path), ctypes.byref(how), ctypes.sizeof(how))
+
+
 def prctl(option: int, value: int) -> None:
     """Set a property of this process; raises `OSError`."""
     if libc.prctl(option, ctypes.c_ulong(value), ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0)) != 0:
@@ -139,11 +149,15 @@ class Ruleset:
         except OSError:
             return False
         try:
-            rule = _PathBeneath(access, place)
-            syscall("landlock_add_rule", self._fd, LANDLOCK_PATH_BENEATH, ctypes.byref(rule), 0)
+            self.grant_opened(place, access)
         finally:
             os.close(place)
         return True
+
+    def grant_opened(self, place: int, access: int) -> None:
+        """Grant rights on an opened file or everything below an opened directory."""
+        rule = _PathBeneath(access, place)
+        syscall("landlock_add_rule", self._fd, LANDLOCK_PATH_BENEATH, ctypes.byref(rule), 0)
 
     def apply(self) -> None:
         """Put this process under the ruleset; needs no_new_privs."""

@@ -26,11 +26,14 @@ NULL_DEVICES = tuple(f"/dev/{name}" for name in "null zero full random urandom t
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRules:
-    """What Landlock enforces; all paths are real paths. `executable` None means every file that is not hidden."""
+    """What Landlock enforces; all paths are real paths. `executable` None means every file that is not hidden.
+
+    `writable` are directories, as paths or as descriptors that the launcher inherits.
+    """
 
     abi: int
     confined: bool
-    writable: tuple[str, ...] = ()
+    writable: tuple[bytes | int, ...] = ()
     hidden: tuple[str, ...] = ()
     executable: tuple[str, ...] | None = None
     network: bool = True
@@ -38,10 +41,10 @@ class FileRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LandlockPlan:
-    """A ruleset (rights on files and network, scope, version) and its grants."""
+    """A ruleset (rights on files and network, scope, version) and its grants, each on a path or a descriptor."""
 
     ruleset: tuple[int, int, int, int]
-    rules: tuple[tuple[int, bytes], ...]
+    rules: tuple[tuple[int, bytes | int], ...]
 
 
 def write_rights(abi: int) -> int:
@@ -63,7 +66,7 @@ def make_plan(wanted: FileRules) -> LandlockPlan:
     handled = everywhere | changes | EXECUTE
     if wanted.executable is None:
         everywhere |= EXECUTE
-    rules: list[tuple[int, bytes]] = []
+    rules: list[tuple[int, bytes | int]] = []
     if not wanted.confined and wanted.abi >= 2:
         # A ruleset that does not handle REFER refuses to move files between directories, so it is handled and granted.
         handled |= REFER
@@ -73,9 +76,7 @@ def make_plan(wanted: FileRules) -> LandlockPlan:
     if everywhere:
         rules += [(everywhere, os.fsencode(path)) for path in _all_but(frozenset(wanted.hidden))]
     if wanted.confined:
-        for path in wanted.writable:
-            rights = changes & ~_MAKE_DEVICES | everywhere
-            rules.append((rights if Path(path).is_dir() else rights & _ON_FILES, os.fsencode(path)))
+        rules += [(changes & ~_MAKE_DEVICES | everywhere, place) for place in wanted.writable]
         rules += [(changes & _ON_FILES, os.fsencode(device)) for device in NULL_DEVICES]
     network = _BIND_TCP | _CONNECT_TCP if not wanted.network and wanted.abi >= 4 else 0
     scoped = _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if wanted.confined and wanted.abi >= 6 else 0

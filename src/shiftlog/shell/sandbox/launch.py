@@ -19,8 +19,9 @@ import shiftlog
 from shiftlog.shell.sandbox import landlock, mounts, seccomp
 from shiftlog.shell.sandbox.detect import Capabilities
 from shiftlog.shell.sandbox.launcher import LaunchPlan, encode
+from shiftlog.shell.sandbox.places import Place, open_place
 from shiftlog.shell.sandbox.programs import RuleFiles, find_files
-from shiftlog.shell.sandbox.spec import Enforcement, SandboxSpec, is_below, unavailable
+from shiftlog.shell.sandbox.spec import Enforcement, SandboxSpec, between, is_below, unavailable
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart
 from shiftlog.shell.sandbox.supervision import SupervisedShell, Supervision
 
@@ -67,9 +68,13 @@ class Launch:
         self._fds: list[int] = []
         self._temp: str | None = None
         self._runtime: str | None = None
+        self._places: tuple[Place, ...] = ()
+        self._pinned: tuple[Place, ...] = ()
         if spec.confined:
             self._temp = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-shell-"))
             self._runtime = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-run-", dir=runtime_base))
+            self._places = self._open_places()
+            self._pinned = self._pin() if bwrap else ()
         self.enforcement = enforcement
         self.note = note
         self.defers = machine.exec_broker
@@ -84,6 +89,40 @@ class Launch:
         """The pid of the shell itself once it runs; bubblewrap has another one."""
         self.drain()
         return None if self._shell is None else self._shell.pid
+
+    def _open_places(self) -> tuple[Place, ...]:
+        """Open every directory that the shell may write to; those of the operator that do not exist are left out."""
+        found: list[Place] = []
+        try:
+            for path in filter(None, (self._temp, self._runtime, *self._spec.writable_paths())):
+                place = self._open_place(path)
+                if place is not None:
+                    found.append(place)
+        finally:
+            self._fds += [place.fd for place in found]
+        return tuple(found)
+
+    def _open_place(self, path: str) -> Place | None:
+        try:
+            place = open_place(path)
+        except OSError as problem:
+            if path != self._spec.workspace:
+                return None  # `Sandbox.enforcement` says so
+            self.close()
+            raise unavailable(self._spec.mode, f"{path}: {problem.strerror}") from problem
+        if place is None and path == self._spec.workspace:
+            self.close()
+            raise unavailable(self._spec.mode, f"{path} does not exist any more")
+        return place
+
+    def _pin(self) -> tuple[Place, ...]:
+        """Open the directories in writable places that lead to Shiftlog's data and to the operator's policy."""
+        places = self._writable()
+        kept = (os.path.realpath(self._spec.state_dir), *self._spec.protected)
+        above = dict.fromkeys(path for one in kept for path in between(one, places))
+        found = tuple(filter(None, map(self._open_place, above)))
+        self._fds += [place.fd for place in found]
+        return found
 
     def wrap(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> WrappedStart:
         """Return the command to start instead of `argv`; the environment reaches the shell only after the rules."""
@@ -156,6 +195,7 @@ class Launch:
             filter_flags=self._machine.filter_flags if self._machine.exec_broker else 0,
             socket=channel,
             keep_capabilities=None if os.geteuid() else kept,
+            places=self._mounted() if self._bwrap else None,
         )
 
     def _supervise(self, shell: str, files: RuleFiles) -> int:
@@ -200,12 +240,12 @@ class Launch:
         executable = files.executable
         if executable is not None and self._machine.exec_broker:
             executable = (*executable, self._helper()[0])  # only as the helper, which the broker ensures
-        shared = ("/dev/shm",) if self._bwrap and self._spec.mode == "workspace-write" else ()
+        shared = (b"/dev/shm",) if self._bwrap and self._spec.mode == "workspace-write" else ()
         return landlock.make_plan(
             landlock.FileRules(
                 abi=abi,
                 confined=self._spec.confined,
-                writable=(*self._writable(), *shared),
+                writable=tuple(place.fd for place in self._places) + shared,
                 hidden=(*self._hidden_programs(files), *state),
                 executable=executable,
                 network=self._spec.network or not self._spec.confined,
@@ -230,8 +270,12 @@ class Launch:
         return [path for path in files.denied if path != python and not any(is_below(path, place) for place in busy)]
 
     def _writable(self) -> tuple[str, ...]:
-        own = tuple(place for place in (self._temp, self._runtime) if place is not None)
-        return (*own, *(place for place in self._spec.writable_paths() if os.path.isdir(place)))
+        return tuple(place.path for place in self._places)
+
+    def _mounted(self) -> dict[bytes, int]:
+        """Return the writable mounts of bubblewrap, each with the descriptor of what it must show."""
+        own = {os.fsencode(path): -1 for path in mounts.OWN}
+        return own | {os.fsencode(place.path): place.fd for place in (*self._places, *self._pinned)}
 
     def _mounts(self, python: str, package: str, cwd: str) -> list[str]:
         shown = self._spec.cwd if self._spec.shows_cwd else None
@@ -242,9 +286,9 @@ class Launch:
             self._machine.bwrap or "",
             cwd,
             temp=self._temp or "",
-            writable=self._writable(),
+            writable=(*self._writable(), *(place.path for place in self._pinned)),
             hidden=os.path.realpath(self._spec.state_dir),
+            protected=tuple(path for path in self._spec.protected if any(is_below(path, p) for p in self._writable())),
             visible=(*places, python, sys.base_prefix, package, *programs),
             shared_memory=self._spec.mode == "workspace-write",
-            own_devices=not self._machine.landlock_abi,  # otherwise Landlock decides which devices may be written
         )

@@ -23,9 +23,13 @@ _RLIMIT_CORE = 4
 
 
 class LaunchPlan:
-    """What the launcher applies, in this order: limits, capabilities, Landlock, seccomp, then the program."""
+    """What the launcher checks and applies, in this order: mounts, limits, capabilities, Landlock, seccomp, program.
 
-    __slots__ = ("arguments", "environment", "filter_flags", "filter_program", "keep_capabilities", "program",
+    `places` are the writable mounts that bubblewrap was told to make, each with the descriptor of the directory that it
+    must show; -1 for one that the sandbox made itself. None means that bubblewrap is not used.
+    """
+
+    __slots__ = ("arguments", "environment", "filter_flags", "filter_program", "keep_capabilities", "places", "program",
                  "rules", "ruleset", "socket")  # fmt: skip
 
     def __init__(
@@ -35,11 +39,12 @@ class LaunchPlan:
         arguments: Sequence[bytes] = (),
         environment: Mapping[bytes, bytes] | None = None,
         ruleset: tuple[int, int, int, int] | None = None,
-        rules: Iterable[tuple[int, bytes]] = (),
+        rules: Iterable[tuple[int, bytes | int]] = (),
         filter_program: bytes = b"",
         filter_flags: int = 0,
         socket: int = -1,
         keep_capabilities: int | None = None,
+        places: Mapping[bytes, int] | None = None,
     ) -> None:
         self.program = program
         self.arguments = list(arguments)
@@ -50,6 +55,7 @@ class LaunchPlan:
         self.filter_flags = filter_flags
         self.socket = socket
         self.keep_capabilities = keep_capabilities
+        self.places = None if places is None else dict(places)
 
 
 def encode(plan: LaunchPlan) -> bytes:
@@ -72,6 +78,8 @@ def main() -> None:
         # Python ignores these signals, and the shell and its children would inherit that.
         kernel.libc.signal(_SIGPIPE, None)
         kernel.libc.signal(_SIGXFSZ, None)
+        if plan.places is not None:
+            _check_mounts(plan.places)
         _limit()
         if plan.keep_capabilities is not None:
             _drop_capabilities(plan.keep_capabilities)
@@ -90,6 +98,45 @@ def _read_plan(descriptor: int) -> LaunchPlan:
         chunks.append(chunk)
     os.close(descriptor)
     return decode(b"".join(chunks))
+
+
+def _check_mounts(places: Mapping[bytes, int]) -> None:
+    """Refuse mounts that do not show the directories that were judged; a path may have been exchanged meanwhile."""
+    for path, fd in places.items():
+        if fd >= 0:
+            meant, shown = os.fstat(fd), os.lstat(path)
+            if (meant.st_dev, meant.st_ino) != (shown.st_dev, shown.st_ino):
+                raise OSError(116, f"{os.fsdecode(path)} was replaced while the shell was opened")
+    descriptor = os.open("/proc/self/mountinfo", os.O_RDONLY)
+    chunks: list[bytes] = []
+    while chunk := os.read(descriptor, 1 << 16):
+        chunks.append(chunk)
+    os.close(descriptor)
+    for line in b"".join(chunks).splitlines():
+        words = line.split(b" ")
+        path = _unescaped(words[4])
+        if not words[5].startswith(b"ro") and path not in places and _is_on(path, words[0]):
+            raise OSError(116, f"{os.fsdecode(path)} became writable while the shell was opened")
+
+
+def _is_on(path: bytes, mount: bytes) -> bool:
+    """Return True if a path leads to this mount, and not to another one that covers it."""
+    try:
+        place = os.open(path, os.O_PATH)
+    except OSError:
+        return False
+    facts = os.open(f"/proc/self/fdinfo/{place}", os.O_RDONLY)
+    try:
+        return os.read(facts, 4096).partition(b"mnt_id:")[2].split(None, 1)[0] == mount
+    finally:
+        os.close(facts)
+        os.close(place)
+
+
+def _unescaped(path: bytes) -> bytes:
+    """Return a path of the mount table as it is."""
+    parts = path.split(b"\\")
+    return parts[0] + b"".join(bytes((int(part[:3], 8),)) + part[3:] for part in parts[1:])
 
 
 def _limit() -> None:
@@ -130,8 +177,11 @@ def _restrict_files(plan: LaunchPlan) -> None:
         return
     files, network, scoped, abi = plan.ruleset
     ruleset = kernel.Ruleset(files=files, network=network, scoped=scoped, abi=abi)
-    for access, path in plan.rules:
-        ruleset.grant(path, access)  # a path that is gone by now needs no right
+    for access, place in plan.rules:
+        if isinstance(place, int):
+            ruleset.grant_opened(place, access)
+        else:
+            ruleset.grant(place, access)  # a path that is gone by now needs no right
     ruleset.apply()
 
 

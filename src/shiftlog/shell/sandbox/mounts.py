@@ -1,7 +1,8 @@
 """The mounts of a confined shell, as arguments for bubblewrap.
 
-Everything is read-only except the writable paths; `/tmp` is the shell's own temp directory, `/run` is empty, and
-Shiftlog's data is an empty directory. So the sockets of containers, agents and multiplexers have no path inside.
+Everything is read-only except the writable paths; `/tmp` is the shell's own temp directory, `/run` is empty, `/dev` has
+the null devices and terminals of its own, and Shiftlog's data is an empty directory. A mount point can be neither moved
+nor removed, so every directory on the way from a writable path to Shiftlog's data is one.
 """
 
 import os
@@ -11,6 +12,9 @@ from pathlib import Path
 from shiftlog.shell.sandbox.spec import is_below
 
 PRIVATE = ("/tmp", "/run", "/var/tmp")
+_DEVICES = "null zero full random urandom tty console pts shm".split()
+# The writable mounts that every confined shell may have.
+OWN = (*PRIVATE, *(f"/dev/{name}" for name in _DEVICES))
 
 
 def arguments(
@@ -20,13 +24,12 @@ def arguments(
     temp: str,
     writable: tuple[str, ...],
     hidden: str,
+    protected: tuple[str, ...],
     visible: tuple[str, ...],
     shared_memory: bool,
-    own_devices: bool,
 ) -> list[str]:
     """Return the command line up to the program; the shell sees these real paths."""
-    words = [bwrap, "--die-with-parent", "--ro-bind", "/", "/"]
-    words += ["--dev", "/dev"] if own_devices else ["--dev-bind", "/dev", "/dev"]
+    words = [bwrap, "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
     words += ["--tmpfs", "/dev/shm"] if shared_memory and Path("/dev/shm").is_dir() else []
     words += ["--bind", temp, "/tmp", "--tmpfs", "/run"]
     if Path("/var/tmp").is_dir() and not Path("/var/tmp").is_symlink():
@@ -37,7 +40,9 @@ def arguments(
             words += ["--ro-bind", path, path]
     for path in _unique(writable):
         words += ["--bind", path, path]
-    words += ["--tmpfs", hidden, "--remount-ro", hidden]
+    for path in protected:
+        words += ["--ro-bind", path, path]
+    words += ["--tmpfs", hidden, "--remount-ro", hidden, "--remount-ro", "/dev"]
     if os.geteuid() == 0:
         words += ["--cap-add", "ALL"]  # the launcher drops those that a confined root does not need
     return [*words, "--chdir", cwd, "--"]

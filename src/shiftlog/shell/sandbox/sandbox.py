@@ -14,6 +14,7 @@ from pathlib import Path
 from shiftlog.shell.sandbox import mounts
 from shiftlog.shell.sandbox.detect import Capabilities, detect
 from shiftlog.shell.sandbox.launch import Launch
+from shiftlog.shell.sandbox.places import linked
 from shiftlog.shell.sandbox.programs import ExecRules
 from shiftlog.shell.sandbox.spec import ALLOW_ALL, Enforcement, Mode, SandboxSpec, is_below, unavailable
 from shiftlog.shell.sandbox.starts import JudgeSpec, ProgramStart
@@ -118,6 +119,8 @@ class Sandbox:
                 raise unavailable(spec.mode, f"{place} is inside shiftlog's data")
             if is_below(state, place) and not bwrap:
                 raise unavailable(spec.mode, f"{place} contains shiftlog's data, which only bubblewrap could hide")
+            if not bwrap and any(is_below(path, place) for path in spec.protected):
+                raise unavailable(spec.mode, f"{place} contains a policy file, which only bubblewrap could protect")
 
     def _notes(self, spec: SandboxSpec) -> list[str]:
         machine, notes = self.capabilities, list[str]()
@@ -130,6 +133,8 @@ class Sandbox:
         if confined and not self.uses_bwrap(spec):
             why = machine.why.get("bwrap", "bubblewrap is switched off")
             notes.append(f"Sockets that have a path (containers, agents, tmux) stay reachable: {why}.")
+        for path in linked(spec.write_extra) if spec.mode == "workspace-write" else ():
+            notes.append(f"{path} is not writable, because there is a link in it; sandbox_write must name the target.")
         if confined and 0 < machine.landlock_abi < 6:
             notes.append("This kernel does not confine signals and abstract sockets.")
         if confined and machine.landlock_abi == 1:

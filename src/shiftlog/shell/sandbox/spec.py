@@ -6,8 +6,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from shiftlog.guard.directories import OpenDirectory
@@ -36,7 +37,7 @@ class AllowAll:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SandboxSpec:
-    """The rules for a shell; paths are absolute."""
+    """The rules for a shell; paths are absolute, and those that may be written have no link in them."""
 
     mode: Mode
     state_dir: str
@@ -48,6 +49,8 @@ class SandboxSpec:
     judge: JudgeSpec = ALLOW_ALL
     network: bool = True
     write_extra: tuple[str, ...] = ()
+    protected: tuple[str, ...] = ()
+    """Files that stay as they are even in a writable directory: the operator's policy."""
     require_kernel: bool = False
     require_bwrap: bool = False
     shows_cwd: bool = False
@@ -64,11 +67,16 @@ class SandboxSpec:
         return self.confined or self.rules is not None or self.require_kernel
 
     def writable_paths(self) -> tuple[str, ...]:
-        """Return the real paths of the workspace and the operator's extra paths; only in workspace-write."""
+        """Return the workspace and the operator's extra paths; only in workspace-write."""
         if self.mode != "workspace-write" or self.workspace is None:
             return ()
-        places = (self.workspace, *(os.path.expanduser(place) for place in self.write_extra))
-        return tuple(dict.fromkeys(os.path.realpath(place) for place in places))
+        return tuple(dict.fromkeys((self.workspace, *self.write_extra)))
+
+
+def between(path: str, places: Iterable[str]) -> list[str]:
+    """Return the directories above a path that lie below one of the places, outermost first."""
+    above = [str(parent) for parent in reversed(Path(path).parents)]
+    return [parent for parent in above if any(parent != place and is_below(parent, place) for place in places)]
 
 
 def unavailable(mode: Mode, why: str) -> SandboxUnavailable:

@@ -1,0 +1,92 @@
+"""A program inside a shell that connects to the daemon by itself never gets more than its shell has."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.agent import Agent
+from tests.daemon.support import BRIDGE, Bridge, end_daemon, environment, eventually
+from tests.story import machines
+from tests.story.agents import SHIFTLOG
+from tests.story.machines import KINDS
+
+INTRUDER = Path(__file__).with_name("intruder.py")
+ORPHAN = pytest.mark.parametrize("orphan", [False, True], ids=["below its shell", "as an orphan"])
+
+
+@contextmanager
+def serving(tmp_path: Path, policy: str, *, bwrap: bool, user: bool) -> Generator[tuple[Agent, Path, Path]]:
+    """Connect an agent that works in a directory to a daemon with this policy; give both directories."""
+    home, place, login = (machines.give(tmp_path / name, user=user) for name in ("h", "work", "login"))
+    (home / "config.toml").write_text(policy)
+    (home / "config.toml").chmod(0o644)
+    program = [*machines.prefix(bwrap=bwrap, user=user), "env", "-C", str(place), *BRIDGE]
+    try:
+        with Bridge(home, program=program, HOME=str(login)) as bridge:
+            bridge.shake_hands()
+            yield Agent(bridge), home, place
+    finally:
+        end_daemon(home)
+
+
+def begin(agent: Agent, shell: dict[str, Any], report: Path, home: Path, *words: str, orphan: bool = False) -> None:
+    """Run the intruder in a shell."""
+    way = ["--orphan"] if orphan else []
+    line = " ".join([f"exec {sys.executable} -I {INTRUDER} {report}", *way, str(home), *words])
+    assert "shell_id" in shell, shell
+    agent.begin("run_command", shell_id=shell["shell_id"], command=f"({line}) & wait")
+
+
+def ended(report: Path) -> dict[str, Any]:
+    """Wait for the intruder's report."""
+    return json.loads(eventually(lambda: report.read_text() if report.exists() else None))
+
+
+def operator(home: Path, *words: str, user: bool) -> dict[str, Any]:
+    """Run the command line as the operator."""
+    command = [*machines.prefix(bwrap=True, user=user), *SHIFTLOG, *words, "--json"]
+    done = subprocess.run(command, env=environment(home), capture_output=True, timeout=60, check=True)
+    return json.loads(done.stdout)
+
+
+@KINDS
+def test_a_confined_program_opens_no_workspace_that_it_names_itself(tmp_path: Path, bwrap: bool, user: bool) -> None:
+    other = machines.give(tmp_path / "other", user=user)
+    policy = '[policy]\nsandbox_max = "workspace-write"\n'
+    with serving(tmp_path, policy, bwrap=bwrap, user=user) as (agent, home, place):
+        shell = agent.call("open_shell", workspace=str(place))
+        assert shell.get("sandbox") == "workspace-write", shell
+        begin(agent, shell, place / "report", home, "open_beside", str(other))
+        said = ended(place / "report")
+        assert not (other / "written").exists(), said
+
+
+@ORPHAN
+@pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
+def test_no_program_inside_answers_its_own_question(tmp_path: Path, user: bool, orphan: bool) -> None:
+    with serving(tmp_path, '[policy]\nask = ["touch"]\n', bwrap=True, user=user) as (agent, home, place):
+        shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
+        begin(agent, shell, place / "report", home, "answer_myself", str(place), orphan=orphan)
+        if not orphan:  # an orphan may not even open a shell to ask from
+            [asked] = eventually(lambda: operator(home, "approvals", user=user)["items"])
+            operator(home, "approve", asked["approval_id"], "--decline", user=user)
+        said = ended(place / "report")
+        assert said.get("questions") == 0 or said["error"]["code"] == "sandbox_not_allowed", said
+        assert not (place / "written").exists(), said
+
+
+@ORPHAN
+@pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
+@pytest.mark.parametrize("method", ["approve", "page.open", "daemon.stop", "exec"])
+def test_no_program_inside_is_the_operator(tmp_path: Path, user: bool, orphan: bool, method: str) -> None:
+    with serving(tmp_path, "", bwrap=True, user=user) as (agent, home, place):
+        shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
+        begin(agent, shell, place / "report", home, "control", method, orphan=orphan)
+        said = ended(place / "report")
+        assert said["error"]["code"] == "unauthorized", said
