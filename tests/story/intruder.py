@@ -121,7 +121,7 @@ def main() -> None:
     home, what, *arguments = words
     try:
         said = globals()[what](home, *arguments)
-    except Exception as problem:  # the report must come, whatever fails
+    except Exception as problem:  # noqa: BLE001 — the report must come, whatever fails
         said = {"refused": f"{type(problem).__name__}: {problem}"}
     partial = Path(f"{report}.part")
     partial.write_text(json.dumps(said))

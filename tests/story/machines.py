@@ -5,6 +5,9 @@ Root can show all four: it starts the product's programs where bubblewrap is cov
 
 import os
 import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -24,14 +27,19 @@ def prefix(*, bwrap: bool, user: bool) -> list[str]:
 
 
 def give(place: Path, *, user: bool) -> Path:
-    """Make a directory that belongs to the machine's user, and let that user reach it."""
-    place.mkdir(parents=True, exist_ok=True)
+    """Make a directory that belongs to the machine's user."""
+    place.mkdir()
     if user:
-        for folder in place.parents:
-            if folder.stat().st_uid == os.geteuid() and folder.parent != Path("/"):
-                folder.chmod(folder.stat().st_mode | 0o011)
         os.chown(place, USER, USER)
     return place
+
+
+@contextmanager
+def ground() -> Generator[Path]:
+    """Make a directory that every user can reach, which those of pytest are not."""
+    with tempfile.TemporaryDirectory(prefix="sg-") as place:
+        Path(place).chmod(0o755)
+        yield Path(place)
 
 
 KINDS = pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,15 +20,24 @@ INTRUDER = Path(__file__).with_name("intruder.py")
 ORPHAN = pytest.mark.parametrize("orphan", [False, True], ids=["below its shell", "as an orphan"])
 
 
+@pytest.fixture
+def ground() -> Generator[Path]:
+    with machines.ground() as place:
+        yield place
+
+
 @contextmanager
-def serving(tmp_path: Path, policy: str, *, bwrap: bool, user: bool) -> Generator[tuple[Agent, Path, Path]]:
+def serving(
+    ground: Path, policy: str, *, bwrap: bool, user: bool, given: Mapping[str, str] | None = None
+) -> Generator[tuple[Agent, Path, Path]]:
     """Connect an agent that works in a directory to a daemon with this policy; give both directories."""
-    home, place, login = (machines.give(tmp_path / name, user=user) for name in ("h", "work", "login"))
+    home, place, login = (machines.give(ground / name, user=user) for name in ("h", "work", "login"))
     (home / "config.toml").write_text(policy)
     (home / "config.toml").chmod(0o644)
-    program = [*machines.prefix(bwrap=bwrap, user=user), "env", "-C", str(place), *BRIDGE]
+    settings = [f"{name}={value}" for name, value in {"HOME": str(login), **(given or {})}.items()]
+    program = [*machines.prefix(bwrap=bwrap, user=user), "env", "-C", str(place), *settings, *BRIDGE]
     try:
-        with Bridge(home, program=program, HOME=str(login)) as bridge:
+        with Bridge(home, program=program) as bridge:
             bridge.shake_hands()
             yield Agent(bridge), home, place
     finally:
@@ -56,10 +65,10 @@ def operator(home: Path, *words: str, user: bool) -> dict[str, Any]:
 
 
 @KINDS
-def test_a_confined_program_opens_no_workspace_that_it_names_itself(tmp_path: Path, bwrap: bool, user: bool) -> None:
-    other = machines.give(tmp_path / "other", user=user)
+def test_a_confined_program_opens_no_workspace_that_it_names_itself(ground: Path, bwrap: bool, user: bool) -> None:
+    other = machines.give(ground / "other", user=user)
     policy = '[policy]\nsandbox_max = "workspace-write"\n'
-    with serving(tmp_path, policy, bwrap=bwrap, user=user) as (agent, home, place):
+    with serving(ground, policy, bwrap=bwrap, user=user) as (agent, home, place):
         shell = agent.call("open_shell", workspace=str(place))
         assert shell.get("sandbox") == "workspace-write", shell
         begin(agent, shell, place / "report", home, "open_beside", str(other))
@@ -69,8 +78,8 @@ def test_a_confined_program_opens_no_workspace_that_it_names_itself(tmp_path: Pa
 
 @ORPHAN
 @pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
-def test_no_program_inside_answers_its_own_question(tmp_path: Path, user: bool, orphan: bool) -> None:
-    with serving(tmp_path, '[policy]\nask = ["touch"]\n', bwrap=True, user=user) as (agent, home, place):
+def test_no_program_inside_answers_its_own_question(ground: Path, user: bool, orphan: bool) -> None:
+    with serving(ground, '[policy]\nask = ["touch"]\n', bwrap=True, user=user) as (agent, home, place):
         shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
         begin(agent, shell, place / "report", home, "answer_myself", str(place), orphan=orphan)
         if not orphan:  # an orphan may not even open a shell to ask from
@@ -84,9 +93,24 @@ def test_no_program_inside_answers_its_own_question(tmp_path: Path, user: bool, 
 @ORPHAN
 @pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
 @pytest.mark.parametrize("method", ["approve", "page.open", "daemon.stop", "exec"])
-def test_no_program_inside_is_the_operator(tmp_path: Path, user: bool, orphan: bool, method: str) -> None:
-    with serving(tmp_path, "", bwrap=True, user=user) as (agent, home, place):
+def test_no_program_inside_is_the_operator(ground: Path, user: bool, orphan: bool, method: str) -> None:
+    with serving(ground, "", bwrap=True, user=user) as (agent, home, place):
         shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
         begin(agent, shell, place / "report", home, "control", method, orphan=orphan)
         said = ended(place / "report")
         assert said["error"]["code"] == "unauthorized", said
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
+def test_no_program_inside_reads_the_daemons_environment(ground: Path, user: bool) -> None:
+    policy = '[policy]\nenv_pass = ["SHOWN_TOKEN"]\n'
+    given = {"HIDDEN_TOKEN": "hidden-3f9a7c", "SHOWN_TOKEN": "shown-3f9a7c"}
+    with serving(ground, policy, bwrap=True, user=user, given=given) as (agent, _, place):
+        shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
+        look = "for p in $(pgrep -f shiftlog); do grep -qa hidden-3f9a7c /proc/$p/environ && cat /proc/$p/cmdline; done"
+        command = f'({look}) 2>/dev/null | tr "\\0" " "; echo; echo "length ${{#SHOWN_TOKEN}}"'
+        ran = agent.call("run_command", shell_id=shell["shell_id"], command=command)
+        *found, length = ran["stdout"].splitlines()
+        assert length == "length 12", ran
+        # The bridge and its client have the environment of the client; nothing of the daemon's has it.
+        assert [one for one in found if one and "entry import main" not in one] == []

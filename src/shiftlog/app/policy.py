@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from shiftlog.config.loading import FILE_NAME, POLICY, Config, load
+from shiftlog.config.loading import FILE_NAME, POLICY, Config, load, read_own
 from shiftlog.guard.policy.operator import OperatorPolicy, combine, read_policy, tightening
 from shiftlog.link.wire import POLICY_FILES_VARIABLE
 from shiftlog.model.errors import ConfigError, InvalidParameter
@@ -113,7 +113,9 @@ def _of_execkit(config: Config, environ: Mapping[str, str]) -> Iterator[Operator
 def _from_file(name: str) -> OperatorPolicy:
     path = Path(name).expanduser()
     try:
-        document: object = json.loads(path.read_text(encoding="utf-8-sig"), object_pairs_hook=_table)
+        document: object = json.loads(read_own(path), object_pairs_hook=_table)
+    except ConfigError:
+        raise
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", details={"source": str(path)}) from None
     except (ValueError, RecursionError) as error:

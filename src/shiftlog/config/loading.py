@@ -4,6 +4,8 @@
 decided where it is used.
 """
 
+import os
+import stat
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -145,7 +147,7 @@ def load(home: Path, environ: Mapping[str, str]) -> Config:
 
 def _parse(path: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8-sig"))
+        return tomllib.loads(read_own(path))
     except FileNotFoundError:
         return {}
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -153,6 +155,27 @@ def _parse(path: Path) -> dict[str, Any]:
         raise ConfigError(f"{path}: not valid TOML: {reason}", details={"source": str(path)}) from None
     except OSError as error:
         raise ConfigError(f"{path}: {error.strerror}", details={"source": str(path)}) from None
+
+
+def read_own(path: Path) -> str:
+    """Read a file of the operator; raises ConfigError if another user could have written it."""
+    with path.open("rb") as file:
+        facts = os.fstat(file.fileno())
+        why = _changeable(facts) if stat.S_ISREG(facts.st_mode) else None
+        if why is not None:
+            hint = f"Check its content, then run `chown $(id -u) {path}` and `chmod go-w {path}`"
+            raise ConfigError(f"{path}: {why}, so it is not read", details={"source": str(path)}, hint=hint)
+        return file.read().decode("utf-8-sig")
+
+
+def _changeable(facts: os.stat_result) -> str | None:
+    """Return how another user could have changed a file; None if none could."""
+    user = os.geteuid()
+    if user and facts.st_uid not in (0, user):
+        return "it belongs to another user"
+    if facts.st_mode & stat.S_IWOTH or (facts.st_mode & stat.S_IWGRP and facts.st_gid != os.getegid()):
+        return "other users may write to it"
+    return None
 
 
 def _read_document(document: Mapping[str, Any], source: str) -> dict[str, Any]:

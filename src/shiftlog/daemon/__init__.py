@@ -61,6 +61,9 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
             listener = lock.listen()
         except OSError as error:  # a full disk, for one
             return _complain(f"The socket cannot be opened: {error}")
+        from shiftlog.daemon import secrecy
+
+        secrecy.hide()  # before any child is started
         if given.purpose == IMPORT and not os.path.exists(os.path.join(home, wire.DATABASE)):  # noqa: PTH110, PTH118
             from shiftlog.link.import_workers import prestart_workers
 

@@ -13,11 +13,13 @@ from typing import Any, cast
 import anyio
 
 from shiftlog.app.app import App, Connected, open_app
+from shiftlog.app.policy_record import note_policy
 from shiftlog.control.questions import answer
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.http_service import HttpService
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.mcp_loading import McpLoader
+from shiftlog.daemon.secrecy import environment
 from shiftlog.daemon.services import ServeMcp
 from shiftlog.daemon.tasks import until
 from shiftlog.daemon.upkeep import LEASES, Upkeep, UpkeepFault, described
@@ -47,6 +49,7 @@ class AppServices:
         self._mcp = McpLoader(app)
         self._http = HttpService(app, self._mcp)
         self.upkeep = Upkeep()
+        self._policy = note_policy(app.home, app.policy, app.clock.now())
 
     @property
     def idle_stop_s(self) -> float | None:
@@ -120,7 +123,7 @@ class AppServices:
     async def status(self) -> dict[str, object]:
         http = await self._http.status()
         counts = cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY))
-        return {**await counts, **http, "faults": self._faults()}
+        return {**await counts, **http, "faults": self._faults(), "policy": self._policy}
 
     def _faults(self) -> list[dict[str, object]]:
         """Return what does not work at present: the record, maintenance jobs, the spool."""
@@ -163,7 +166,11 @@ def _in_workspace(caller: Caller) -> Caller:
 @asynccontextmanager
 async def open_app_services(home: str, connected: Connected) -> AsyncGenerator[AppServices]:
     """Open the app of a state directory for the duration of a with block."""
-    async with open_app(Path(home), connected=lambda: services.present(connected()), read_params=_read_params) as app:
+
+    def present() -> list[str]:
+        return services.present(connected())
+
+    async with open_app(Path(home), environment(), connected=present, read_params=_read_params) as app:
         services = AppServices(app)
         yield services
 

@@ -9,9 +9,10 @@ class Caller:
 
     `call_id` names the request within the client, so that its outcome can be asked for after a broken
     connection. `holds_leases` is false for short-lived writers (CLI, hooks, REPL) that write beside a holder.
-    `inside` is true for a process in one of the daemon's shells, None where the daemon cannot know (HTTP); only a client
-    that is known to be outside may answer questions. `session_handle` is the session that the transport names for calls that name none; `client_name` is what the
-    client calls itself; `command_timeout_s` is how long its commands may take where a dialect's call does not say.
+    `inside` is true for a process in one of the daemon's shells, and None where the daemon cannot know (HTTP); only a
+    client that is known to be outside may answer questions. `session_handle` is the session that the transport names
+    for calls that name none; `client_name` is what the client calls itself; `command_timeout_s` is how long its
+    commands may take where a dialect's call does not say.
     """
 
     client_id: str | None = None

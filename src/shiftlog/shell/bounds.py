@@ -46,7 +46,9 @@ def bounds_of(shell: Shell | None) -> ShellBounds:
     if shell is None:
         return ShellBounds()
     rules = shell.guard.rules
-    own = [frozenset(entry.text for entry in listed) for listed in rules.allow if listed and listed[0].source == "shell"]
+    own = [
+        frozenset(entry.text for entry in listed) for listed in rules.allow if listed and listed[0].source == "shell"
+    ]
     return ShellBounds(
         mode=shell.guard.sandbox,
         workspace=shell.workspace,

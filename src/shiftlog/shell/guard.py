@@ -29,9 +29,8 @@ from shiftlog.model.shell_errors import (
 )
 from shiftlog.shell.outputs.text import shown_name
 from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
-from shiftlog.shell.sandbox.places import operators_path
 from shiftlog.shell.sandbox.sandbox import Launch, Sandbox
-from shiftlog.shell.sandbox.spec import Enforcement, Mode, SandboxSpec, unavailable
+from shiftlog.shell.sandbox.spec import Enforcement, Mode, SandboxSpec, operators_path, unavailable
 from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramStart
 
 FULL_ACCESS: Mode = "full-access"

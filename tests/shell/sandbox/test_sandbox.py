@@ -32,6 +32,8 @@ NOTHING = Capabilities(
         "seccomp": "no seccomp here",
         "exec_broker": "no notifications here",
         "bwrap": "bubblewrap is not installed",
+        "terminals": "no namespaces here",
+        "sockets": "no pidfd_getfd here",
     },
 )
 RULES = ExecRules(deny=("ls",))
@@ -114,20 +116,48 @@ def test_a_workspace_around_the_state_directory_works_with_bubblewrap(make_shell
     assert "private" not in ran.out
 
 
+@needs_confinement()
+def test_nothing_on_the_way_to_the_state_directory_can_be_replaced(make_shells: Make, tmp_path: Path) -> None:
+    shells = make_shells("workspace-write", bwrap=True)
+    state, policy = tmp_path / ".local/share/shiftlog", tmp_path / "policies/strict.json"
+    for file in (state / "config.toml", policy):
+        file.parent.mkdir(parents=True)
+        file.write_text("strict\n")
+    spec = replace(shells.base, workspace=str(tmp_path), state_dir=str(state), protected=(str(policy),))
+    ran = shells.run(
+        f"""cd {tmp_path}
+        mv .local moved; mv .local/share moved; mv .local/share/shiftlog moved; rm -rf .local; mv policies moved
+        mkdir -p .local/share/shiftlog; echo loose > .local/share/shiftlog/config.toml; echo loose > {policy}
+        rm -f {policy}; mv {policy} moved; ln -sfn /tmp .local; echo x > .local/other
+        python3 - <<'EOF'
+import ctypes, os
+os.mkdir("decoy")
+for name in (b".local", b".local/share", b".local/share/shiftlog", b"policies"):
+    ctypes.CDLL(None).renameat2(-100, b"decoy", -100, name, 2)
+EOF
+        """,
+        spec,
+    )
+    assert (state / "config.toml").read_text() == "strict\n", ran.err
+    assert policy.read_text() == "strict\n"
+    assert (tmp_path / ".local/other").read_text() == "x\n"
+
+
 @pytest.mark.parametrize(
     ("machine", "said"),
     [
         ({"exec_broker": False}, "Program starts are neither judged one by one nor recorded: no notifications here."),
         (
-            {"bwrap": None},
-            "Sockets that have a path (containers, agents, tmux) stay reachable: bubblewrap is not installed.",
+            {"takes_sockets": False},
+            "Sockets that have a path (containers, agents, tmux) stay reachable: no pidfd_getfd here.",
         ),
+        ({"bwrap": None}, "Commands cannot have a terminal: no namespaces here."),
         ({"landlock_abi": 4}, "This kernel does not confine signals and abstract sockets."),
         ({"landlock_abi": 1}, "This kernel refuses to move files between directories inside the sandbox."),
     ],
 )
 def test_a_note_says_what_does_not_hold(machine: dict[str, object], said: str, tmp_path: Path) -> None:
-    whole = replace(NOTHING, landlock_abi=7, seccomp=True, exec_broker=True, bwrap="/usr/bin/bwrap")
+    whole = replace(NOTHING, landlock_abi=7, seccomp=True, exec_broker=True, bwrap="/usr/bin/bwrap", takes_sockets=True)
     spec = _spec(tmp_path, mode="workspace-write")
     assert Sandbox(whole).enforcement(spec) == ("kernel", None)
     enforcement, note = Sandbox(replace(whole, **machine)).enforcement(spec)  # pyright: ignore[reportArgumentType]
@@ -256,6 +286,6 @@ def test_hiding_a_file_grants_its_siblings_and_never_its_hard_links(tmp_path: Pa
     (tmp_path / "link").symlink_to("hidden")
     place = tmp_path.resolve()
     plan = landlock.make_plan(landlock.FileRules(abi=7, confined=False, hidden=(str(place / "hidden"),)))
-    granted = {os.fsdecode(path) for _, path in plan.rules}
+    granted = {os.fsdecode(path) for _, path in plan.rules if isinstance(path, bytes)}
     assert str(place / "beside") in granted
     assert granted.isdisjoint({str(place), str(place / "hidden"), str(place / "other-name"), str(place / "link")})

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import re
 import shutil
 import socket
 import subprocess
@@ -19,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from anyio.abc import TaskGroup
 
+from shiftlog.model.environment import looks_secret
 from shiftlog.model.shell_errors import OpenFailed
 from shiftlog.shell.engine import protocol, reaper
 from shiftlog.shell.engine.shell import EngineShell
@@ -28,7 +28,6 @@ from shiftlog.shell.ports import CommandSpec, ShellSpec
 if TYPE_CHECKING:
     from shiftlog.shell.sandbox.launch import Launch
 
-_SECRET_NAME = re.compile(r"TOKEN|SECRET|PASSW|CREDENTIAL|_KEY$", re.I)
 _OWN_PREFIX = "SHIFTLOG_"
 _KEPT_OWN = "SHIFTLOG_HOME"
 
@@ -38,7 +37,7 @@ def base_environment(environ: Mapping[str, str], passed: Sequence[str] = ()) -> 
     kept = {
         name: value
         for name, value in environ.items()
-        if name in passed or (not _SECRET_NAME.search(name) and (not name.startswith(_OWN_PREFIX) or name == _KEPT_OWN))
+        if name in passed or (not looks_secret(name) and (not name.startswith(_OWN_PREFIX) or name == _KEPT_OWN))
     }
     return kept | {name: value for name, value in protocol.ENVIRONMENT.items() if name not in passed}
 

@@ -113,8 +113,8 @@ def main(argv: list[str]) -> int:
 def _mark(libc: ctypes.CDLL) -> None:
     """Mark this process and all its descendants as inside a shell; `link.processes.is_marked` reads the mark.
 
-    A lower hard limit of file locks, which no kernel since 2.4 uses, can never be raised again by an ordinary user. Root
-    could raise it, so root gets an empty seccomp filter as well, which no process can remove.
+    A lower hard limit of file locks, which no kernel since 2.4 uses, can never be raised again by an ordinary user.
+    Root could raise it, so root gets an empty seccomp filter as well, which no process can remove.
     """
     limits = (ctypes.c_uint64 * 2)()
     libc.getrlimit(_RLIMIT_LOCKS, ctypes.byref(limits))

@@ -55,6 +55,7 @@ class EngineShell:
         bash: str,
         tasks: TaskGroup,
         on_over: Callable[[], None] | None,
+        own_terminals: bool = False,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.tasks = tasks
@@ -96,6 +97,7 @@ class EngineShell:
         self._ready = asyncio.Event()  # the shell has reported and waits for its next line
         self._starting = asyncio.Lock()  # one unit at a time: the unit's file and the script are shared
         self._on_over = on_over
+        self._own_terminals = own_terminals
         self.loop.add_reader(reply, self._read_reports)
         reaper.listen(self._on_exit, self._on_gone)
 

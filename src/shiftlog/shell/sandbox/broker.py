@@ -7,7 +7,7 @@ before it is answered, so that the records are complete when a command ends.
 import errno
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shiftlog.guard.policy.files import inode_of
 from shiftlog.shell.sandbox import kernel
@@ -21,7 +21,9 @@ from shiftlog.shell.sandbox.identity import (
 from shiftlog.shell.sandbox.metadata import MetadataCalls
 from shiftlog.shell.sandbox.notify import Listener, Notification
 from shiftlog.shell.sandbox.processes import AT_FDCWD, ProcessMemory, Unresolved, open_file, parents, signed
+from shiftlog.shell.sandbox.sockets import SocketCalls
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramJudge, ProgramStart, StartedFile
+from shiftlog.shell.sandbox.tracing import Tracer
 
 _NESTED_MAX = 5  # the kernel's own limit
 _LENT_MAX = 256
@@ -46,19 +48,26 @@ class _Decision:
     verdict: str
     program: str
     reason: str | None
+    image: tuple[int, int] | None = None
 
 
 class Broker:
     """Answers the notifications of one shell."""
 
     def __init__(
-        self, listener: Listener, judge: ProgramJudge, rules: BrokerRules, record: Callable[[ProgramStart], None]
+        self,
+        listener: Listener,
+        judge: ProgramJudge,
+        rules: BrokerRules,
+        record: Callable[[ProgramStart], None],
+        tracer: Tracer | None = None,
     ) -> None:
         self.listener = listener
         self.shell_pid: int | None = None
         self._judge = judge
         self._rules = rules
         self._record = record
+        self._tracer = tracer if rules.compares else None
         self._identifier = Identifier(rules.named)
         self._denied = frozenset(map(inode_of, rules.denied))
         self._interpreters = frozenset(map(inode_of, rules.interpreters))
@@ -68,7 +77,9 @@ class Broker:
         self._permitted: Sequence[str] = ()
         self._permitted_below: dict[int, Sequence[str]] = {}
         self._execve, self._execveat = kernel.NUMBERS["execve"], kernel.NUMBERS["execveat"]
+        self._connect = kernel.NUMBERS["connect"]
         self._metadata = None if rules.writable is None else MetadataCalls(rules.writable)
+        self._sockets = None if rules.reachable is None else SocketCalls(rules.reachable)
 
     def serve_one(self) -> None:
         """Take one waiting call and answer it; a caller that died meanwhile is forgotten."""
@@ -78,6 +89,8 @@ class Broker:
         try:
             if call.number in (self._execve, self._execveat):
                 self._answer_start(call)
+            elif call.number == self._connect and self._sockets is not None:
+                self._sockets.answer(self.listener, call)
             elif self._metadata is not None:
                 self._metadata.answer(self.listener, call)
             else:
@@ -109,17 +122,57 @@ class Broker:
         is_shell = self.shell_pid is None and request.real == self._rules.shell
         if is_shell:
             self.shell_pid = call.pid
-        if is_shell or self._is_helper(request):
+        if is_shell:
             self.listener.let_pass(call)
+            return
+        if self._is_helper(request):
+            self._let_start(call, request, request.facts.inode)
             return
         if self._permitted_below:
             self._permit_for(call.pid)
         answer = self._decide(request)
         self._keep_record(request, answer)
         if answer.allowed:
-            self.listener.let_pass(call)
+            self._let_start(call, request, answer.image)
         else:
             self.listener.answer(call, errno.EACCES)
+
+    def _let_start(self, call: Notification, request: _StartRequest, image: tuple[int, int] | None) -> None:
+        """Let the kernel start the program; the tracer compares what it loads with what was judged."""
+        if self._tracer is not None:
+            self._tracer.follow(call.pid, lambda pid: self._check_loaded(pid, request, image))
+            if not self.listener.still_valid(call):
+                self._tracer.follow(call.pid, lambda _: True)  # the pid may be another process by now
+                return
+        self.listener.let_pass(call)
+
+    def _check_loaded(self, pid: int, request: _StartRequest, image: tuple[int, int] | None) -> bool:
+        """Return True if a process has loaded the image and the arguments that were judged; record it otherwise."""
+        try:
+            loaded = os.stat(f"/proc/{pid}/exe")
+            arguments = _command_line(pid)
+        except PermissionError:
+            return request.facts.kind == "unreadable"  # then the kernel shows the image to nobody
+        if image is None:
+            request = self._look_at_loaded(pid, arguments, request.cwd)
+            answer = self._decide(request)
+        else:
+            same = (loaded.st_dev, loaded.st_ino) == image and _fits(arguments, request)
+            answer = _Decision(
+                same, "denied", os.path.basename(request.path), "another program was started than judged"
+            )
+        if not answer.allowed:
+            self._keep_record(request, answer)
+        return answer.allowed
+
+    def _look_at_loaded(self, pid: int, arguments: bytes, cwd: str) -> _StartRequest:
+        link = f"/proc/{pid}/exe"
+        fd = os.open(link, os.O_PATH | os.O_CLOEXEC)
+        try:
+            argv = [os.fsdecode(word) for word in arguments.split(b"\0")[:-1]]
+            return self._look(pid, fd, os.fsencode(os.readlink(link)), argv, cwd)
+        finally:
+            os.close(fd)
 
     def permit(self, entries: Sequence[str], below: int | None = None) -> None:
         """Set what a person approved: for the process `below` and its descendants only, or for all others."""
@@ -176,14 +229,13 @@ class Broker:
             place = program_given_to_loader(argv)
             if place is not None:
                 program = self._identify_path(request, argv[place], argv[place:])
-                return self._decide(program, depth=depth + 1)
+                return replace(self._decide(program, depth=depth + 1), image=facts.inode)
         lent = lent or self._lent.pop(request.pid, None) is not None
         answer = self._judge_file(request, lent=lent)
         if answer.allowed and facts.interpreter:
             interpreter = self._judge_interpreter(request, depth)
-            if not interpreter.allowed:
-                return interpreter
-        return answer
+            return replace(answer, image=interpreter.image) if interpreter.allowed else interpreter
+        return replace(answer, image=None if facts.kind == "other" else facts.inode)
 
     def _judge_file(self, request: _StartRequest, *, lent: bool) -> _Decision:
         if request.facts.inode in self._denied:
@@ -254,3 +306,16 @@ class Broker:
                 reason=answer.reason,
             )
         )
+
+
+def _command_line(pid: int) -> bytes:
+    with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
+        return file.read()
+
+
+def _fits(arguments: bytes, request: _StartRequest) -> bool:
+    """Return True if a new program has the arguments that were judged; an interpreter has its script before them."""
+    judged = [os.fsencode(word) for word in request.argv]
+    if request.facts.kind != "script":
+        return arguments == b"".join(word + b"\0" for word in judged or [b""])
+    return arguments.endswith(b"".join(word + b"\0" for word in judged[1:]))

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from shiftlog.shell.sandbox import kernel, landlock, seccomp
+from shiftlog.shell.sandbox import kernel, landlock, launcher, seccomp, tracing
 from shiftlog.shell.sandbox.notify import Listener
 from shiftlog.shell.sandbox.processes import ProcessMemory
 
@@ -37,6 +37,9 @@ class Capabilities:
     supervisor_process: bool
     bwrap: str | None
     why: dict[str, str]
+    own_terminals: bool = False
+    traces: bool = False
+    takes_sockets: bool = False
 
     @property
     def any_kernel(self) -> bool:
@@ -76,6 +79,9 @@ def main() -> None:
         supervisor_process=_may_read_any_process(),
         bwrap=_try_bwrap(why),
         why=why,
+        own_terminals=_try_terminals(why),
+        traces=_try_with_child(tracing.seize, "tracing", "a program cannot be followed while it starts", why),
+        takes_sockets=_try_with_child(_take_first, "sockets", "a socket cannot be taken from a program", why),
     )
     sys.stdout.write(json.dumps(asdict(found)))
 
@@ -234,6 +240,29 @@ def _may_read_any_process() -> bool:
         os.waitpid(other, 0)
 
 
+def _try_with_child(work: Callable[[int], None], name: str, fault: str, why: dict[str, str]) -> bool:
+    """Try something on a child process that waits."""
+    child = os.fork()
+    if child == 0:
+        signal.pause()
+        os._exit(0)
+    try:
+        work(child)
+    except OSError as problem:
+        why[name] = f"{fault} ({problem.strerror})"
+        return False
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+    return True
+
+
+def _take_first(child: int) -> None:
+    pidfd = os.pidfd_open(child)
+    os.close(kernel.syscall("pidfd_getfd", pidfd, 1, 0))
+    os.close(pidfd)
+
+
 def _try_bwrap(why: dict[str, str]) -> str | None:
     path = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
     if path is None:
@@ -250,6 +279,18 @@ def _try_bwrap(why: dict[str, str]) -> str | None:
         why["bwrap"] = f"bubblewrap does not work here ({last[0]})"
         return None
     return str(Path(path).resolve())
+
+
+def _try_terminals(why: dict[str, str]) -> bool:
+    def use_one() -> int:
+        launcher.make_own_terminals()
+        ours = os.open("/dev/ptmx", os.O_RDWR | os.O_NOCTTY)
+        return 0 if os.listdir("/dev/pts") and ours else 252
+
+    status = _in_child(use_one)
+    if status:
+        why["terminals"] = f"a shell cannot get terminals of its own ({_reason(status)})"
+    return not status
 
 
 def _reason(status: int) -> str:

@@ -7,7 +7,10 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from shiftlog.shell.sandbox import kernel
 
 # One file with many programs, selected by its name. Denying one of them must not deny the others.
 MULTI_CALL = frozenset(
@@ -28,18 +31,23 @@ _LOADER_VALUES = frozenset(
      "--glibc-hwcaps-mask"}
 )  # fmt: skip
 _CACHE_MAX = 4096
+_ELF_MACHINE = {"x86_64": b"\x3e\0", "aarch64": b"\xb7\0"}.get(kernel.MACHINE, b"")
 _SHEBANG_MAX = 256  # what the kernel reads
 _HASHED_MAX = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
 class FileFacts:
-    """The identity of a file: its inode, the interpreter in its first line, and the named program it copies."""
+    """The identity of a file: its inode, the interpreter in its first line, and the named program it copies.
+
+    `kind` says which image the kernel loads for it: its own, its interpreter's, or one that only the kernel knows.
+    """
 
     inode: tuple[int, int]
     interpreter: tuple[str, ...]
     loader: bool
     copy_of: str | None
+    kind: Literal["native", "script", "other", "unreadable"] = "native"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,19 +92,19 @@ class Identifier:
     def _look(self, fd: int, stat: os.stat_result) -> FileFacts:
         inode = (stat.st_dev, stat.st_ino)
         if (stat.st_mode & 0o170000) != 0o100000:
-            return FileFacts(inode, (), False, None)
+            return FileFacts(inode, (), False, None, "other")
         known = self._by_inode.get(inode)
         try:
             reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:  # a program that cannot be read is identified by its inode only
-            return _facts(inode, (), known)
+            return replace(_facts(inode, b"", known), kind="unreadable")
         try:
             head = os.pread(reader, _SHEBANG_MAX, 0)
             if known is None and stat.st_size in self._by_size and stat.st_size <= _HASHED_MAX:
                 known = self._same_content(reader, stat.st_size)
         finally:
             os.close(reader)
-        return _facts(inode, interpreter_of(head), known)
+        return _facts(inode, head, known)
 
     def _same_content(self, reader: int, size: int) -> _NamedFile | None:
         digest = _digest(reader)
@@ -115,9 +123,17 @@ class Identifier:
         return None
 
 
-def _facts(inode: tuple[int, int], interpreter: tuple[str, ...], known: _NamedFile | None) -> FileFacts:
+def _facts(inode: tuple[int, int], head: bytes, known: _NamedFile | None) -> FileFacts:
     loader = known is not None and known.loader
-    return FileFacts(inode, interpreter, loader, None if known is None or loader else known.path)
+    interpreter = interpreter_of(head)
+    kind = (
+        "script"
+        if interpreter
+        else "native"
+        if head.startswith(b"\x7fELF") and head[18:20] == _ELF_MACHINE
+        else "other"
+    )
+    return FileFacts(inode, interpreter, loader, None if known is None or loader else known.path, kind)
 
 
 def _digest(fd: int) -> str:

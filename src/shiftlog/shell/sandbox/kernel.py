@@ -18,6 +18,8 @@ ALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "open": (2, None),
     "ioctl": (16, 29),
     "socket": (41, 198),
+    "connect": (42, 203),
+    "socketpair": (53, 199),
     "execve": (59, 221),
     "truncate": (76, 45),
     "chmod": (90, None),
@@ -87,16 +89,6 @@ def syscall(name: str, *args: object) -> int:
         code = ctypes.get_errno()
         raise OSError(code, f"{name}: {os.strerror(code)}")
     return result
-
-
-class _OpenHow(ctypes.Structure):
-    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
-
-
-def openat2(directory: int, path: bytes, flags: int, resolve: int) -> int:
-    """Open a path with rules for its resolution; raises `OSError`."""
-    how = _OpenHow(flags, 0, resolve)
-    return syscall("openat2", directory, ctypes.c_char_p(path), ctypes.byref(how), ctypes.sizeof(how))
 
 
 def prctl(option: int, value: int) -> None:

@@ -20,8 +20,9 @@ _SCOPE_ABSTRACT_SOCKETS, _SCOPE_SIGNALS = 1, 2
 _MAKE_DEVICES = 1 << 6 | 1 << 11
 _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 
-# Terminals are included because a command with a terminal opens it by name.
-NULL_DEVICES = tuple(f"/dev/{name}" for name in "null zero full random urandom tty pts ptmx".split())
+NULL_DEVICES = tuple(f"/dev/{name}" for name in "null zero full random urandom tty".split())
+# A command with a terminal opens it by name. Granted only if the shell has terminals of its own.
+TERMINALS = ("/dev/pts", "/dev/ptmx")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -37,6 +38,7 @@ class FileRules:
     hidden: tuple[str, ...] = ()
     executable: tuple[str, ...] | None = None
     network: bool = True
+    terminals: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +79,8 @@ def make_plan(wanted: FileRules) -> LandlockPlan:
         rules += [(everywhere, os.fsencode(path)) for path in _all_but(frozenset(wanted.hidden))]
     if wanted.confined:
         rules += [(changes & ~_MAKE_DEVICES | everywhere, place) for place in wanted.writable]
-        rules += [(changes & _ON_FILES, os.fsencode(device)) for device in NULL_DEVICES]
+        devices = (*NULL_DEVICES, *(TERMINALS if wanted.terminals else ()))
+        rules += [(changes & _ON_FILES, os.fsencode(device)) for device in devices]
     network = _BIND_TCP | _CONNECT_TCP if not wanted.network and wanted.abi >= 4 else 0
     scoped = _SCOPE_ABSTRACT_SOCKETS | _SCOPE_SIGNALS if wanted.confined and wanted.abi >= 6 else 0
     return LandlockPlan(ruleset=(handled, network, scoped, wanted.abi), rules=tuple(rules))

@@ -16,12 +16,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import shiftlog
+from shiftlog.guard.directories import OpenDirectory
 from shiftlog.shell.sandbox import landlock, mounts, seccomp
 from shiftlog.shell.sandbox.detect import Capabilities
 from shiftlog.shell.sandbox.launcher import LaunchPlan, encode
-from shiftlog.shell.sandbox.places import Place, open_place
 from shiftlog.shell.sandbox.programs import RuleFiles, find_files
-from shiftlog.shell.sandbox.spec import Enforcement, SandboxSpec, between, is_below, unavailable
+from shiftlog.shell.sandbox.spec import Enforcement, SandboxSpec, between, is_below, open_place, unavailable
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart
 from shiftlog.shell.sandbox.supervision import SupervisedShell, Supervision
 
@@ -68,16 +68,25 @@ class Launch:
         self._fds: list[int] = []
         self._temp: str | None = None
         self._runtime: str | None = None
-        self._places: tuple[Place, ...] = ()
-        self._pinned: tuple[Place, ...] = ()
+        self._places: tuple[OpenDirectory, ...] = ()
+        self._pinned: tuple[OpenDirectory, ...] = ()
         if spec.confined:
             self._temp = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-shell-"))
             self._runtime = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-run-", dir=runtime_base))
-            self._places = self._open_places()
-            self._pinned = self._pin() if bwrap else ()
+            try:
+                self._places = self._open_places()
+                self._pinned = self._pin() if bwrap else ()
+            except BaseException:
+                self.close()
+                raise
         self.enforcement = enforcement
         self.note = note
         self.defers = machine.exec_broker
+
+    @property
+    def own_terminals(self) -> bool:
+        """Whether the shell has terminals that no other program has."""
+        return self._bwrap or (self._spec.confined and self._machine.own_terminals)
 
     @property
     def runtime_dir(self) -> Path | None:
@@ -90,38 +99,24 @@ class Launch:
         self.drain()
         return None if self._shell is None else self._shell.pid
 
-    def _open_places(self) -> tuple[Place, ...]:
+    def _open_places(self) -> tuple[OpenDirectory, ...]:
         """Open every directory that the shell may write to; those of the operator that do not exist are left out."""
-        found: list[Place] = []
-        try:
-            for path in filter(None, (self._temp, self._runtime, *self._spec.writable_paths())):
-                place = self._open_place(path)
-                if place is not None:
-                    found.append(place)
-        finally:
-            self._fds += [place.fd for place in found]
-        return tuple(found)
+        paths = filter(None, (self._temp, self._runtime, *self._spec.writable_paths()))
+        found = tuple(filter(None, map(open_place, paths)))
+        self._fds += [place.descriptor for place in found]
+        judged = self._spec.opened
+        for place in found:
+            if judged is not None and place.path == judged.path and not place.is_same(judged):
+                raise unavailable(self._spec.mode, f"{place.path} was replaced while the shell opened")
+        return found
 
-    def _open_place(self, path: str) -> Place | None:
-        try:
-            place = open_place(path)
-        except OSError as problem:
-            if path != self._spec.workspace:
-                return None  # `Sandbox.enforcement` says so
-            self.close()
-            raise unavailable(self._spec.mode, f"{path}: {problem.strerror}") from problem
-        if place is None and path == self._spec.workspace:
-            self.close()
-            raise unavailable(self._spec.mode, f"{path} does not exist any more")
-        return place
-
-    def _pin(self) -> tuple[Place, ...]:
+    def _pin(self) -> tuple[OpenDirectory, ...]:
         """Open the directories in writable places that lead to Shiftlog's data and to the operator's policy."""
         places = self._writable()
         kept = (os.path.realpath(self._spec.state_dir), *self._spec.protected)
         above = dict.fromkeys(path for one in kept for path in between(one, places))
-        found = tuple(filter(None, map(self._open_place, above)))
-        self._fds += [place.fd for place in found]
+        found = tuple(filter(None, map(open_place, above)))
+        self._fds += [place.descriptor for place in found]
         return found
 
     def wrap(self, argv: Sequence[str], env: Mapping[str, str], cwd: str) -> WrappedStart:
@@ -196,6 +191,7 @@ class Launch:
             socket=channel,
             keep_capabilities=None if os.geteuid() else kept,
             places=self._mounted() if self._bwrap else None,
+            own_terminals=self.own_terminals and not self._bwrap,
         )
 
     def _supervise(self, shell: str, files: RuleFiles) -> int:
@@ -208,6 +204,8 @@ class Launch:
             denied=files.denied,
             interpreters=files.interpreters,
             writable=self._writable() if self._filter().metadata == "broker" else None,
+            reachable=self._reachable() if self._filter().sockets else None,
+            compares=self._spec.rules is not None and self._machine.traces,
         )
         supervision = self._make_supervision()
         self._shell = supervision.open(ours, self._spec.judge, rules, self._on_start)
@@ -229,6 +227,7 @@ class Launch:
             network=self._spec.network or not self._spec.confined,
             metadata=("broker" if broker else "refused") if watched else "free",
             guard_truncate=watched and abi < 3,
+            sockets=self._spec.confined and broker and self._machine.takes_sockets,
         )
 
     def _landlock(self, files: RuleFiles) -> landlock.LandlockPlan | None:
@@ -236,7 +235,9 @@ class Launch:
         if not abi or (not self._spec.confined and abi < 2 and self._machine.exec_broker):
             # Version 1 would refuse every move between directories, and the broker enforces the lists anyway.
             return None
-        state = () if self._bwrap or not self._spec.confined else (os.path.realpath(self._spec.state_dir),)
+        hidden = self._hidden_programs(files)
+        if self._spec.confined and not self._bwrap:
+            hidden += [os.path.realpath(self._spec.state_dir), *(() if self.own_terminals else ("/dev/pts",))]
         executable = files.executable
         if executable is not None and self._machine.exec_broker:
             executable = (*executable, self._helper()[0])  # only as the helper, which the broker ensures
@@ -245,10 +246,11 @@ class Launch:
             landlock.FileRules(
                 abi=abi,
                 confined=self._spec.confined,
-                writable=tuple(place.fd for place in self._places) + shared,
-                hidden=(*self._hidden_programs(files), *state),
+                writable=tuple(place.descriptor for place in self._places) + shared,
+                hidden=tuple(hidden),
                 executable=executable,
                 network=self._spec.network or not self._spec.confined,
+                terminals=self.own_terminals,
             )
         )
 
@@ -272,10 +274,15 @@ class Launch:
     def _writable(self) -> tuple[str, ...]:
         return tuple(place.path for place in self._places)
 
+    def _reachable(self) -> tuple[str, ...]:
+        """Return the directories, as the shell sees them, whose sockets it may connect to."""
+        private = (*mounts.PRIVATE, "/dev/shm") if self._bwrap else ()
+        return (*self._writable(), *private)
+
     def _mounted(self) -> dict[bytes, int]:
         """Return the writable mounts of bubblewrap, each with the descriptor of what it must show."""
         own = {os.fsencode(path): -1 for path in mounts.OWN}
-        return own | {os.fsencode(place.path): place.fd for place in (*self._places, *self._pinned)}
+        return own | {os.fsencode(place.path): place.descriptor for place in (*self._places, *self._pinned)}
 
     def _mounts(self, python: str, package: str, cwd: str) -> list[str]:
         shown = self._spec.cwd if self._spec.shows_cwd else None

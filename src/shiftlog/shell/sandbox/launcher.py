@@ -20,6 +20,9 @@ FAILED_STATUS = 125
 _LAST_CAPABILITY = 63
 _SIGPIPE, _SIGXFSZ = 13, 25
 _RLIMIT_CORE = 4
+_NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000
+_RECURSIVE_SLAVE = 1 << 19 | 1 << 14
+_NO_SETUID_NO_EXEC = 2 | 8
 
 
 class LaunchPlan:
@@ -29,8 +32,8 @@ class LaunchPlan:
     must show; -1 for one that the sandbox made itself. None means that bubblewrap is not used.
     """
 
-    __slots__ = ("arguments", "environment", "filter_flags", "filter_program", "keep_capabilities", "places", "program",
-                 "rules", "ruleset", "socket")  # fmt: skip
+    __slots__ = ("arguments", "environment", "filter_flags", "filter_program", "keep_capabilities", "own_terminals",
+                 "places", "program", "rules", "ruleset", "socket")  # fmt: skip
 
     def __init__(
         self,
@@ -45,6 +48,7 @@ class LaunchPlan:
         socket: int = -1,
         keep_capabilities: int | None = None,
         places: Mapping[bytes, int] | None = None,
+        own_terminals: bool = False,
     ) -> None:
         self.program = program
         self.arguments = list(arguments)
@@ -56,6 +60,7 @@ class LaunchPlan:
         self.socket = socket
         self.keep_capabilities = keep_capabilities
         self.places = None if places is None else dict(places)
+        self.own_terminals = own_terminals
 
 
 def encode(plan: LaunchPlan) -> bytes:
@@ -80,11 +85,14 @@ def main() -> None:
         kernel.libc.signal(_SIGXFSZ, None)
         if plan.places is not None:
             _check_mounts(plan.places)
+        if plan.own_terminals:
+            make_own_terminals()
         _limit()
         if plan.keep_capabilities is not None:
             _drop_capabilities(plan.keep_capabilities)
         kernel.prctl(kernel.PR_SET_NO_NEW_PRIVS, 1)
         _restrict_files(plan)
+        _close_places(plan)
         _install_filter(plan)
         os.execve(plan.program, plan.arguments, plan.environment)
     except (OSError, ValueError) as problem:
@@ -131,6 +139,33 @@ def _is_on(path: bytes, mount: bytes) -> bool:
     finally:
         os.close(facts)
         os.close(place)
+
+
+def make_own_terminals() -> None:
+    """Give this process and its descendants terminals of their own at /dev/pts; raises `OSError`."""
+    user, group = os.geteuid(), os.getegid()
+    _libc_call("unshare", _NEW_MOUNTS | (_NEW_USER if user else 0))
+    if user:
+        for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+            descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)
+            os.write(descriptor, text.encode())
+            os.close(descriptor)
+    _libc_call("mount", None, b"/", None, ctypes.c_ulong(_RECURSIVE_SLAVE), None)
+    options = b"newinstance,ptmxmode=0666,mode=620"
+    _libc_call("mount", b"devpts", b"/dev/pts", b"devpts", ctypes.c_ulong(_NO_SETUID_NO_EXEC), options)
+
+
+def _libc_call(name: str, *arguments: object) -> None:
+    if getattr(kernel.libc, name)(*arguments) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, f"{name}: {os.strerror(code)}")
+
+
+def _close_places(plan: LaunchPlan) -> None:
+    """Close the descriptors of directories: each leads out of the mounts."""
+    granted = {place for _, place in plan.rules if isinstance(place, int)}
+    for descriptor in granted.union((plan.places or {}).values()) - {-1}:
+        os.close(descriptor)
 
 
 def _unescaped(path: bytes) -> bytes:

@@ -130,6 +130,10 @@ def open_file(pid: int, dirfd: int, path: bytes, *, flags: int = 0) -> tuple[int
         raise Unresolved(errno.EBADF, "no such descriptor") from problem
 
 
+class _How(ctypes.Structure):
+    _fields_ = [("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64)]
+
+
 def _open_below_root(pid: int, path: bytes, *, follow: bool) -> int:
     flags = os.O_PATH | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
     try:
@@ -137,7 +141,8 @@ def _open_below_root(pid: int, path: bytes, *, follow: bool) -> int:
     except OSError as problem:
         raise Unresolved(errno.EACCES, "the process's root cannot be read") from problem
     try:
-        return kernel.openat2(root, path, flags, _IN_ROOT)
+        how = _How(flags, 0, _IN_ROOT)
+        return kernel.syscall("openat2", root, ctypes.c_char_p(path), ctypes.byref(how), ctypes.sizeof(how))
     except OSError as problem:
         if problem.errno not in (errno.ELOOP, errno.EXDEV, errno.ENOSYS, errno.EAGAIN):
             raise Unresolved(problem.errno, "no such file") from problem

@@ -77,9 +77,8 @@ def _files(name: str, search_path: str) -> Iterator[str]:
         places = dict.fromkeys(":".join((search_path, os.environ.get("PATH", ""), _USUAL)).split(":"))
         candidates = [f"{place}/{name}" for place in places if place.startswith("/")]
     for candidate in candidates:
-        path = Path(candidate)
-        if path.is_file():
-            yield str(path.resolve())
+        if os.path.isfile(candidate):  # unlike pathlib's, false for a directory that may not be searched
+            yield os.path.realpath(candidate)
 
 
 def _interpreters(script: str, search_path: str, depth: int = 4) -> Iterator[str]:

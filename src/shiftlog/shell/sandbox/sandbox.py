@@ -14,9 +14,8 @@ from pathlib import Path
 from shiftlog.shell.sandbox import mounts
 from shiftlog.shell.sandbox.detect import Capabilities, detect
 from shiftlog.shell.sandbox.launch import Launch
-from shiftlog.shell.sandbox.places import linked
 from shiftlog.shell.sandbox.programs import ExecRules
-from shiftlog.shell.sandbox.spec import ALLOW_ALL, Enforcement, Mode, SandboxSpec, is_below, unavailable
+from shiftlog.shell.sandbox.spec import ALLOW_ALL, Enforcement, Mode, SandboxSpec, is_below, linked, unavailable
 from shiftlog.shell.sandbox.starts import JudgeSpec, ProgramStart
 from shiftlog.shell.sandbox.supervision import Supervision
 
@@ -128,11 +127,16 @@ class Sandbox:
         if not machine.exec_broker:
             why = machine.why.get("exec_broker", "no exec broker")
             notes.append(f"Program starts are neither judged one by one nor recorded: {why}.")
+        elif spec.rules is not None and not machine.traces:
+            why = machine.why.get("tracing", "no tracing")
+            notes.append(f"A program that exchanges files while it starts them can escape argument rules: {why}.")
         if not machine.landlock_abi:
             notes.append(f"Denied program files stay readable: {machine.why.get('landlock', 'no Landlock')}.")
-        if confined and not self.uses_bwrap(spec):
-            why = machine.why.get("bwrap", "bubblewrap is switched off")
+        if confined and not (machine.exec_broker and machine.takes_sockets):
+            why = machine.why.get("exec_broker") or machine.why.get("sockets", "sockets cannot be brokered")
             notes.append(f"Sockets that have a path (containers, agents, tmux) stay reachable: {why}.")
+        if confined and not self.uses_bwrap(spec) and not machine.own_terminals:
+            notes.append(f"Commands cannot have a terminal: {machine.why.get('terminals', 'no terminals')}.")
         for path in linked(spec.write_extra) if spec.mode == "workspace-write" else ():
             notes.append(f"{path} is not writable, because there is a link in it; sandbox_write must name the target.")
         if confined and 0 < machine.landlock_abi < 6:

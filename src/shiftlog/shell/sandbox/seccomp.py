@@ -10,10 +10,11 @@ from dataclasses import dataclass
 
 from shiftlog.shell.sandbox import kernel
 
-_LOAD, _EQUAL, _AT_LEAST, _SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _SET, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _NOTIFY, _ERROR, _KILL = 0x7FFF0000, 0x7FC00000, 0x00050000, 0x80000000
 _NUMBER_AT, _ARCH_AT, _ARGUMENTS_AT = 0, 4, 16
 _AF_UNIX, _AF_NETLINK, _NETLINK_ROUTE = 1, 16, 0
+_TYPE_BITS, _DATAGRAM, _RAW = 0xF, 2, 3
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _O_WRITES, _O_TRUNC = 0o3, 0o1000
 
@@ -30,13 +31,17 @@ _CONFINED = ("open_by_handle_at", "io_uring_setup", "kexec_load", "kexec_file_lo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOptions:
-    """What a filter does; `metadata` says who controls chmod and similar calls without read-only mounts."""
+    """What a filter does; `metadata` says who controls chmod and similar calls without read-only mounts.
+
+    With `sockets` the broker connects sockets; local datagrams, which need no connection, are refused.
+    """
 
     broker: bool
     confined: bool = False
     network: bool = True
     metadata: str = "free"  # free | broker | refused
     guard_truncate: bool = False
+    sockets: bool = False
 
 
 def _do(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -60,15 +65,25 @@ def _argument(index: int) -> bytes:
     return _do(_LOAD, _ARGUMENTS_AT + 8 * index)
 
 
-def _sockets() -> bytes:
+def _local_socket(*, datagrams: bool) -> bytes:
+    """Decide about a local socket by its type; a datagram names its receiver where a filter cannot see it."""
+    if datagrams:
+        return _do(_RETURN, _ALLOW)
     return (
-        _argument(0)
-        + _do(_EQUAL, _AF_UNIX, 0, 1) + _do(_RETURN, _ALLOW)
-        + _do(_EQUAL, _AF_NETLINK, 1, 0) + _refuse(errno.EACCES)
-        + _argument(2)
-        + _do(_EQUAL, _NETLINK_ROUTE, 1, 0) + _refuse(errno.EACCES)
+        _argument(1) + _do(_AND, _TYPE_BITS)
+        + _do(_EQUAL, _DATAGRAM, 1, 0) + _do(_EQUAL, _RAW, 0, 1) + _refuse(errno.EACCES)
         + _do(_RETURN, _ALLOW)
     )  # fmt: skip
+
+
+def _sockets(*, network: bool, datagrams: bool) -> bytes:
+    local = _local_socket(datagrams=datagrams)
+    foreign = b"" if network else (
+        _do(_EQUAL, _AF_NETLINK, 1, 0) + _refuse(errno.EACCES)
+        + _argument(2)
+        + _do(_EQUAL, _NETLINK_ROUTE, 1, 0) + _refuse(errno.EACCES)
+    )  # fmt: skip
+    return _argument(0) + _do(_EQUAL, _AF_UNIX, 0, len(local) // 8) + local + foreign + _do(_RETURN, _ALLOW)
 
 
 def _truncating_open(flags_at: int) -> bytes:
@@ -111,7 +126,10 @@ def build(options: FilterOptions) -> bytes:
             _call("openat", _truncating_open(2)),
             _call("openat2", _refuse(errno.ENOSYS)),
         ]
-    if not options.network:
-        parts += [_call("socket", _sockets()), _call("io_uring_setup", _refuse(errno.EPERM))]
+    if options.sockets:
+        parts += [_call("connect", notify), _call("socketpair", _sockets(network=True, datagrams=False))]
+    if options.sockets or not options.network:
+        made = _sockets(network=options.network, datagrams=not options.sockets)
+        parts += [_call("socket", made), _call("io_uring_setup", _refuse(errno.EPERM))]
     parts.append(_do(_RETURN, _ALLOW))
     return b"".join(parts)

@@ -5,19 +5,23 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from shiftlog.guard.directories import OpenDirectory
+from shiftlog.guard.directories import OpenDirectory, open_directory
 from shiftlog.model.shell_errors import SandboxUnavailable
 from shiftlog.shell.sandbox.programs import ExecRules
 from shiftlog.shell.sandbox.starts import JudgeSpec, StartedFile
 
 Mode = Literal["read-only", "workspace-write", "full-access"]
 Enforcement = Literal["none", "syntax", "kernel", "syntax+kernel"]
+
+# Directories whose links are the system's own, such as /var/run.
+_SYSTEM = ("/", "/var")
 
 ALLOW_ALL = JudgeSpec(factory="shiftlog.shell.sandbox.spec:AllowAll")
 
@@ -87,3 +91,40 @@ def unavailable(mode: Mode, why: str) -> SandboxUnavailable:
 def is_below(path: str, place: str) -> bool:
     """Return True if a path is the other one or lies below it."""
     return path == place or path.startswith(place.rstrip("/") + "/")
+
+
+def operators_path(text: str, home: str) -> str:
+    """Return a path of the operator's settings with the home directory and the system's own links resolved.
+
+    Other links stay: a program that can write beside one could point it elsewhere.
+    """
+    expanded = os.path.join(os.path.realpath(home), text[2:]) if text.startswith("~/") else os.path.expanduser(text)
+    path = os.path.normpath(expanded)
+    for place in _SYSTEM:
+        above = place.rstrip("/") + "/"
+        name, slash, rest = path.removeprefix(above).partition("/")
+        link = above + name
+        if path.startswith(above) and os.path.islink(link):
+            path = os.path.realpath(link) + slash + rest
+    return path
+
+
+def open_place(path: str) -> OpenDirectory | None:
+    """Open a directory; None if it is not there, or not without following a link."""
+    try:
+        return open_directory(path)
+    except OSError:
+        return None
+
+
+def linked(paths: Iterable[str]) -> list[str]:
+    """Return those of the paths that have a link in them."""
+    return [path for path in paths if _has_link(path)]
+
+
+def _has_link(path: str) -> bool:
+    try:
+        open_directory(path).close()
+    except OSError as problem:
+        return problem.errno == errno.ELOOP
+    return False

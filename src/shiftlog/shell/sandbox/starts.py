@@ -52,8 +52,9 @@ class BrokerRules:
 
     `named` are the files of programs in rules, so that links and copies are recognised; `denied` ones are denied
     completely. `interpreters` may start as the interpreter of a permitted script. `writable` is where chmod and similar
-    calls may act; None leaves those calls alone. `lists` says that some program is denied. `helper` is the beginning of
-    the command line of the engine's own terminal helper, which may start and become the shell.
+    calls may act, `reachable` where sockets may be connected to; None leaves those calls alone. `compares` ends a
+    process that loaded another program than the one that was judged. `lists` says that some program is denied. `helper`
+    is the beginning of the command line of the engine's own terminal helper, which may start and become the shell.
     """
 
     shell: str
@@ -63,6 +64,8 @@ class BrokerRules:
     denied: tuple[str, ...] = ()
     interpreters: tuple[str, ...] = ()
     writable: tuple[str, ...] | None = None
+    reachable: tuple[str, ...] | None = None
+    compares: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

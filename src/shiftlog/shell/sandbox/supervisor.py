@@ -10,6 +10,7 @@ import importlib
 import json
 import os
 import select
+import signal
 import socket
 import sys
 from collections import deque
@@ -21,11 +22,13 @@ from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.broker import Broker
 from shiftlog.shell.sandbox.notify import Listener
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramJudge, ProgramStart
+from shiftlog.shell.sandbox.tracing import Tracer
 
 MESSAGE_MAX = 196608
 _OUTBOX_MAX = 100_000
 _PR_SET_DUMPABLE = 4
 _STARTS_IN_A_ROW = 64
+_LOOK_AGAIN_S, _GIVE_UP_S = 0.001, 0.5
 _encode = json.JSONEncoder(separators=(",", ":"), check_circular=False).encode
 
 
@@ -35,20 +38,34 @@ def main() -> None:
     kernel.prctl(_PR_SET_DUMPABLE, 0)
     gc.freeze()
     gc.set_threshold(50_000)  # a start makes no cycles, and a collection would delay it
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.signal(signal.SIGCHLD, _ignore)
+    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    serve(socket.socket(fileno=int(sys.argv[1])), woken)
 
 
-def serve(control: socket.socket) -> None:
-    """Answer for shells until the other side of the control socket closes."""
-    _Loop(control).run()
+def _ignore(number: int, frame: object) -> None:
+    """Do nothing: the byte on the wake-up pipe is enough."""
+
+
+def serve(control: socket.socket, woken: int | None = None) -> None:
+    """Answer for shells until the other side of the control socket closes.
+
+    `woken` can be read when a followed process has stopped; a thread of the daemon gets no such signal and looks often.
+    """
+    _Loop(control, woken).run()
 
 
 class _Loop:
-    def __init__(self, control: socket.socket) -> None:
+    def __init__(self, control: socket.socket, woken: int | None) -> None:
         self._control = control
+        self._woken = woken
+        self._tracer = Tracer()
         self._control.setblocking(False)
         self._epoll = select.epoll()
         self._epoll.register(control.fileno(), select.EPOLLIN)
+        if woken is not None:
+            self._epoll.register(woken, select.EPOLLIN)
         self._waiting: dict[int, tuple[int, socket.socket, dict[str, Any]]] = {}
         self._brokers: dict[int, tuple[int, Broker]] = {}
         self._outbox: deque[bytes] = deque()
@@ -57,8 +74,10 @@ class _Loop:
     def run(self) -> None:
         try:
             while self._open:
-                for fd, events in self._epoll.poll():
+                for fd, events in self._epoll.poll(self._patience()):
                     self._act(fd, events)
+                if self._tracer.busy:
+                    self._tracer.collect()
         finally:
             for fd in self._brokers:
                 os.close(fd)
@@ -67,8 +86,15 @@ class _Loop:
             self._epoll.close()
             self._control.close()
 
+    def _patience(self) -> float | None:
+        if not self._tracer.busy:
+            return None
+        return _LOOK_AGAIN_S if self._woken is None else _GIVE_UP_S
+
     def _act(self, fd: int, events: int) -> None:
-        if fd == self._control.fileno():
+        if fd == self._woken:
+            os.read(fd, 4096)
+        elif fd == self._control.fileno():
             if events & select.EPOLLOUT:
                 self._flush()
             if events & (select.EPOLLIN | select.EPOLLHUP):
@@ -93,6 +119,8 @@ class _Loop:
             shell, broker = self._brokers[fd]
             known = broker.shell_pid
             broker.serve_one()
+            if self._tracer.busy:
+                self._tracer.collect()
             if broker.shell_pid != known:
                 self._send({"op": "opened", "shell": shell, "pid": broker.shell_pid})
             ready = self._epoll.poll(0)
@@ -139,7 +167,8 @@ class _Loop:
             if listener is None:
                 return
             record = partial(self._record, shell)
-            broker = Broker(Listener(listener), _make_judge(spec["judge"]), _rules(spec["rules"]), record)
+            judge, rules = _make_judge(spec["judge"]), _rules(spec["rules"])
+            broker = Broker(Listener(listener), judge, rules, record, self._tracer)
             self._brokers[listener] = (shell, broker)
             self._epoll.register(listener, select.EPOLLIN)
             channel.send(b"K")

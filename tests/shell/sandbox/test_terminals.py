@@ -1,0 +1,67 @@
+"""A confined shell has terminals of its own and neither writes to nor reads from any other."""
+
+import os
+import pty
+import select
+from collections.abc import Callable, Generator
+from dataclasses import replace
+
+import pytest
+
+from shiftlog.shell.sandbox.detect import detect
+from shiftlog.shell.sandbox.sandbox import Sandbox
+from tests.shell.sandbox.conftest import Shells, needs_confinement
+
+pytestmark = needs_confinement()
+Make = Callable[..., Shells]
+WAYS = pytest.mark.parametrize("way", ["bwrap", "landlock alone", "no terminals of its own"])
+ATTACK = """
+for tty in {tty} /proc/{pid}/fd/{fd} /proc/{pid}/root{tty} /proc/1/root{tty}; do
+    echo written > $tty
+    timeout 1 head -c 1 < $tty && echo stolen
+done 2>/dev/null
+:
+"""
+
+
+@pytest.fixture
+def terminal() -> Generator[tuple[int, int]]:
+    """The two ends of an operator's terminal, on which a line was typed."""
+    ends = pty.openpty()
+    os.write(ends[0], b"typed\n")
+    yield ends
+    for end in ends:
+        os.close(end)
+
+
+def _shells(make_shells: Make, mode: str, way: str) -> Shells:
+    shells = make_shells(mode, bwrap=way == "bwrap")
+    if way == "no terminals of its own":
+        shells.sandbox = Sandbox(replace(shells.sandbox.capabilities, own_terminals=False), use_bwrap=False)
+    return shells
+
+
+@WAYS
+@pytest.mark.parametrize("mode", ["read-only", "workspace-write"])
+def test_another_terminal_is_neither_written_nor_read(
+    make_shells: Make, terminal: tuple[int, int], mode: str, way: str
+) -> None:
+    ours, theirs = terminal
+    shells = _shells(make_shells, mode, way)
+    ran = shells.run(ATTACK.format(tty=os.ttyname(theirs), pid=os.getpid(), fd=theirs))
+    assert "stolen" not in ran.out
+    shown = b""
+    while select.select([ours], [], [], 0.05)[0]:
+        shown += os.read(ours, 4096)
+    assert b"written" not in shown
+    assert os.read(theirs, 100) == b"typed\n"
+    shells.sandbox.close()
+
+
+@pytest.mark.parametrize("bwrap", [True, False], ids=["bwrap", "landlock alone"])
+def test_programs_open_terminals_of_their_own_by_name(make_shells: Make, bwrap: bool) -> None:
+    if not bwrap and not detect().own_terminals:
+        pytest.skip(detect().why["terminals"])
+    shells = make_shells("read-only", bwrap=bwrap)
+    ran = shells.run("""script -qec 'echo one > "$(tty)"; echo two > /dev/stderr; echo three > /dev/tty' /dev/null""")
+    assert ran.out.replace("\r", "").splitlines() == ["one", "two", "three"], ran.err
