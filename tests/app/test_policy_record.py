@@ -20,7 +20,7 @@ def test_a_changed_policy_is_recorded_and_logged(tmp_path: Path, caplog: pytest.
     assert note_policy(tmp_path, strict, NOW) == {"changed_at": None, "changed": []}
     with caplog.at_level(logging.WARNING):
         changed = note_policy(tmp_path, read_policy({"deny": ["curl"]}, "test"), NOW)
-    assert changed == {"changed_at": "2026-01-31T00:00:00.000000Z", "changed": ["sandbox_max"]}
+    assert changed == {"changed_at": "2026-01-31T00:00:00.000Z", "changed": ["sandbox_max"]}
     assert "sandbox_max" in caplog.text
     assert note_policy(tmp_path, read_policy({"deny": ["curl"]}, "test"), NOW) == changed
     assert note_policy(tmp_path, None, NOW)["changed"] == ["deny"]

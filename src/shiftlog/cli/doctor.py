@@ -42,7 +42,7 @@ PROGRAMS = (
     ("bash", True, "shells of agents"),
     ("git", True, "checkpoints of a workspace"),
     ("docker", False, "shells in containers"),
-    ("bwrap", False, "hiding sockets and /tmp from sandboxed shells"),
+    ("bwrap", False, "a private /tmp, /run and /dev for sandboxed shells"),
 )
 # Alternatives for a missing program.
 STAND_INS = {"docker": ("podman",)}
@@ -377,7 +377,7 @@ def kernel_checks() -> Iterator[Check]:
             yield _warn(name, found.why.get(key, "not offered here"), hint)
     if found.bwrap is None and shutil.which("bwrap"):
         why = found.why.get("bwrap", "bubblewrap does not work here")
-        yield _warn("bwrap", why, "Sandboxed shells can reach sockets that have a path")
+        yield _warn("bwrap", why, "Sandboxed shells have no private /tmp and /run")
 
 
 def _host_keys(home: Path) -> Iterator[Check]:

@@ -47,19 +47,26 @@ def listening(path: Path, kind: int = socket.SOCK_STREAM) -> Generator[list[byte
         service.bind(str(path))
 
         def serve() -> None:
-            while True:
+            while not over.is_set():
                 try:
-                    heard.append(service.recv(10) if kind == socket.SOCK_DGRAM else service.accept()[0].recv(10))
-                except OSError:
-                    return
+                    heard.append(service.recv(10) if kind == socket.SOCK_DGRAM else _first_of(service))
+                except TimeoutError:
+                    continue
 
+        service.settimeout(0.1)
+        over = threading.Event()
         if kind != socket.SOCK_DGRAM:
             service.listen(100)
         thread = threading.Thread(target=serve, daemon=True)
         thread.start()
         yield heard
-        service.shutdown(socket.SHUT_RDWR)
+        over.set()
         thread.join(5)
+
+
+def _first_of(service: socket.socket) -> bytes:
+    with service.accept()[0] as client:
+        return client.recv(10)
 
 
 def _says(shells: Shells, program: str) -> str:

@@ -133,7 +133,7 @@ class Sandbox:
         if not machine.landlock_abi:
             notes.append(f"Denied program files stay readable: {machine.why.get('landlock', 'no Landlock')}.")
         if confined and not (machine.exec_broker and machine.takes_sockets):
-            why = machine.why.get("exec_broker") or machine.why.get("sockets", "sockets cannot be brokered")
+            why = machine.why.get("sockets" if machine.exec_broker else "exec_broker", "no broker")
             notes.append(f"Sockets that have a path (containers, agents, tmux) stay reachable: {why}.")
         if confined and not self.uses_bwrap(spec) and not machine.own_terminals:
             notes.append(f"Commands cannot have a terminal: {machine.why.get('terminals', 'no terminals')}.")

@@ -69,11 +69,8 @@ class Tracer:
         self._give_up()
 
     def _loaded(self, pid: int) -> None:
-        former = ctypes.c_ulong(pid)
-        _ptrace(
-            _EVENT_MESSAGE, pid, None, ctypes.byref(former)
-        )  # a thread that starts a program gets its process's pid
-        followed = self._followed.pop(former.value, None) or self._followed.pop(pid, None)
+        followed = self._followed.pop(_thread_before(pid), None)
+        self._followed.pop(pid, None)
         try:
             as_judged = followed is not None and followed.check(pid)
         except OSError:
@@ -97,6 +94,13 @@ class Tracer:
         for pid, followed in self._followed.items():
             if followed.since < before:
                 _ptrace(_INTERRUPT, pid, None, None)
+
+
+def _thread_before(pid: int) -> int:
+    """Return the thread that started a program; from then on it has the pid of its process."""
+    thread = ctypes.c_ulong(pid)
+    _ptrace(_EVENT_MESSAGE, pid, None, ctypes.byref(thread))
+    return thread.value
 
 
 def seize(pid: int) -> None:
