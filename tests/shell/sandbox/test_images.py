@@ -1,7 +1,7 @@
 """A start that is judged as one program and loaded as another: the process ends before its first instruction."""
 
-import os
 import shutil
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -76,7 +76,7 @@ def _program(place: Path, name: str, tmp_path: Path) -> Path:
 
 
 def _compile(source: Path, target: Path) -> None:
-    assert os.system(f"cc -w -pthread -o {target} {source}") == 0
+    subprocess.run(["cc", "-w", "-pthread", "-o", str(target), str(source)], check=True)
 
 
 @pytest.fixture
