@@ -7,7 +7,7 @@ before it is answered, so that the records are complete when a command ends.
 import errno
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from shiftlog.guard.policy.files import inode_of
 from shiftlog.shell.sandbox import kernel
@@ -27,6 +27,7 @@ from shiftlog.shell.sandbox.tracing import Tracer
 
 _NESTED_MAX = 5  # the kernel's own limit
 _LENT_MAX = 256
+_COMMAND_LINE_BYTES = 4096
 _ARGUMENTS_RECORDED, _CHARACTERS_RECORDED = 64, 8192
 
 
@@ -49,6 +50,10 @@ class _Decision:
     program: str
     reason: str | None
     image: tuple[int, int] | None = None
+
+    def loading(self, image: tuple[int, int] | None) -> "_Decision":
+        """Return this decision for a start that loads the image."""
+        return _Decision(self.allowed, self.verdict, self.program, self.reason, image)
 
 
 class Broker:
@@ -229,13 +234,13 @@ class Broker:
             place = program_given_to_loader(argv)
             if place is not None:
                 program = self._identify_path(request, argv[place], argv[place:])
-                return replace(self._decide(program, depth=depth + 1), image=facts.inode)
+                return self._decide(program, depth=depth + 1).loading(facts.inode)
         lent = lent or self._lent.pop(request.pid, None) is not None
         answer = self._judge_file(request, lent=lent)
         if answer.allowed and facts.interpreter:
             interpreter = self._judge_interpreter(request, depth)
-            return replace(answer, image=interpreter.image) if interpreter.allowed else interpreter
-        return replace(answer, image=None if facts.kind == "other" else facts.inode)
+            return answer.loading(interpreter.image) if interpreter.allowed else interpreter
+        return answer.loading(None if facts.kind == "other" else facts.inode)
 
     def _judge_file(self, request: _StartRequest, *, lent: bool) -> _Decision:
         if request.facts.inode in self._denied:
@@ -309,8 +314,14 @@ class Broker:
 
 
 def _command_line(pid: int) -> bytes:
-    with open(f"/proc/{pid}/cmdline", "rb", buffering=0) as file:
-        return file.read()
+    fd = os.open(f"/proc/{pid}/cmdline", os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        whole = os.read(fd, _COMMAND_LINE_BYTES)
+        while len(whole) % _COMMAND_LINE_BYTES == 0 and (more := os.read(fd, _COMMAND_LINE_BYTES)):
+            whole += more
+        return whole
+    finally:
+        os.close(fd)
 
 
 def _fits(arguments: bytes, request: _StartRequest) -> bool:

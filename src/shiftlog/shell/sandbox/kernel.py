@@ -42,6 +42,7 @@ ALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "fchownat": (260, 54),
     "futimesat": (261, None),
     "fchmodat": (268, 53),
+    "signalfd4": (289, 74),
     "utimensat": (280, 88),
     "open_by_handle_at": (304, 265),
     "process_vm_readv": (310, 270),

@@ -10,7 +10,6 @@ import importlib
 import json
 import os
 import select
-import signal
 import socket
 import sys
 from collections import deque
@@ -18,7 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
-from shiftlog.shell.sandbox import kernel
+from shiftlog.shell.sandbox import kernel, tracing
 from shiftlog.shell.sandbox.broker import Broker
 from shiftlog.shell.sandbox.notify import Listener
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramJudge, ProgramStart
@@ -38,20 +37,14 @@ def main() -> None:
     kernel.prctl(_PR_SET_DUMPABLE, 0)
     gc.freeze()
     gc.set_threshold(50_000)  # a start makes no cycles, and a collection would delay it
-    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    signal.signal(signal.SIGCHLD, _ignore)
-    signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-    serve(socket.socket(fileno=int(sys.argv[1])), woken)
-
-
-def _ignore(number: int, frame: object) -> None:
-    """Do nothing: the byte on the wake-up pipe is enough."""
+    serve(socket.socket(fileno=int(sys.argv[1])), tracing.stops())
 
 
 def serve(control: socket.socket, woken: int | None = None) -> None:
     """Answer for shells until the other side of the control socket closes.
 
-    `woken` can be read when a followed process has stopped; a thread of the daemon gets no such signal and looks often.
+    `woken` can be read when a followed process has stopped; a thread of the daemon has no such descriptor and looks
+    often.
     """
     _Loop(control, woken).run()
 
@@ -119,8 +112,6 @@ class _Loop:
             shell, broker = self._brokers[fd]
             known = broker.shell_pid
             broker.serve_one()
-            if self._tracer.busy:
-                self._tracer.collect()
             if broker.shell_pid != known:
                 self._send({"op": "opened", "shell": shell, "pid": broker.shell_pid})
             ready = self._epoll.poll(0)

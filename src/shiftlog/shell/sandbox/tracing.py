@@ -52,21 +52,21 @@ class Tracer:
 
     def collect(self) -> None:
         """Take all processes that have stopped or ended since."""
-        while True:
+        while self._followed:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG | _OWN_TRACEES)
             except ChildProcessError:
                 self._followed.clear()
                 return
             if not pid:
-                break
+                self._give_up()
+                return
             if not os.WIFSTOPPED(status):
                 self._followed.pop(pid, None)
             elif status >> 8 == _LOADED:
                 self._loaded(pid)
             else:
                 self._left(pid, status)
-        self._give_up()
 
     def _loaded(self, pid: int) -> None:
         followed = self._followed.pop(_thread_before(pid), None)
@@ -101,6 +101,13 @@ def _thread_before(pid: int) -> int:
     thread = ctypes.c_ulong(pid)
     _ptrace(_EVENT_MESSAGE, pid, None, ctypes.byref(thread))
     return thread.value
+
+
+def stops() -> int:
+    """Return a descriptor that can be read when a followed process has stopped, for a process without other threads."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGCHLD})
+    chosen = ctypes.c_uint64(1 << signal.SIGCHLD - 1)
+    return kernel.syscall("signalfd4", -1, ctypes.byref(chosen), 8, os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 def seize(pid: int) -> None:
