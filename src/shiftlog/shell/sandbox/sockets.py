@@ -16,7 +16,7 @@ from shiftlog.shell.sandbox.notify import Listener, Notification
 from shiftlog.shell.sandbox.processes import AT_FDCWD, ProcessMemory, Unresolved, open_file, signed
 
 _ADDRESS_MAX = 128  # the kernel's own limit
-_AT_ONCE = 32
+_AT_ONCE = 128
 _FAMILY_BYTES = 2
 
 
