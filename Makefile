@@ -3,6 +3,7 @@
 
 BIN := .venv/bin
 JOBS ?= 2
+SOAK_S ?= 3600
 ARGS ?=
 
 # Bytecode caches are part of what users have, so a machine-wide switch against them must not reach a measurement, nor the
@@ -40,8 +41,8 @@ test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
 test-guard: system-packages .venv/.stamp-dev ## run the long races against the guard
 	@$(BIN)/python -m pytest -q -m guard --timeout 1800 $(ARGS)
 
-soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests
-	@$(WITH_BYTECODE) HYPOTHESIS_PROFILE=soak $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
+soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests (SOAK_S: seconds of load with faults)
+	@$(WITH_BYTECODE) HYPOTHESIS_PROFILE=soak SOAK_S=$(SOAK_S) $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)
 
 check: check-style check-types check-imports check-docs check-plugins ## check style, types, imports and generated files
 

@@ -4,6 +4,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -159,3 +160,13 @@ def test_a_client_that_ends_its_mcp_session_gives_up_what_it_held_at_once(url: s
         assert answer.status == 200
     resumed = second.call("resume_session", agent_id="crew")["data"]
     assert (resumed["resume_mode"], resumed["state_before"]) == ("reattached", "suspended")
+
+
+def test_a_body_that_is_shorter_than_announced_does_not_hold_the_daemon_up(url: str, home: Path) -> None:
+    host, port = urlsplit(url).hostname, urlsplit(url).port
+    token = (home / "http.token").read_text().strip()
+    with socket.create_connection((host or "", port or 0), timeout=30) as sock:
+        head = f"POST /mcp HTTP/1.1\r\nHost: {host}:{port}\r\nAuthorization: Bearer {token}\r\n"
+        sock.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 99999\r\n\r\n{{".encode())
+        answer = sock.recv(4096)
+    assert not answer or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5"))

@@ -1,11 +1,12 @@
 """The test clock: only where it is asked for twice, in UTC, and steady while its file is being written."""
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from shiftlog.journal.clock import Clock
+from tests.journal.harness import Harness
 
 NOON = datetime(2026, 7, 1, 12, 0, tzinfo=UTC)
 
@@ -39,3 +40,19 @@ def test_the_time_stands_still_while_its_file_cannot_be_read(tmp_path: Path) -> 
     assert test.now() == NOON
     file.write_text("2026-07-01T13:00:00Z", encoding="utf-8")
     assert test.now() == NOON.replace(hour=13)
+
+
+async def test_times_do_not_stay_ahead_after_the_clock_jumped_and_was_set_back(harness: Harness) -> None:
+    session = await harness.open()
+    await harness.begin(session)
+    harness.set_time(NOON + timedelta(days=400))
+    await harness.update(session, tags=["ahead"])
+    back = NOON + timedelta(minutes=5)
+    harness.set_time(back)
+    await harness.update(session, tags=["back"])
+    assert (await harness.session(session)).last_activity == back
+    assert (await harness.turn(session)).last_updated == back
+    assert not any(rebuilt.changed for rebuilt in await harness.rebuild())
+    harness.set_time(back - timedelta(seconds=2))
+    await harness.update(session, tags=["a small step"])
+    assert (await harness.session(session)).last_activity == back

@@ -2,13 +2,15 @@
 
 import hashlib
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from shiftlog.model.errors import ShiftlogError
-from tests.journal.harness import Harness, client, files_holding, open_harness
+from shiftlog.store.protocol import Writer
+from tests.journal.harness import NOON, Harness, client, files_holding, open_harness
 
 UNKNOWN = "Codex-20260701T120000Z-nobody"
 SECRET = "ghp_" + "a1B2c3D4e5F6" * 3
@@ -387,3 +389,21 @@ async def test_with_the_real_clock_nothing_says_so(tmp_path: Path) -> None:
         assert all("test_clock" not in entry.facts for entry in await harness.entries(session))
         assert "test_clock" not in closed["data"]["receipt"]
         assert (await harness.verify())[0].ok
+
+
+async def test_sessions_that_other_rules_computed_are_rebuilt_once(harness: Harness) -> None:
+    session = await harness.open()
+    await harness.begin(session)
+    known = await harness.session(session)
+    wrong = replace(known, title="computed by older rules", last_activity=NOON)
+
+    def older(writer: Writer) -> None:
+        writer.put_session(wrong)
+        writer.put_projection_version(0)
+
+    await harness.app.store.write(older)
+    await harness.app.maintenance.bring_up_to_date()
+    assert await harness.session(session) == known
+    await harness.app.store.write(lambda writer: writer.put_session(wrong))
+    await harness.app.maintenance.bring_up_to_date()
+    assert await harness.session(session) == wrong

@@ -171,3 +171,66 @@ def test_a_daemon_whose_client_did_not_wait_for_it_is_ended_with_its_test(home: 
     bridge.end()
     end_daemon(home)
     assert daemons(home) == []
+
+
+@pytest.fixture
+def builds(tmp_path: Path) -> tuple[str, str]:
+    """Return the places of two builds of one version; the second is the later one."""
+    places: list[str] = []
+    for number in (1, 2):
+        place = tmp_path / f"build{number}"
+        shutil.copytree(Path(shiftlog.__file__).parent, place / "shiftlog")
+        init = place / "shiftlog" / "__init__.py"
+        init.write_text(init.read_text() + f"\n# build {number}\n")
+        at = time.time() + number * 10
+        os.utime(init, (at, at))
+        places.append(str(place))
+    return places[0], places[1]
+
+
+def test_a_later_build_of_the_same_version_replaces_the_daemon_and_an_earlier_one_does_not(
+    home: Path, builds: tuple[str, str]
+) -> None:
+    with Bridge(home, PYTHONPATH=builds[0]) as older:
+        older.shake_hands()
+        old = lock_holder(home)
+        with Bridge(home, PYTHONPATH=builds[1]) as newer:
+            newer.shake_hands()
+            new = lock_holder(home)
+            assert new != old
+            assert "result" in older.request(1, "tools/list")
+            with Bridge(home, PYTHONPATH=builds[0]) as third:
+                third.shake_hands()
+            assert lock_holder(home) == new
+
+
+def test_a_daemon_of_this_version_that_names_no_build_makes_way(home: Path, tmp_path: Path) -> None:
+    place = tmp_path / "unnamed"
+    shutil.copytree(Path(shiftlog.__file__).parent, place / "shiftlog")
+    hello = place / "shiftlog" / "daemon" / "hello.py"
+    hello.write_text(hello.read_text().replace(',"build":"{build_id()}"', ""))
+    with Bridge(home, PYTHONPATH=str(place)) as older:
+        older.shake_hands()
+        old = lock_holder(home)
+        with Bridge(home) as newer:
+            before = time.monotonic()
+            newer.shake_hands()
+            assert time.monotonic() - before < 15
+            assert lock_holder(home) != old
+
+
+def test_the_build_of_an_installed_package_is_known_by_the_installers_list(tmp_path: Path) -> None:
+    shutil.copytree(Path(shiftlog.__file__).parent, tmp_path / "shiftlog")
+    record = tmp_path / f"shiftlog-{shiftlog.__version__}.dist-info" / "RECORD"
+    record.parent.mkdir()
+
+    def build() -> str:
+        ask = "from shiftlog.link.build import build_id; print(build_id())"
+        run = [sys.executable, "-c", ask]
+        return subprocess.run(run, env={"PYTHONPATH": str(tmp_path)}, capture_output=True, text=True, check=True).stdout
+
+    record.write_text("shiftlog/link/build.py,sha256=one,1\n")
+    first = build()
+    assert build() == first
+    record.write_text("shiftlog/link/build.py,sha256=two,1\n")
+    assert build().partition("-")[2] != first.partition("-")[2]

@@ -85,6 +85,10 @@ class Writer:
         if not all(booked.acknowledged for booked in self._send(agent, calls)):
             self._own = None
 
+    def booked(self, mark: str, answer: Answer) -> Booked:
+        """Book an answer."""
+        return Booked.of(mark, answer)
+
     def _mark(self) -> str:
         self._marks += 1
         return f"{self.name}x{self._marks}"
@@ -94,7 +98,7 @@ class Writer:
         booked: list[Booked] = []
         while marks:
             answer = agent.bridge.read()
-            booked.append(Booked.of(marks.pop(answer["id"]), answer))
+            booked.append(self.booked(marks.pop(answer["id"]), answer))
         self.books += booked
         self.acknowledged += sum(each.acknowledged for each in booked)
         return booked

@@ -62,16 +62,18 @@ class App:
         *,
         connected: Connected = tuple,
         read_params: ReadParams | None = None,
+        read_only: bool = False,
     ) -> None:
         self.home = home
         self.config = config
         self.store = store
         self.environ = environ
         self.read_params = read_params
+        self.is_read_only = read_only
         self.clock = Clock.from_environ(environ)
         self.policy = _policy(home, config, environ)
         self.redactor = _redactor(home, config, self.policy)
-        self.keys = Keys.load(home / "keys")
+        self.keys = Keys.load(home / "keys", read_only=read_only)
         self.journal = Journal(store, self.redactor, self.clock, self._turn_began)
         host = socket.gethostname()
         self.runs = Runs(self.journal, config.runs, config.prices, processes.started, host)
@@ -244,15 +246,16 @@ async def open_app(
     *,
     connected: Connected = tuple,
     read_params: ReadParams | None = None,
+    read_only: bool = False,
 ) -> AsyncGenerator[App]:
     """Open a state directory with its embedded store for the time of a with block.
 
     `connected` names the clients whose leases outlast a sleep of the machine. Without `read_params`, calls that client
-    scripts queued stay queued.
+    scripts queued stay queued. With `read_only` nothing in the state directory is changed.
     """
     config = load(home, environ)
-    async with SqliteStore(home / DATABASE, durability=config.durability) as store:
-        app = App(home, config, store, environ, connected=connected, read_params=read_params)
+    async with SqliteStore(home / DATABASE, durability=config.durability, read_only=read_only) as store:
+        app = App(home, config, store, environ, connected=connected, read_params=read_params, read_only=read_only)
         try:
             yield app
         finally:

@@ -72,7 +72,11 @@ def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
         http = [facts["http"]]
     elif facts.get("page"):
         http = [facts["page"], ("  only the page; shiftlog serve adds MCP", "dim")]
+    faults: list[tuple[str, list[Part]]] = [
+        ("fault", [(str(fault["what"]), "red"), f"  {fault['reason']}"]) for fault in facts.get("faults", ())
+    ]
     return [
+        *faults,
         ("daemon", [("running", "green"), f"  {up}"]),
         ("home", [facts["home"]]),
         ("socket", [facts["socket"]]),
@@ -121,7 +125,10 @@ def start(as_json: bool) -> None:
 
 
 def _summary(facts: Facts) -> Facts:
-    return {name: facts.get(name) for name in ("pid", "version", "home", "socket", "uptime_s", "http", "http_fault")}
+    return {
+        name: facts.get(name)
+        for name in ("pid", "version", "home", "socket", "uptime_s", "http", "http_fault", "faults")
+    }
 
 
 @daemon.command()
@@ -209,7 +216,7 @@ def daemon_status(as_json: bool) -> int:
         print_json({"running": True, **_summary(facts), "connections": facts["connections"]})
         return 0
     printer = Printer()
-    for name, parts in status_lines(facts)[:4]:
+    for name, parts in status_lines(facts)[: 4 + len(facts["faults"])]:
         printer.line((f"{name:<10}", "dim"), *parts)
     for one in facts["connections"]:
         where = f" in {one['cwd']}" if one["cwd"] else ""

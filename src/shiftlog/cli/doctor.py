@@ -10,7 +10,7 @@ import shutil
 import stat
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,7 @@ from shiftlog import __version__
 from shiftlog.cli.connecting import json_option, open_client
 from shiftlog.cli.screen.output import Printer, print_json, styled
 from shiftlog.link import processes, wire
+from shiftlog.link.build import build_id
 from shiftlog.model.errors import ConfigError, ShiftlogError, StorageError
 from shiftlog.text.figures import count, largest_unit, size
 from shiftlog.text.printable import terminal_line
@@ -91,25 +92,36 @@ def doctor(start: bool, as_json: bool) -> int:
 
 
 def _checks(start: bool) -> Iterator[Check]:
-    yield _ok("shiftlog", f"{__version__} in {Path(sys.executable).parent}")
-    yield _ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")
-    yield _dependencies()
-    yield _sqlite()
+    """Yield all checks in order; one that itself fails is reported, and the others go on."""
     home = Path(wire.home_path())
-    # Before the daemon: its start creates the directory and corrects the mode.
-    yield _home(home)
-    yield from _modes(home)
-    yield _space(home)
-    yield _settings(home)
-    yield from _daemon(start)
-    yield from _database(home)
-    yield _socket(home)
-    yield _lock(home)
-    yield _spool(home)
-    for name, needed, purpose in PROGRAMS:
-        yield _program(name, needed, purpose)
-    yield from kernel_checks()
-    yield from _host_keys(home)
+    checks: list[tuple[str, Callable[[], Check | Iterable[Check]]]] = [
+        ("shiftlog", lambda: _ok("shiftlog", f"{__version__} in {Path(sys.executable).parent}")),
+        ("python", lambda: _ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")),
+        ("dependencies", _dependencies),
+        ("sqlite", _sqlite),
+        # Before the daemon: its start creates the directory and corrects the mode.
+        ("home", lambda: _home(home)),
+        ("permissions", lambda: _modes(home)),
+        ("disk", lambda: _space(home)),
+        ("settings", lambda: _settings(home)),
+        ("daemon", lambda: _daemon(start)),
+        ("database", lambda: _database(home)),
+        ("socket", lambda: _socket(home)),
+        ("lock", lambda: _lock(home)),
+        ("spool", lambda: _spool(home)),
+        ("programs", lambda: (_program(name, needed, purpose) for name, needed, purpose in PROGRAMS)),
+        ("kernel", kernel_checks),
+        ("host key", lambda: _host_keys(home)),
+    ]
+    for name, check in checks:
+        try:
+            found = check()
+            yield from (found,) if isinstance(found, Check) else found
+        except OSError as error:
+            where = f"{error.filename}: " if error.filename else ""
+            yield _fail(name, f"{where}{error.strerror or error}", "Make it readable for you, then run doctor again")
+        except Exception as error:  # noqa: BLE001 - each check is an edge of its own
+            yield _fail(name, f"the check failed: {type(error).__name__}: {error}", "Please report it")
 
 
 def _ok(name: str, message: str) -> Check:
@@ -176,7 +188,7 @@ def _home(home: Path) -> Check:
     if info.st_mode & 0o077:
         mode = f"{stat.S_IMODE(info.st_mode):04o}"
         return _fail("home", f"{home} has mode {mode}; others can look in", f"chmod 700 {home}")
-    if not os.access(home, os.W_OK | os.X_OK):
+    if not os.access(home, os.W_OK | os.X_OK) or not info.st_mode & stat.S_IWUSR:
         is_open = info.st_mode & stat.S_IRWXU == stat.S_IRWXU
         hint = "Its file system is read-only: mount it for writing" if is_open else f"chmod 700 {home}"
         return _fail("home", f"{home} cannot be written", hint)
@@ -241,7 +253,13 @@ def _daemon(start: bool) -> Iterator[Check]:
             yield _fail("daemon", error.message, error.hint or "")
         return
     says = f"answers as pid {facts['pid']}, version {facts['version']}, up {largest_unit(facts['uptime_s'])}"
-    if facts["version"] == __version__:
+    if facts["version"] == __version__ and facts.get("build") != build_id():
+        yield _warn(
+            "daemon",
+            f"{says}; it is another build of this version, and a later one serves",
+            "Install the same build everywhere, or run shiftlog daemon stop to start this one",
+        )
+    elif facts["version"] == __version__:
         yield _ok("daemon", says)
     else:
         yield _warn(

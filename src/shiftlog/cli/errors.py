@@ -151,7 +151,7 @@ def _print_error(error: ShiftlogError, as_json: bool) -> None:
         unsaid = [str(name) for name in cast(list[object], allowed) if str(name) not in error.message]
         hint = f"It is one of {', '.join(unsaid)}" if unsaid else hint
     reason = error.details.get("reason") if isinstance(error, StorageError) else None
-    says = f"{error.message}: {reason}" if reason else error.message
+    says = f"{error.message}: {reason}" if reason and str(reason) not in error.message else error.message
     for word, colour, text in (("error:", "red", says), ("hint:", "yellow", hint)):
         if text:
             shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from shiftlog import __version__
 from shiftlog.link import wire
+from shiftlog.link.build import build_id
 
 if TYPE_CHECKING:
     from argparse import Namespace
@@ -35,8 +36,16 @@ def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices
         help="stop after this idle time without client and shell; 0 never stops (default: daemon.idle_stop_minutes)",
     )
     parser.add_argument("--for", dest="purpose", choices=[IMPORT], help="prepare for this task while starting")
+    parser.add_argument("--detach", type=int, metavar="FD", help="leave the client; close FD once the socket is open")
+    parser.add_argument("--read-only", type=int, metavar="FD", help="answer the one client at FD without any change")
     parser.add_argument("--version", action="version", version=__version__)
     given = parser.parse_args(arguments)
+    if given.detach is not None:
+        _detach(given.detach)
+    if given.read_only is not None:
+        from shiftlog.daemon.reading import serve_reader
+
+        return serve_reader(given.home or wire.home_path(), given.read_only)
     try:
         home = wire.open_home(given.home)
         return _run(home, given, open_services=open_services)
@@ -47,6 +56,7 @@ def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices
 def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None") -> int:
     from shiftlog.daemon.lock import AlreadyServed, take_lock
 
+    build_id()  # before the files of this build can be replaced
     os.umask(0o077)
     # Do not keep the client's working directory busy.
     os.chdir("/")
@@ -61,6 +71,8 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
             listener = lock.listen()
         except OSError as error:  # a full disk, for one
             return _complain(f"The socket cannot be opened: {error}")
+        if given.detach is not None:
+            os.close(given.detach)
         from shiftlog.daemon import secrecy
 
         secrecy.hide()  # before any child is started
@@ -78,6 +90,17 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
         return anyio.run(lambda: serve(lock, listener, open_services, idle_stop_s=given.idle_stop_s))
     finally:
         lock.close()
+
+
+def _detach(started: int) -> None:
+    """Go on in a process that is no child of the client, so that a client that kills its whole tree leaves it.
+
+    The client sees by the open descriptor `started` that this process lives.
+    """
+    os.set_inheritable(started, False)
+    if os.fork():
+        os._exit(0)
+    os.setsid()
 
 
 def _complain(message: str) -> int:

@@ -49,7 +49,7 @@ class AppServices:
         self._mcp = McpLoader(app)
         self._http = HttpService(app, self._mcp)
         self.upkeep = Upkeep()
-        self._policy = note_policy(app.home, app.policy, app.clock.now())
+        self._policy = {} if app.is_read_only else note_policy(app.home, app.policy, app.clock.now())
 
     @property
     def idle_stop_s(self) -> float | None:
@@ -142,10 +142,15 @@ class AppServices:
             background.start_soon(self._mcp.load, draining)
             background.start_soon(_end_unused_workers, app, draining)
             background.start_soon(self._recover_shells, draining)
+            background.start_soon(self._bring_up_to_date, draining)
             background.start_soon(app.hooks.run, draining)
             if app.config.ingest.watch:
                 background.start_soon(_watch_transcripts, app, draining)
             await self._http.run(draining)
+
+    async def _bring_up_to_date(self, draining: anyio.Event) -> None:
+        async with until(draining):
+            await self.upkeep.until_done("the tables after an upgrade", self._app.maintenance.bring_up_to_date)
 
     async def _recover_shells(self, draining: anyio.Event) -> None:
         """Record the end of shells that an earlier daemon left; loading shells is left out if there are none."""

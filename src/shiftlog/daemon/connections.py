@@ -31,6 +31,7 @@ from shiftlog.daemon.lines import GONE, LineStream, LineTooLong
 from shiftlog.daemon.services import ServeMcp, Services
 from shiftlog.daemon.tasks import until
 from shiftlog.link import processes, wire
+from shiftlog.link.build import build_id, is_later
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, Unauthorized
 from shiftlog.model.limits import HELLO_S
@@ -155,7 +156,11 @@ class Connections:
 
     async def _yields_to(self, hello: Hello, lines: LineStream) -> bool:
         """Return True, and begin to end, if a newer client wants its own daemon instead of this one."""
-        if hello.version == __version__ or not wire.newer(hello.version, __version__):
+        if hello.version == __version__:
+            is_newer = is_later(hello.build, build_id())
+        else:
+            is_newer = wire.newer(hello.version, __version__)
+        if not is_newer:
             return False
         async with until(self.draining):
             line = await lines.read(wire.HELLO_BYTES)
@@ -197,6 +202,7 @@ class Connections:
         own: dict[str, object] = {
             "pid": os.getpid(),
             "version": __version__,
+            "build": build_id(),
             "uptime_s": round(time.monotonic() - self._started, 1),
             "home": self._home,
             "socket": wire.socket_path(self._home),

@@ -16,6 +16,7 @@ import msgspec
 
 from shiftlog import __version__
 from shiftlog.link import processes, wire
+from shiftlog.link.build import build_id
 from shiftlog.model.caller import Caller
 
 Role = Literal["mcp", "control"]
@@ -39,6 +40,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
 
     hello: int
     version: str = ""
+    build: str = ""
     role: Role = "mcp"
     face: str = ""
     client_id: str = ""
@@ -169,7 +171,8 @@ def caller_of(hello: Hello, peer: Peer) -> Caller:
 
 def hello_line() -> bytes:
     """Return the daemon's answer to a hello."""
-    return f'{{"shiftlog":{{"hello":{wire.WIRE},"version":"{__version__}","pid":{os.getpid()}}}}}\n'.encode()
+    own = f'"hello":{wire.WIRE},"version":"{__version__}","pid":{os.getpid()},"build":"{build_id()}"'
+    return f'{{"shiftlog":{{{own}}}}}\n'.encode()
 
 
 def error_line(code: str, message: str, hint: str | None) -> bytes:

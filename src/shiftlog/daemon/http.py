@@ -26,7 +26,7 @@ from shiftlog.app.app import App
 from shiftlog.config.loading import HttpSection
 from shiftlog.mcp.http import LOOPBACK, PATHS, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
-from shiftlog.model.limits import HTTP_CLIENT_KEPT_S, HTTP_FINISH_S
+from shiftlog.model.limits import HTTP_BODY_S, HTTP_CLIENT_KEPT_S, HTTP_FINISH_S, MCP_REQUESTS_IN_ALL
 from shiftlog.web.door import Door
 from shiftlog.web.live import Live
 from shiftlog.web.routes import OPEN, page_routes
@@ -115,6 +115,7 @@ class HttpFace:
                 lifespan="on",
                 timeout_graceful_shutdown=HTTP_FINISH_S,
                 server_header=False,
+                limit_concurrency=MCP_REQUESTS_IN_ALL,
             )
         )
         async with anyio.create_task_group() as tasks:
@@ -161,7 +162,7 @@ class HttpFace:
             if scope["method"] == "GET" and scope["path"] in PATHS:
                 await self._stream(scope, receive, send)
             else:
-                await app(scope, receive, send)
+                await app(scope, _bounded(receive), send)
         finally:
             self._running -= 1
 
@@ -182,6 +183,23 @@ class HttpFace:
                 self._streams.discard(stream)
         if stream.cancelled_caught and begun:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+
+def _bounded(receive: Receive) -> Receive:
+    """Return a `receive` that gives up a client which announced more of a body than it sends."""
+    is_whole = False
+
+    async def bounded() -> Message:
+        nonlocal is_whole
+        if is_whole:
+            return await receive()
+        message: Message = {"type": "http.disconnect"}
+        with anyio.move_on_after(HTTP_BODY_S):
+            message = await receive()
+        is_whole = not message.get("more_body", False)
+        return message
+
+    return bounded
 
 
 class _Quiet(uvicorn.Server):

@@ -21,6 +21,7 @@ from shiftlog.daemon.hello import error_line
 from shiftlog.daemon.lock import DaemonLock
 from shiftlog.daemon.log import set_level
 from shiftlog.daemon.services import OpenServices, Services
+from shiftlog.daemon.spare import SpareDescriptor
 from shiftlog.daemon.tasks import until
 from shiftlog.daemon.upkeep import LEASES
 from shiftlog.model.errors import InternalError, ShiftlogError, StorageError
@@ -105,6 +106,7 @@ class Daemon:
         self._services = services
         self._idle_stop_s = services.idle_stop_s if idle_stop_s is None else idle_stop_s or None
         self.connections = Connections(lock.home, services, self.end)
+        self._spare = SpareDescriptor()
         self._reason = ""
         self._ending = anyio.Event()
         self._hurried = anyio.Event()
@@ -145,9 +147,10 @@ class Daemon:
                 sock, _ = self._listener.accept()
             except (BlockingIOError, anyio.ClosedResourceError):
                 continue
-            except OSError:
-                log.exception("A connection could not be accepted")
-                await anyio.sleep(0.1)  # mostly out of descriptors; some will be free again
+            except OSError as error:
+                log.warning("A connection could not be accepted: %s", error.strerror)
+                self._spare.refuse_one(self._listener)
+                await anyio.sleep(0.1)  # some descriptors will be free again
                 continue
             connections.start_soon(self.connections.serve, sock)
 

@@ -9,7 +9,7 @@ from typing import Any
 from shiftlog.journal.chain import ChainCheck, check_chain
 from shiftlog.journal.erasing import kept_of, with_kept
 from shiftlog.journal.journal import Journal, find_session
-from shiftlog.journal.projection import apply
+from shiftlog.journal.projection import VERSION, apply
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.texts import facet, search_text
 from shiftlog.model.entry import Entry, Kind
@@ -86,6 +86,25 @@ class Maintenance:
             )
         if set(session_ids) >= set(await self.session_ids()):
             await self._journal.store.write(lambda writer: writer.recount())
+
+    async def bring_up_to_date(self) -> None:
+        """Rebuild every session if other rules than the present ones computed them; those that do not verify stay.
+
+        A session that cannot be rebuilt is named in the error, after all others are done.
+        """
+        store = self._journal.store
+        if await store.read(lambda reader: reader.projection_version()) >= VERSION:
+            return
+        refused: JournalTampered | None = None
+        for session_id in await self.session_ids():
+            try:
+                await store.write(lambda writer, session_id=session_id: self._rebuilt(writer, session_id))
+            except JournalTampered as error:
+                refused = error
+        await store.write(lambda writer: writer.recount())
+        await store.write(lambda writer: writer.put_projection_version(VERSION))
+        if refused is not None:
+            raise refused
 
     def _rebuilt(self, writer: Writer, session_id: str) -> Rebuilt:
         found = self._verified(writer, session_id, [])

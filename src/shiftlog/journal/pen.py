@@ -13,7 +13,8 @@ from shiftlog.journal.clock import Clock
 from shiftlog.journal.encoding import SALT_BYTES, prepare
 from shiftlog.journal.projection import apply
 from shiftlog.model.canonical import entry_hash, first_prev_hash
-from shiftlog.model.entry import Body, Entry, Kind
+from shiftlog.model.entry import CLOCK_SET_BACK, Body, Entry, Kind
+from shiftlog.model.limits import CLOCK_SLACK
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import parse, precise, truncated
 from shiftlog.store.protocol import Reader, Writer
@@ -41,7 +42,9 @@ class Pen:
         self._rows: list[Packed] = []
         self._test_clock = clock.is_test
         now = truncated(clock.now())
-        self.now = now if session is None else max(now, session.last_activity)
+        # A clock that jumped ahead and was set back is believed again; a small step back is no reason to.
+        self._is_set_back = session is not None and session.last_activity - now > CLOCK_SLACK
+        self.now = now if session is None or self._is_set_back else max(now, session.last_activity)
         # If set, entries count as made at this time: a log that is brought in later is older than its entries.
         self.as_of: datetime | None = None
         self._turn_began = turn_began
@@ -89,6 +92,8 @@ class Pen:
             body = {**body, "test_clock": True}
         if self.as_of is not None:
             body = {**body, "as_of": precise(self.as_of)}
+        elif self._is_set_back and at is None:
+            body = {**body, CLOCK_SET_BACK: True}
         prepared = prepare(kind, body, salt or os.urandom(SALT_BYTES))
         return self.write_prepared(kind, body, turn, prepared, at=at)
 

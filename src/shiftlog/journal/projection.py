@@ -14,7 +14,7 @@ import msgspec
 from shiftlog.journal.encoding import spelled
 from shiftlog.journal.merge import normal_path
 from shiftlog.model.canonical import sha256
-from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.entry import CLOCK_SET_BACK, Entry, Kind
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import STATE_AFTER_CLOSE, RunStatus, SessionState, Succession, TurnStatus
 from shiftlog.model.nouns import Amendment, Closing, FileTouch, Offer, Run, Session, Turn, Usage, changed
@@ -22,6 +22,9 @@ from shiftlog.model.prices import billed_name
 
 UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
+
+# Raised with each change of what `apply` makes of stored entries: a newer daemon then computes all sessions anew.
+VERSION = 1
 
 # Entries that are no activity of the session's agent.
 _NOT_ACTIVITY = frozenset(
@@ -47,10 +50,14 @@ def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: 
     if change is not None:
         session, turn = change(session, turn, entry)
     moment = _moment(entry)
-    active = session.last_activity if entry.kind in _NOT_ACTIVITY else max(session.last_activity, moment)
+    is_back = CLOCK_SET_BACK in entry.facts
+    active = session.last_activity if entry.kind in _NOT_ACTIVITY else _later(session.last_activity, moment, is_back)
     of_session: dict[str, Any] = {"last_activity": active, "head_seq": entry.seq, "head_hash": entry.hash}
     if turn is not None and entry.turn == turn.request_id and entry.kind is not Kind.IMPORT_NOTED:
-        of_turn: dict[str, Any] = {"last_updated": max(turn.last_updated, moment), "last_seq": entry.seq}
+        of_turn: dict[str, Any] = {
+            "last_updated": _later(turn.last_updated, moment, is_back),
+            "last_seq": entry.seq,
+        }
         if entry.kind is Kind.DIALOG:
             # Most entries are dialog items: counted here, each takes one copy of session and turn instead of two.
             of_session["dialog_items"] = session.dialog_items + 1
@@ -58,6 +65,11 @@ def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: 
             of_turn["items_hash"] = rolled(turn.items_hash, entry.hash)
         turn = changed(turn, **of_turn)
     return changed(session, **of_session), turn
+
+
+def _later(known: datetime, moment: datetime, is_back: bool) -> datetime:
+    """Return the later of two times; the second one if the first comes from a clock that was wrong."""
+    return moment if is_back else max(known, moment)
 
 
 def _moment(entry: Entry) -> datetime:

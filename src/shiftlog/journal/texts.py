@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, cast
 
-from shiftlog.model.entry import Body, Entry, Kind
+from shiftlog.model.entry import CLOCK_SET_BACK, Body, Entry, Kind
 from shiftlog.text.printable import one_line
 
 DECISION = "decision"
@@ -21,6 +21,7 @@ _UNSEARCHED = frozenset(
         "role",
         "status",
         "test_clock",
+        CLOCK_SET_BACK,
         "order",
         "client_id",
         "policy",

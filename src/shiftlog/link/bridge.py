@@ -10,6 +10,7 @@ import select
 import time
 
 from shiftlog.link import processes, wire
+from shiftlog.link.build import build_id
 from shiftlog.link.limits import ANSWER_WAIT_S, RECOVERY_ATTEMPTS, REFUSAL_WAIT_S, STEADY_S, SUCCESSOR_S
 
 CHUNK_BYTES = 65536
@@ -151,7 +152,9 @@ class Bridge:
         self.queue: list[bytes] = []
         self.out = bytearray()
         self.failure: wire.WireError | None = None
-        self._hello = wire.hello_line(role="mcp", face="mcp", client_id=self.client_id, options=options)
+        self._hello = wire.hello_line(
+            role="mcp", face="mcp", client_id=self.client_id, options=options, build=build_id()
+        )
         self._stdin = stdin
         self._stdout = stdout
         self._from_client = SocketLines()

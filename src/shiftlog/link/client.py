@@ -10,6 +10,7 @@ from collections.abc import Generator
 from typing import Any, Self
 
 from shiftlog.link import processes, wire
+from shiftlog.link.build import build_id
 from shiftlog.link.limits import CALL_S, STOP_S
 from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError, leaves
 
@@ -35,6 +36,7 @@ class Client:
         self.home = home
         self.daemon_pid = connection.daemon_pid
         self.daemon_version = connection.daemon_version
+        self.daemon_build = connection.daemon_build
         self._connection = connection
         self._last_id = 0
         self._method = ""
@@ -130,17 +132,37 @@ def connect(home: str | None = None, *, start: bool = True, timeout_s: float = 3
     """Connect to the daemon of a state directory, starting it if needed; raise DaemonUnreachable.
 
     With `start=False` no daemon is started or replaced, and any version is accepted. A new daemon prepares for its
-    `purpose`.
+    `purpose`. A state directory that cannot be written is answered for by a process that only reads.
     """
     try:
+        chosen = home or wire.home_path()
+        if start and wire.is_read_only(chosen) and not _is_served(chosen):
+            return _read_only(os.path.abspath(chosen), timeout_s)
         opened = wire.open_home(home)
-        hello = wire.hello_line(role="control", face="cli", client_id=os.urandom(16).hex())
+        hello = wire.hello_line(role="control", face="cli", client_id=os.urandom(16).hex(), build=build_id())
         connection = wire.open_connection(opened, hello, start=start, timeout_s=timeout_s, purpose=purpose)
     except wire.WireError as error:
         if error.code in ("storage_error", "wire_mismatch"):
             raise DaemonUnreachable(error.message, hint=error.hint) from error
         raise error_from({"code": error.code, "message": error.message, "hint": error.hint}) from error
     return Client(connection, opened)
+
+
+def _is_served(home: str) -> bool:
+    sock = wire.connect(home)
+    if sock is not None:
+        sock.close()
+    return sock is not None
+
+
+def _read_only(home: str, timeout_s: float) -> Client:
+    from shiftlog.link.launch import start_reader
+
+    hello = wire.hello_line(role="control", face="cli", client_id=os.urandom(16).hex())
+    connection = wire.greet(start_reader(home), hello, timeout_s)
+    if connection is None:
+        raise wire.WireError("storage_error", f"The record in {home} cannot be read", "Run shiftlog doctor")
+    return Client(connection, home)
 
 
 def stop_daemon(home: str | None = None) -> int | None:

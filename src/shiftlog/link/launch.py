@@ -53,6 +53,7 @@ def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose
             ended = child is not None and child.has_ended()
             sock = connect(home)
             if sock is not None:
+                reap()
                 return sock
             if ended and child is not None:
                 raise _failed("The daemon ended while it started", home, child)
@@ -62,11 +63,28 @@ def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose
         says = f"The daemon cannot be started: {error}"
         raise WireError("storage_error", says, "Run shiftlog doctor") from error
     finally:
+        if child is not None:
+            child.release()
         starter.release()
 
 
+def start_reader(home: str) -> _socket.socket:
+    """Spawn a process that answers this client about a state directory that cannot be written; return its socket."""
+    ours, theirs = _socket.socketpair(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    os.set_inheritable(theirs.fileno(), True)
+    argv = [sys.executable, "-P", "-m", "shiftlog.daemon", "--home", home, "--read-only", str(theirs.fileno())]
+    try:
+        _children.append(os.posix_spawn(sys.executable, argv, daemon_environment(dict(os.environ))))
+    except OSError as error:
+        ours.close()
+        raise WireError("storage_error", f"The daemon cannot be started: {error}", "Run shiftlog doctor") from error
+    finally:
+        theirs.close()
+    return ours
+
+
 def reap() -> None:
-    """Collect the daemons of this process that have ended, so that no zombie stays behind."""
+    """Collect the processes that spawned a daemon and ended at once, so that no zombie stays behind."""
     for pid in list(_children):
         try:
             if os.waitpid(pid, os.WNOHANG)[0] == 0:
@@ -110,7 +128,10 @@ class _StartLock:
 
 
 class _SpawnedDaemon:
-    """A daemon that this process spawned, and where its part of the log begins."""
+    """A daemon that this process spawned, and where its part of the log begins.
+
+    It is no child of ours: the process that we spawn leaves it behind. It holds one end of a pipe until it listens.
+    """
 
     def __init__(self, home: str, purpose: str) -> None:
         log = log_path(home)
@@ -121,10 +142,14 @@ class _SpawnedDaemon:
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         # If opening the log failed in the spawn, the error would name the program.
         os.close(os.open(log, append | os.O_CLOEXEC, 0o600))
+        self._alive, theirs = os.pipe()
+        os.set_blocking(self._alive, False)
+        os.set_inheritable(theirs, True)
+        purposes = ["--for", purpose] if purpose else []
         # -P: never import from the client's working directory.
-        self.pid = os.posix_spawn(
+        pid = os.posix_spawn(
             sys.executable,
-            [sys.executable, "-P", "-m", "shiftlog.daemon", "--home", home, *(["--for", purpose] if purpose else [])],
+            [sys.executable, "-P", "-m", "shiftlog.daemon", "--home", home, "--detach", str(theirs), *purposes],
             daemon_environment(dict(os.environ)),
             file_actions=[
                 (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
@@ -133,11 +158,19 @@ class _SpawnedDaemon:
             ],
             setsid=True,
         )
-        _children.append(self.pid)
+        os.close(theirs)
+        _children.append(pid)
 
     def has_ended(self) -> bool:
+        """Return True if it ended; also once it listens, so look for its socket afterwards."""
         reap()
-        return self.pid not in _children
+        try:
+            return os.read(self._alive, 1) == b""
+        except BlockingIOError:
+            return False
+
+    def release(self) -> None:
+        os.close(self._alive)
 
 
 def _failed(what: str, home: str, child: _SpawnedDaemon | None) -> WireError:

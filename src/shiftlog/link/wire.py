@@ -12,6 +12,7 @@ import time
 
 from shiftlog import __version__
 from shiftlog.link import processes
+from shiftlog.link.build import build_id, is_later
 
 WIRE = 1
 DATABASE = "shiftlog.db"
@@ -41,11 +42,12 @@ class WireError(Exception):
 class Connection:
     """A connection after the hello: its socket, the daemon's version and pid, and bytes read beyond a line."""
 
-    __slots__ = ("daemon_pid", "daemon_version", "rest", "sock")
+    __slots__ = ("daemon_build", "daemon_pid", "daemon_version", "rest", "sock")
 
     def __init__(self, sock: _socket.socket, version: str, pid: int, rest: bytes) -> None:
         self.sock = sock
         self.daemon_version = version
+        self.daemon_build = ""
         self.daemon_pid = pid
         self.rest = bytearray(rest)
 
@@ -138,6 +140,15 @@ def open_home(path: str | None = None) -> str:
     return home
 
 
+def is_read_only(home: str) -> bool:
+    """Return True if a state directory holds a database and cannot, or should not, be written."""
+    try:
+        is_closed = not os.stat(home).st_mode & 0o200 or not os.access(home, os.W_OK)
+        return is_closed and os.path.exists(os.path.join(home, DATABASE))
+    except OSError:
+        return False
+
+
 def lock_path(home: str) -> str:
     """Return the lock file of the daemon; its text is the daemon's pid and socket path."""
     return os.path.join(home, "daemon.lock")
@@ -207,15 +218,16 @@ def hello_line(
     face: str,
     options: dict[str, object] | None = None,
     version: str = __version__,
+    build: str = "",
 ) -> bytes:
-    """Return the first line that a client sends."""
+    """Return the first line that a client sends; with its build, it may take the place of an earlier one."""
     try:
         cwd = _quoted(os.getcwd())
     except OSError:
         cwd = "null"
     started_at = processes.started() if sys.platform.startswith("linux") else None
     fields = (
-        f'"hello":{WIRE},"version":{_quoted(version)},"role":{_quoted(role)},"face":{_quoted(face)},'
+        f'"hello":{WIRE},"version":{_quoted(version)},"build":{_quoted(build)},"role":{_quoted(role)},"face":{_quoted(face)},'
         f'"client_id":{_quoted(client_id)},"pid":{os.getpid()},'
         f'"pid_started":{"null" if started_at is None else _quoted(started_at)},"cwd":{cwd}'
     )
@@ -278,7 +290,9 @@ def greet(sock: _socket.socket, hello: bytes, timeout_s: float) -> Connection | 
         return None
     if answer.startswith(_HELLO_SAME):
         connection.daemon_version = __version__
-        connection.daemon_pid = int(answer[len(_HELLO_SAME) :].rstrip(b"}\n"))
+        pid, _, build = answer[len(_HELLO_SAME) :].partition(b',"build":"')
+        connection.daemon_pid = int(pid.rstrip(b"}\n"))
+        connection.daemon_build = build.rstrip(b'"}\n').decode("ascii", "replace")
         return connection
     return _read_greeting(connection, answer)
 
@@ -296,6 +310,7 @@ def _read_greeting(connection: Connection, answer: bytes) -> Connection:
             hint = "Run `shiftlog daemon stop` with the version that started the daemon, then restart this client"
             raise WireError("wire_mismatch", message, hint)
         connection.daemon_version = str(said["version"])
+        connection.daemon_build = str(said.get("build", ""))
         connection.daemon_pid = int(said["pid"])
     except (ValueError, TypeError, KeyError) as error:
         connection.close()
@@ -321,6 +336,8 @@ def open_connection(
 ) -> Connection:
     """Return a connection after the hello, starting a daemon if needed and replacing one older than `version`.
 
+    A daemon of the same version is replaced if this program's build is later.
+
     `patience_s` is how long another client may take to start one first; a new daemon is told its `purpose`. Raises
     WireError.
     """
@@ -342,13 +359,39 @@ def open_connection(
             if lost >= LOST_HELLOS:
                 break
             time.sleep(RETRY_S)
-        elif may_retire and connection.daemon_version != version and newer(version, connection.daemon_version):
+        elif may_retire and _takes_over(version, connection):
             may_retire = False  # the daemon that we start ourselves is accepted in any version
-            retire(connection, left)
+            if connection.daemon_version == version and not connection.daemon_build:
+                connection.close()
+                _stop_unnamed(home, left)
+            else:
+                retire(connection, left)
         else:
             return connection
     message = f"The daemon of {home} closes every connection before it answers"
     raise WireError("storage_error", message, "Look at daemon.log in the state directory")
+
+
+def _takes_over(version: str, connection: Connection) -> bool:
+    if connection.daemon_version != version:
+        return newer(version, connection.daemon_version)
+    return version == __version__ and is_later(build_id(), connection.daemon_build)
+
+
+def _stop_unnamed(home: str, timeout_s: float) -> None:
+    """Stop a daemon of this version that does not name its build: it knows no way to make way for another."""
+    sock = connect(home)
+    connection = None if sock is None else greet(sock, hello_line(role="control", face="cli", client_id=""), timeout_s)
+    if connection is None:
+        return
+    try:
+        connection.send(b'{"id":1,"method":"daemon.stop","params":{}}\n', timeout_s)
+        while connection.read_line(timeout_s) is not None:
+            pass
+    except OSError:
+        pass
+    finally:
+        connection.close()
 
 
 def retire(connection: Connection, timeout_s: float) -> None:

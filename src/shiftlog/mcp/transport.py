@@ -1,7 +1,7 @@
 """MCP over any pair of byte streams: newline-delimited JSON, one message a line.
 
 Bytes become the SDK's messages and back. Bad input is answered with a JSON-RPC error and never ends the connection.
-`lines` decides what is a message; the caller opens and closes the streams.
+`lines` decides what is a message, `admission` how many requests run at once; the caller opens and closes the streams.
 """
 
 import json
@@ -15,6 +15,7 @@ from anyio.abc import ByteReceiveStream, ByteSendStream, ObjectReceiveStream, Ob
 from mcp.server.lowlevel.server import Server
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
+from shiftlog.mcp.admission import Admission
 from shiftlog.mcp.calls import CALLER, enter_connection
 from shiftlog.mcp.lines import InvalidMessage, LineSplitter, Overlong, find_id, parse_line
 from shiftlog.model.caller import Caller
@@ -49,6 +50,7 @@ async def serve_lines(
             await server.run(reading, reading.writing, server.create_initialization_options())
             tasks.cancel_scope.cancel()
     finally:
+        reading.writing.admission.clear()
         CALLER.reset(token)
 
 
@@ -57,6 +59,7 @@ class _LineWriter(ObjectSendStream[SessionMessage]):
 
     def __init__(self, sink: ByteSendStream) -> None:
         self._sink = sink
+        self.admission = Admission()
         # Held for a whole line, because byte streams refuse or mix what two tasks send at once.
         self._lock = anyio.Lock(fast_acquire=True)
         self.broken = anyio.Event()
@@ -73,6 +76,7 @@ class _LineWriter(ObjectSendStream[SessionMessage]):
                 await self._write(message.model_dump(by_alias=True, exclude_unset=True))
         finally:
             if isinstance(message, types.JSONRPCResponse | types.JSONRPCError):
+                self.admission.end(message.id)
                 await self.count_answered()
 
     async def refuse(self, refused: InvalidMessage) -> None:
@@ -115,6 +119,11 @@ class _LineWriter(ObjectSendStream[SessionMessage]):
         """Leave the stream to its owner."""
 
 
+async def _cancel_at(event: anyio.Event, scope: anyio.CancelScope) -> None:
+    await event.wait()
+    scope.cancel()
+
+
 def _encoded(body: dict[str, Any]) -> bytes:
     try:
         return msgspec.json.encode(body) + b"\n"
@@ -137,7 +146,7 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
         self._waiting: anyio.CancelScope | None = None
         # Set when nothing more is read; requests then end without having been cancelled.
         self.has_ended = False
-        self._metadata = ServerMessageMetadata(on_request_unanswered=writing.count_answered)
+        self._admission = writing.admission
 
     async def stop_at(self, event: anyio.Event) -> None:
         """Read no more once the event is set."""
@@ -149,14 +158,35 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
     async def receive(self) -> SessionMessage:
         """Return the next message; raise EndOfStream when the input has ended and all is answered."""
         while True:
-            while self._lines:
+            if (request := self._admission.next()) is not None:
+                return SessionMessage(request, self._metadata(request.id))
+            if self._lines and not self._admission.is_full:
                 message = await self._admit(self._lines.popleft())
                 if message is not None:
                     return message
+                continue
+            if self._admission.holds and not self.writing.broken.is_set():
+                await self._wait_for_room()
+                continue
             if self.has_ended:
+                self.writing.unanswered -= self._admission.clear()
                 await self.writing.finish(self._finish_s)
                 raise anyio.EndOfStream
             await self._read_more()
+
+    async def _wait_for_room(self) -> None:
+        """Wait until a held request may run, or read on meanwhile: what comes may cancel one that runs."""
+        async with anyio.create_task_group() as waiting:
+
+            async def read() -> None:
+                await self._read_more()
+                waiting.cancel_scope.cancel()
+
+            if not self.has_ended and not self._admission.is_full:
+                waiting.start_soon(read)
+            waiting.start_soon(_cancel_at, self.writing.broken, waiting.cancel_scope)
+            await self._admission.room()
+            waiting.cancel_scope.cancel()
 
     async def _read_more(self) -> None:
         try:
@@ -178,10 +208,25 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
         except InvalidMessage as refused:
             await self.writing.refuse(refused)
             return None
-        if isinstance(message, types.JSONRPCRequest):
-            self.writing.unanswered += 1
-            return SessionMessage(message, self._metadata)
-        return SessionMessage(message)
+        if isinstance(message, types.JSONRPCNotification) and self._admission.withdraw(message):
+            await self.writing.count_answered()
+            return None
+        if not isinstance(message, types.JSONRPCRequest):
+            return SessionMessage(message)
+        if self._admission.is_in_use(message.id):
+            says = f"Invalid request: a request with the id {message.id!r} is not answered yet"
+            await self.writing.refuse(InvalidMessage(types.INVALID_REQUEST, says, message.id))
+            return None
+        self.writing.unanswered += 1
+        self._admission.hold(message, len(line))
+        return None
+
+    def _metadata(self, request_id: types.RequestId) -> ServerMessageMetadata:
+        async def unanswered() -> None:
+            self._admission.end(request_id)
+            await self.writing.count_answered()
+
+        return ServerMessageMetadata(on_request_unanswered=unanswered)
 
     async def aclose(self) -> None:
         """Leave the stream to its owner."""

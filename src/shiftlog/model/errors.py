@@ -351,10 +351,11 @@ def is_of_the_machine(error: BaseException) -> bool:
 
 def trouble(error: BaseException) -> StorageError | None:
     """Return what is told of an error that is the machine's and not ours; None for any other."""
-    if not isinstance(error, OSError) or error.errno is None or error.errno not in _TROUBLES:
+    number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno if isinstance(error, OSError) else None
+    if number not in _TROUBLES:
         return None
     hint = "Free what the machine is short of, then try again; shiftlog doctor looks at the disk"
-    return StorageError("Storage error", details={"reason": os.strerror(error.errno)}, hint=hint)
+    return StorageError("Storage error", details={"reason": os.strerror(number)}, hint=hint)
 
 
 def shown_value(value: object, chars: int = SHOWN_CHARS) -> str | int | float | bool | None:

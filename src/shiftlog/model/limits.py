@@ -8,6 +8,8 @@ from datetime import timedelta
 
 # Sessions and leases
 
+# A session that was active later than this from now was written by a clock that had jumped ahead.
+CLOCK_SLACK = timedelta(seconds=60)
 # A client holds a session this long after its last renewal.
 LEASE_S = 120
 # How often the daemon renews the leases of connected clients; three times within a lease.
@@ -77,6 +79,8 @@ UPKEEP_RETRY_S = 1.0
 UPKEEP_RETRY_LIMIT_S = 60.0
 # The HTTP server finishes running requests within this time when it stops.
 HTTP_FINISH_S = 5
+# A client over HTTP sends the next part of a request within this time.
+HTTP_BODY_S = 10.0
 # A client that came over HTTP counts as connected for this long.
 HTTP_CLIENT_KEPT_S = 15 * 60.0
 # A status request to a daemon that has just started waits this long for HTTP to come up.
@@ -88,6 +92,10 @@ HTTP_START_WAIT_S = 3.0
 PROGRESS_EVERY_S = 1.0
 # After its input closes, an MCP client gets the answers of running calls for this long.
 MCP_FINISH_S = 5.0
+# At most this many requests of one MCP connection, and of all together, run at once; this much more of one may wait.
+MCP_REQUESTS = 64
+MCP_REQUESTS_IN_ALL = 512
+MCP_HELD_BYTES = 1 << 20
 # An MCP client that reads nothing for this long is disconnected.
 MCP_STALL_S = 60.0
 # A link to the page opens it once within this time; the cookie it sets lives this long.
@@ -102,8 +110,11 @@ PAGE_HEARTBEAT_S = 15.0
 # A question about a command waits this long for an answer, and the call that caused it this long for the question.
 APPROVAL_HOLDS = timedelta(minutes=10)
 APPROVAL_WAIT_S = 50.0
-# An ended shell is listed for this long.
+# An ended shell is listed for this long, and held in memory for that long if its end is recorded.
 ENDED_SHELLS_SHOWN = timedelta(hours=24)
+ENDED_SHELLS_HELD = timedelta(minutes=1)
+# This many finished commands of a live shell are held in memory; earlier ones are read from journal and disk.
+SHELL_COMMANDS_KEPT = 100
 # After a restart, shells of sessions that were active within this time get their end recorded.
 SHELLS_LOOKED_BACK = timedelta(days=30)
 # Closing all shells, and ending a cancelled command, take at most this long.

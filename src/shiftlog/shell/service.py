@@ -21,7 +21,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from shiftlog.guard.budgets.spec import read_budget
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.model.limits import ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
+from shiftlog.model.limits import ENDED_SHELLS_HELD, ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
 from shiftlog.model.shells import ShellHome
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals
@@ -266,6 +266,7 @@ class Shells:
             closing = self._ends_with_this(shell.session_id, opening=0)
             with contextlib.suppress(ShiftlogError, LookupError):
                 await self.journal.shell_ended(shell.session_id, results.ending_facts(shell), close_session=closing)
+                shell.is_recorded = True
         try:
             await shell.live.close(reason)  # its processes may still be ending
         finally:
@@ -292,5 +293,8 @@ class Shells:
         for shell in list(self.registry.shells.values()):
             if shell.is_live and ttl and not shell.running and now - shell.idle_since >= ttl:
                 shell.tasks.start_soon(self._close, shell, "idle")
-            elif shell.ended_at is not None and self.now() - shell.ended_at > ENDED_SHELLS_SHOWN:
-                del self.registry.shells[shell.shell_id]
+            elif shell.ended_at is not None and shell.released.is_set():
+                # The journal answers for a shell whose end it has.
+                kept = ENDED_SHELLS_HELD if shell.is_recorded else ENDED_SHELLS_SHOWN
+                if self.now() - shell.ended_at > kept:
+                    del self.registry.shells[shell.shell_id]

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from shiftlog.guard.budgets.spec import Budget
 from shiftlog.guard.budgets.text import elide_middle
 from shiftlog.guard.secrets.redactor import Redactor
+from shiftlog.model.limits import SHELL_COMMANDS_KEPT
 from shiftlog.model.shell_errors import ShellBusy
 from shiftlog.model.times import precise
 from shiftlog.shell.outputs.command_output import CommandOutput
@@ -107,6 +108,7 @@ class Shell:
     commands: dict[str, Command] = field(default_factory=dict[str, Command])
     last: Command | None = None
     idle_since: float = field(default_factory=time.monotonic)
+    is_recorded: bool = False  # its end is in the journal
     learned: frozenset[str] = frozenset()
     checkpoints: dict[str, Any] = field(default_factory=dict[str, Any])
     beginning: set[str] = field(default_factory=set[str])  # background commands not yet running
@@ -141,6 +143,13 @@ class Shell:
             command.text = ""
             del self.commands[command_id]
 
+    def _trim(self) -> None:
+        """Drop the oldest finished commands beyond a limit; journal and disk keep them, so they are read from there."""
+        surplus = len(self.commands) - SHELL_COMMANDS_KEPT
+        for command in list(self.commands.values())[: max(0, surplus)]:
+            if command.over.is_set() and command.recorded and command is not self.last:
+                del self.commands[command.command_id]
+
     async def enter(self, wait_s: float) -> None:
         """Wait in order until no foreground command runs; raise ShellBusy after `wait_s`."""
         if self.state == "idle" and not self._waiting:
@@ -166,6 +175,7 @@ class Shell:
         """Let the next foreground command in."""
         self.foreground = None
         self.idle_since = time.monotonic()
+        self._trim()
         if not self.is_live:
             return
         self.state = "idle"

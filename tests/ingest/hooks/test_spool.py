@@ -2,11 +2,11 @@
 
 import fcntl
 import json
-import sqlite3
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import apsw
 import pytest
 
 from shiftlog.ingest.hooks.events import fact_of, read_spooled
@@ -138,7 +138,7 @@ async def test_an_event_that_breaks_the_store_each_time_is_set_aside_after_a_few
     async with open_hook_app(tmp_path) as hooked:
         hooked.spool("SessionStart", source="startup")
         hooked.spool("SessionStart", source="startup", session_id=SESSION[:-1] + "b")
-        with closing(sqlite3.connect(hooked.home / "shiftlog.db")) as db:
+        with closing(apsw.Connection(str(hooked.home / "shiftlog.db"))) as db:
             db.execute(
                 f"CREATE TRIGGER poison BEFORE INSERT ON sessions WHEN NEW.vendor_id = '{SESSION}' "
                 "BEGIN SELECT RAISE(ABORT, 'poison'); END"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shiftlog.dialects.mcpserver.requests import dialect_name, to_dialect
-from shiftlog.model.errors import InvalidParameter, ShiftlogError, UnknownTool
+from shiftlog.model.errors import InvalidParameter, ShiftlogError, StorageError, UnknownTool
 from shiftlog.model.moves import LIVE, SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.turn_texts import LIST_FIELDS
@@ -70,6 +70,8 @@ def payload(error: ShiftlogError) -> dict[str, Any]:
     hint, names = SHOWN.get(error.code, (error.hint, tuple(details)))
     details = {name: details[name] for name in names if name in details}
     message = error.message
+    if isinstance(error, StorageError) and message.startswith("Storage error:"):
+        message = "Storage error"  # the contract's; the reason is in the details
     if error.code == "invalid_parameter":
         details.setdefault("value", None)
         name = details.get("parameter")

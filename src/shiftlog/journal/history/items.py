@@ -8,7 +8,7 @@ import msgspec
 
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.texts import summary
-from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.entry import CLOCK_MARKS, Entry, Kind
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Run, Session, Turn, Usage
 from shiftlog.model.times import shown, shown_or_none, shown_text
@@ -243,7 +243,7 @@ def turn_contents(turn: Turn, entries: Iterable[Entry]) -> list[Item]:
     contents: list[Item] = []
     for entry in entries:
         if entry.kind in keeps and keeps[entry.kind](entry.seq):
-            facts = {name: value for name, value in entry.facts.items() if name != "test_clock"}
+            facts = {name: value for name, value in entry.facts.items() if name not in CLOCK_MARKS}
             erased = {"erased": True} if entry.body is None else {}
             contents.append({"kind": str(entry.kind), "seq": entry.seq, "at": shown(entry.at), **facts, **erased})
     return contents

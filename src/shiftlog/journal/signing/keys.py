@@ -38,12 +38,18 @@ class Keys:
     key_id: str
 
     @classmethod
-    def load(cls, folder: Path) -> "Keys":
-        """Read the key, making one where there is none; two processes at once agree on one."""
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    def load(cls, folder: Path, *, read_only: bool = False) -> "Keys":
+        """Read the key, making one where there is none; two processes at once agree on one.
+
+        With `read_only` nothing is made: without its key a folder proves receipts by its public keys alone.
+        """
         path = folder / "ed25519"
-        if not path.exists():
-            publish(path, os.urandom(KEY_BYTES))
+        if not read_only:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            if not path.exists():
+                publish(path, os.urandom(KEY_BYTES))
+        elif not path.exists():
+            return cls(folder=folder, private=Ed25519PrivateKey.generate(), key_id="")
         try:
             private = Ed25519PrivateKey.from_private_bytes(path.read_bytes())
         except ValueError as error:
@@ -52,7 +58,7 @@ class Keys:
         public = private.public_key().public_bytes(_RAW, serialization.PublicFormat.Raw)
         key_id = hashlib.sha256(public).hexdigest()[:16]
         public_path = folder / f"{key_id}.pub"
-        if not public_path.exists():
+        if not read_only and not public_path.exists():
             publish(public_path, public)
         return cls(folder=folder, private=private, key_id=key_id)
 

@@ -1,7 +1,7 @@
 """Opening a database that cannot be written: a copy, a read-only mount, a full disk.
 
-SQLite wants to make an index of the log even to read. Where it cannot, a file without a log is read as it is, and one
-with a log from a private copy of both.
+SQLite makes an index of the log even to read. Where none is there, and none can or should be made, a file without a log
+is read as it is, and one with a log from a private copy of both.
 """
 
 import contextlib
@@ -27,17 +27,20 @@ class ReadOnlyFile:
 
     def connect(self) -> apsw.Connection:
         """Return a connection; raise apsw.Error if the file cannot be read."""
-        try:
+        if self._suffix or self._copy is not None:
             return self._connect()
-        except (apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError, apsw.FullError):
-            if self._suffix or self._copy is not None:
-                raise
-        log = self._path.with_name(f"{self._path.name}-wal")
+        if self._beside("-shm").exists():
+            with contextlib.suppress(apsw.CantOpenError, apsw.IOError, apsw.ReadOnlyError, apsw.FullError):
+                return self._connect()
+        log = self._beside("-wal")
         if log.exists() and log.stat().st_size:
             self._take_copy(log)
         else:
             self._suffix = "&immutable=1"
         return self._connect()
+
+    def _beside(self, suffix: str) -> Path:
+        return self._path.with_name(self._path.name + suffix)
 
     def _connect(self) -> apsw.Connection:
         name = f"file:{quote(str(self._path))}?mode=ro{self._suffix}"

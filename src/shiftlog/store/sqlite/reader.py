@@ -321,6 +321,9 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
         rows = self._db.execute("SELECT doc FROM receipts WHERE session_id = ? ORDER BY seq", (session_id,))
         return [decode_noun(row[0], Receipt) for row in rows]
 
+    def projection_version(self) -> int:
+        return self._value("SELECT max(version) FROM projection_version") or 0
+
     def counts(self) -> StoreSize:
         pages, size = self._value("PRAGMA page_count"), self._value("PRAGMA page_size")
         return StoreSize(

@@ -289,6 +289,10 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
             (receipt.session_id, receipt.seq, encode_noun(receipt)),
         )
 
+    def put_projection_version(self, version: int) -> None:
+        self._db.execute("DELETE FROM projection_version")
+        self._db.execute("INSERT INTO projection_version VALUES (?)", (version,))
+
     # Erasing and rebuilding
 
     def erase_body(self, session_id: str, seq: int) -> None:

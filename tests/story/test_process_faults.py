@@ -1,0 +1,127 @@
+"""A daemon that is frozen, short of memory or processes, or whose files are taken away: what its clients see."""
+
+import os
+import resource
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.daemon.disks import needs_root
+from tests.daemon.support import BRIDGE, Bridge, end_daemon, eventually, lock_holder
+from tests.story.agents import Agent, shiftlog, shiftlog_json
+
+ORDINARY = 23_456
+
+
+@pytest.fixture
+def ordinary_home() -> Generator[Path]:
+    """Yield a state directory of an ordinary user."""
+    place = Path(tempfile.mkdtemp(prefix="shiftlog-test-"))
+    place.chmod(0o711)
+    home = place / "h"
+    home.mkdir(mode=0o700)
+    os.chown(home, ORDINARY, ORDINARY)
+    yield home
+    end_daemon(home)
+    shutil.rmtree(place)
+
+
+def daemon_of(home: Path) -> int:
+    pid = lock_holder(home)
+    assert pid is not None
+    return pid
+
+
+def open_session(agent: Agent) -> str:
+    return str(agent.call("open_session", agent="Fault", title="a fault")["session_id"])
+
+
+def test_a_frozen_daemon_answers_when_it_goes_on_and_can_be_ended(home: Path) -> None:
+    with Agent(home) as agent:
+        session = open_session(agent)
+        pid = daemon_of(home)
+        os.kill(pid, signal.SIGSTOP)
+        number = agent.send_call("begin_turn", session_id=session, query_title="t", query_text="t")
+        os.kill(pid, signal.SIGCONT)
+        assert agent.bridge.read()["id"] == number
+        os.kill(pid, signal.SIGSTOP)
+        number = agent.send_call("update_turn", session_id=session, tags=["frozen"])
+        assert "was ended" in shiftlog(home, "daemon", "stop")
+        answer = agent.bridge.read()
+        assert answer["id"] == number
+        assert answer["error"]["data"]["applied"] is False
+        agent.call("update_turn", session_id=session, tags=["thawed"])
+
+
+@needs_root
+def test_a_daemon_that_may_start_no_process_says_so_and_serves_the_rest(ordinary_home: Path) -> None:
+    user = ["setpriv", f"--reuid={ORDINARY}", f"--regid={ORDINARY}", "--clear-groups"]
+    with Bridge(ordinary_home, program=[*user, *BRIDGE], HOME="/tmp") as bridge:
+        bridge.shake_hands()
+        pid = daemon_of(ordinary_home)
+        opened = bridge.request(1, "tools/call", name="open_session", arguments={"agent": "Fault", "title": "t"})
+        session = opened["result"]["structuredContent"]["session_id"]
+        limit = [*user, "prlimit", f"--pid={pid}"]
+        subprocess.run([*limit, "--nproc=1:"], check=True)
+        refused = bridge.request(2, "tools/call", name="open_shell", arguments={"session_id": session, "cwd": "/"})
+        assert refused["result"]["isError"]
+        assert "unavailable" in str(refused) or "Storage error" in str(refused)
+        read = bridge.request(3, "tools/call", name="query_history", arguments={"session_id": session})
+        assert not read["result"]["isError"]
+        subprocess.run([*limit, "--nproc=4000:"], check=True)
+        opened = bridge.request(4, "tools/call", name="open_shell", arguments={"session_id": session, "cwd": "/"})
+        assert not opened["result"]["isError"], opened
+
+
+@needs_root
+def test_a_daemon_that_gets_no_memory_answers_and_goes_on(home: Path) -> None:
+    with Agent(home) as agent:
+        session = open_session(agent)
+        agent.call("begin_turn", session_id=session, query_title="t", query_text="t")
+        pid = daemon_of(home)
+        status = Path(f"/proc/{pid}/status").read_text()
+        size = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmSize")) << 10
+        before = resource.prlimit(pid, resource.RLIMIT_AS, (size + (4 << 20), resource.RLIM_INFINITY))
+        large = {"role": "model", "category": "observation", "content": "word " * 2_000_000}
+        answer = agent.ask("tools/call", name="update_turn", arguments={"session_id": session, "dialog": [large]})
+        assert "internal_error" not in str(answer)[:2_000]
+        resource.prlimit(pid, resource.RLIMIT_AS, before)
+
+        def written() -> bool | None:
+            arguments = {"session_id": session, "tags": ["memory again"]}
+            said = agent.ask("tools/call", name="update_turn", arguments=arguments)
+            return ("result" in said and not said["result"]["isError"]) or None
+
+        eventually(written)
+        assert shiftlog_json(home, "verify")["broken"] == []
+
+
+def test_a_spool_that_was_deleted_is_made_again_by_the_next_event(home: Path) -> None:
+    with Agent(home) as agent:
+        open_session(agent)
+        eventually((home / "spool").exists)
+        shutil.rmtree(home / "spool")
+        hook = ["-c", "import sys; sys.argv = ['x', 'claude']; from shiftlog.link.hook import main; main()"]
+        event = b'{"hook_event_name": "SessionStart", "source": "startup", "session_id": "11111111-2222"}'
+        subprocess.run([BRIDGE[0], *hook], input=event, env={**os.environ, "SHIFTLOG_HOME": str(home)}, check=True)
+        eventually(lambda: "11111111-2222" in shiftlog(home, "sessions", "--json") or None)
+
+
+def test_keys_that_were_deleted_keep_no_client_from_working(home: Path) -> None:
+    with Agent(home) as agent:
+        session = open_session(agent)
+        shutil.rmtree(home / "keys")
+        closed = agent.call("close_session", session_id=session)
+        assert closed["data"]["receipt"]
+        shiftlog(home, "daemon", "stop")
+        open_session(agent)
+        assert (home / "keys" / "ed25519").stat().st_mode & 0o777 == 0o600
+    started = time.monotonic()
+    assert shiftlog_json(home, "verify")["broken"] == []
+    assert time.monotonic() - started < 30
