@@ -1,5 +1,11 @@
-"""How well redaction tells secrets from look-alikes, and how fast, beside bare passes over the same bytes."""
+"""How well redaction tells secrets from look-alikes, and how fast, beside bare passes over the same bytes.
 
+The generated samples differ on every run; `SEED=…` repeats one. Failures of contexts that were looked at are printed,
+those of held-out contexts are only counted.
+"""
+
+import os
+import random
 import re
 import sysconfig
 import time
@@ -10,8 +16,20 @@ from bench.tables import print_table
 from shiftlog.guard.secrets.redactor import Redactor
 from tests.guard.secrets.chunks import ChunkRedactor
 from tests.guard.secrets.corpus import CASES, Case, draw_cases, score
+from tests.guard.secrets.generated.drawing import CONTEXTS, Tally, draw_samples, tally
 
 REDRAWS = range(100, 120)
+SAMPLES = 60_000
+FAILURES_SHOWN = 12
+ADVERSARIAL = (
+    "Cookie: ",
+    "password=",
+    "token,a\n",
+    "curl -u a:",
+    "://a:",
+    "-----BEGIN RSA PRIVATE KEY-----\n",
+    "ghp_a\n",
+)
 MEGABYTE = 1_000_000
 PROSE = "The run went on for another hour; nothing in the output of the build looked out of place.\n"
 SHORT = "Ran the unit tests of the parser, fixed two of them and pushed the branch for review."
@@ -22,7 +40,9 @@ def main() -> None:
     """Measure and print."""
     redactor = Redactor()
     _print_accuracy(redactor)
+    _print_generated(redactor, int(os.environ.get("SEED") or random.randrange(10**9)))
     _print_speed(redactor)
+    _print_growth(redactor)
     _print_latency(redactor)
 
 
@@ -49,6 +69,33 @@ def _accuracy(title: str, redactor: Redactor, cases: list[Case]) -> tuple[object
     innocent = sum(case.innocent for case in cases)
     shares = (f"{found.precision:.4f}", f"{found.recall:.4f}")
     return (title, len(cases), secrets, innocent, found.masked, found.missed, found.mistaken, *shares)
+
+
+def _print_generated(redactor: Redactor, seed: int) -> None:
+    seen, held_out = tally(lambda text: redactor.text(text).text, draw_samples(seed, SAMPLES))
+    rows = [_generated_row("looked at", seen), _generated_row("held out", held_out)]
+    header = ("contexts", "number", "samples", "masked", "leaked", "mistaken", "precision", "recall")
+    print_table(f"Generated samples (SEED={seed})", header, rows)
+    worst = seen.failures.most_common(FAILURES_SHOWN)
+    print_table("Looked-at contexts that fail most", ("failures", "context"), [(n, c.template) for c, n in worst])
+
+
+def _generated_row(title: str, found: Tally) -> tuple[object, ...]:
+    contexts = sum(context.held_out == (title == "held out") for context in CONTEXTS)
+    counts = (contexts, found.samples, found.masked, found.leaked, found.mistaken)
+    return (title, *counts, f"{found.precision:.4f}", f"{found.recall:.4f}")
+
+
+def _print_growth(redactor: Redactor) -> None:
+    rows = [_growth_row(redactor, piece) for piece in ADVERSARIAL]
+    print_table("Made-up repeats: seconds, and how they grow", ("text", "100 KB", "1 MB", "ratio (10 is linear)"), rows)
+
+
+def _growth_row(redactor: Redactor, piece: str) -> tuple[object, ...]:
+    small, large = (piece * (size // len(piece)) for size in (MEGABYTE // 10, MEGABYTE))
+    redactor.text(small)
+    short, long = (_processor_seconds(lambda text=text: redactor.text(text)) for text in (small, large))
+    return repr(piece), f"{short:.2f}", f"{long:.2f}", f"{long / max(short, 1e-6):.1f}"
 
 
 def _print_speed(redactor: Redactor) -> None:

@@ -208,8 +208,13 @@ def _spending_limits(config: Config) -> SpendingLimits:
 
 def check_settings(home: Path, environ: Mapping[str, str]) -> None:
     """Raise ConfigError if a server cannot start with the present settings."""
+    operator_redactor(home, environ)
+
+
+def operator_redactor(home: Path, environ: Mapping[str, str]) -> Redactor:
+    """Build the redactor that a daemon of this state directory uses; raises `ConfigError`."""
     config = load(home, environ)
-    _redactor(home, config, _policy(home, config, environ))
+    return _redactor(home, config, _policy(home, config, environ))
 
 
 def _policy(home: Path, config: Config, environ: Mapping[str, str]) -> "OperatorPolicy | None":

@@ -265,13 +265,11 @@ def _shown(turn: Turn) -> Turn:
 
 def _read(file: str) -> "CapturedRollout":
     """Read a rollout with its secrets masked by the built-in and the operator's rules."""
-    from shiftlog.config.loading import load
-    from shiftlog.guard.secrets.redactor import PATH_FIELDS, Redactor, Rule
+    from shiftlog.app.app import operator_redactor
+    from shiftlog.guard.secrets.redactor import PATH_FIELDS
     from shiftlog.ingest.capture import read_rollout
 
-    settings = load(Path(opened_home()), os.environ).redaction
-    rules = [Rule(id=rule.name, pattern=rule.pattern, klass=rule.kind) for rule in settings.rules]
-    redactor = Redactor(rules, frozenset(settings.silenced))
+    redactor = operator_redactor(Path(opened_home()), os.environ)
     return read_rollout(file, lambda value: redactor.value(value, path_fields=PATH_FIELDS)[0])
 
 

@@ -56,7 +56,12 @@ SECTIONS: dict[str, dict[str, str]] = {
         "rewind": "checkpoints:rewind",
         "gc": "checkpoints:gc",
     },
-    "Rules": {"policy": "policy:policy", "approvals": "policy:approvals", "approve": "policy:approve"},
+    "Rules": {
+        "policy": "policy:policy",
+        "approvals": "policy:approvals",
+        "approve": "policy:approve",
+        "redact": "redacting:redact",
+    },
     "Prove and repair": {
         "verify": "proof:verify",
         "rebuild": "proof:rebuild",

@@ -35,12 +35,12 @@ class Case:
         """Tell whether every secret became a placeholder and nothing else changed."""
         pattern, position = "", 0
         for start, end in self.spans:
-            pattern += re.escape(self.text[position:start]) + _PLACEHOLDER
+            pattern += re.escape(self.text[position:start]) + PLACEHOLDER
             position = end
         return re.fullmatch(pattern + re.escape(self.text[position:]), masked) is not None
 
 
-_PLACEHOLDER = r"\[REDACTED(?::[a-z_]+)?\]"
+PLACEHOLDER = r"\[REDACTED(?::[a-z_]+)?\]"
 _ALPHABETS = {
     "alnum": string.ascii_letters + string.digits,
     "b64": string.ascii_letters + string.digits + "+/",
@@ -64,7 +64,12 @@ def _draw(match: re.Match[str], rng: random.Random) -> str:
     if match[1] == "jwt":
         claims = "".join(rng.choices(_ALPHABETS["url"], k=103))
         return f"eyJ{'hbGciOiJIUzI1NiJ9'}.eyJ{claims[:60]}.{claims[60:]}"
-    return "".join(rng.choices(_ALPHABETS[match[2]], k=int(match[3])))
+    return draw_alphabet(rng, match[2], int(match[3]))
+
+
+def draw_alphabet(rng: random.Random, alphabet: str, size: int) -> str:
+    """Make up a random text of a named alphabet."""
+    return "".join(rng.choices(_ALPHABETS[alphabet], k=size))
 
 
 def _read(line: str, rng: random.Random) -> Case:
@@ -108,7 +113,7 @@ def score(mask: Callable[[str], str], cases: Iterable[Case]) -> Score:
             masked += len(case.spans)
             continue
         visible = sum(secret in text for secret in case.secrets)
-        placeholders = len(re.findall(_PLACEHOLDER, text)) - len(re.findall(_PLACEHOLDER, case.text))
+        placeholders = len(re.findall(PLACEHOLDER, text)) - len(re.findall(PLACEHOLDER, case.text))
         masked += len(case.spans) - visible
         missed += visible
         mistaken += max(1, placeholders - (len(case.spans) - visible)) if not visible or placeholders else 0

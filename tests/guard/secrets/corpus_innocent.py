@@ -448,4 +448,20 @@ usage: prompt=1200 tokens, completion=80 tokens
 "stop_reason": "max_tokens"
 model: claude-opus-4-6, tokenizer: cl100k_base
 Rate limit: 40,000 tokens per minute
+# look-alikes that were once masked
+{a:1,isRawSecret:true,b:2}
+token = 1*tchar
+credentials = auth-scheme [ 1*SP ( token68 / #auth-param ) ]
+cookie-string = cookie-pair *( ";" SP cookie-pair )
+headers:{Authorization:e,cookie:t}
+Authorization:t.token?"Bearer ".concat(t.token):""
+document.cookie="theme="+e+";path=/"
+r.accessToken=e.accessToken||null
+#define SSL_TXT_aPSK "aPSK"
+pass `timeout=None` to wait
+  -p, --db-password      password of the database
+existingSecret: my-release-db
+user.signingkey=ABCDEF0123456789
+password: vault:secret/data/db#password
+openssl rsa -passin env:PASS -in k.pem
 """

@@ -398,4 +398,41 @@ TOKEN: ⟦{jwt}⟧
 +  password: "⟦Zx81qwop⟧"
 -    token: ⟦ghp_{alnum36}⟧
   12│ API_SECRET="⟦{alnum40}⟧"
+# classes that once leaked
+{"token": "⟦QoDhYweeOwaT⟧"}
+POSTGRES_PASSWORD: ⟦ZvFiFnGgswPJ⟧
+{"clientSecret": "⟦48436843⟧"}
+PGPASSWORD='⟦ToBeOrNotToBe!⟧' psql
+JWT_SECRET=⟦spc6atScXfX/eGUF/ciL/q8Zt1⟧
+curl -u joe:⟦99837286⟧ https://example.com
+https://api.telegram.org/bot⟦{digit10}:AA{url33}⟧/sendMessage
+backup_⟦ghp_{alnum36}⟧.tar.gz
+^I⟦ghp_{alnum36}⟧
+sshfs bob@db: /mnt -o password=⟦kettle⟧
+setup.exe /quiet /password:⟦kettle⟧
+ansible_become_pass: ⟦kettle⟧
+signing.password=⟦kettle⟧
+Data Source=db;Initial Catalog=app;User ID=sa;Password=⟦kettle⟧
+client-key-data: ⟦LS0tLS1CRUdJTiBSU0EgUFJJVkFURSBLRVktLS0tLQo{b64200}⟧
+PrivateKey = ⟦{b6443}=⟧
+PresharedKey = ⟦{b6443}=⟧
+machine db⏎  login bob⏎  password ⟦kettle⟧
+db.example.com:5432:app:bob:⟦kettle⟧
+.example.com	TRUE	/	TRUE	1790000000	sid	⟦{alnum26}⟧
+cookies={'sessionid': '⟦{alnum26}⟧'}
+keytool -list -keystore k.jks -storepass ⟦kettle⟧
+sqlplus scott/⟦tiger⟧@ORCL
+jdbc:oracle:thin:scott/⟦tiger⟧@db:1521:orcl
+net use Z: \\srv\share ⟦kettle⟧ /user:bob
+cmdkey /add:db /user:bob /pass:⟦kettle⟧
+gh secret set NAME --body "⟦kettle⟧"
+https://⟦{hex32}⟧@o123456.ingest.sentry.io/42
+define('NONCE_SALT', '⟦{sym60}⟧');
+postgres://app:⟦pa@ss@word⟧@db:5432/app
+https://⟦{alnum32}⟧@git.example.com/a.git
+let password = String::from("⟦kettle⟧");
+my api key is ⟦{mixed32}⟧
+Backup codes: ⟦7529 4984⟧
+token	⟦{mixed32}⟧
+process.env.TOKEN || "⟦{mixed32}⟧"
 """

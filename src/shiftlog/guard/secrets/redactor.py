@@ -14,7 +14,7 @@ from typing import TypeVar, cast
 from shiftlog.guard.linear import LinearPattern, PatternError, compile_linear, quote_literal, tells_whether
 from shiftlog.guard.secrets.blobs import MARKS, may_hold_run
 from shiftlog.guard.secrets.detectors.assignments import find_assignments
-from shiftlog.guard.secrets.detectors.kinds import ALL_KINDS, LEARNED, SecretKind
+from shiftlog.guard.secrets.detectors.kinds import ALL_KINDS, LEARNED, SecretKind, SecretSpan, placeholder
 from shiftlog.guard.secrets.detectors.lines import TRIGGER
 from shiftlog.guard.secrets.detectors.names import classify_name
 from shiftlog.guard.secrets.detectors.tokens import SHAPES
@@ -31,6 +31,7 @@ _LEARNED_CHARS = 8
 _GLANCE_CHARS = 16_384
 _GLANCE_DEPTH = 8
 _FLAT = frozenset({str, int, float, bool, type(None)})
+_SHOWN_BYTES = 60
 _MIN_TEXT_CHARS = 7  # `pw=abcd` is the shortest secret that a detector finds
 
 
@@ -75,6 +76,18 @@ class Redacted:
     classes: dict[str, int] = field(default_factory=dict[str, int])
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundSecret:
+    """Where a secret is and which rule found it; `shown` is the text around it, masked."""
+
+    line: int
+    column: int
+    characters: int
+    rule: str
+    klass: str
+    shown: str
+
+
 T = TypeVar("T")
 
 
@@ -114,6 +127,31 @@ class Redactor:
             return Redacted(text=value)
         classes = dict(sorted(scan.classes.items()))
         return Redacted(text=masked.decode("utf-8", "surrogatepass"), count=sum(classes.values()), classes=classes)
+
+    def explain(self, data: bytes) -> list[FoundSecret]:
+        """Return where the secrets of a text are, by which rule, and their lines without any secret."""
+        scan = Scan(self._rules, found=[])
+        scan.push(data, final=True)
+        spans = scan.found or []
+        ends, starts = [0, *(span.end for span in spans)], [*(span.start for span in spans[1:]), len(data)]
+        return [self._explained(data, *found) for found in zip(spans, ends, starts, strict=False)]
+
+    def _explained(self, data: bytes, span: SecretSpan, previous: int, following: int) -> FoundSecret:
+        """Describe a secret; its surroundings end at the secrets before and after it."""
+        start, end, kind = span
+        begin, stop = data.rfind(b"\n", 0, start) + 1, data.find(b"\n", start)
+        last = min(following, stop if stop >= 0 else len(data))
+        before = data[max(begin, previous, start - _SHOWN_BYTES) : start]
+        after = data[min(end, last) : last][:_SHOWN_BYTES]
+        shown = b"".join((before, placeholder(kind, by_rule=True).encode(), after)).decode(errors="replace")
+        return FoundSecret(
+            line=data.count(b"\n", 0, start) + 1,
+            column=len(data[begin:start].decode(errors="replace")) + 1,
+            characters=len(data[start:end].decode(errors="replace")),
+            rule=kind.rule,
+            klass=kind.klass,
+            shown=self.text(shown, by_rule=True).text,
+        )
 
     def is_plain(self, value: str) -> bool:
         """Return True if a quick search shows nothing to mask and no blob; False means that there may be some."""

@@ -9,15 +9,16 @@ once.
 import re
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from shiftlog.guard.linear import LinearPattern, tells_whether
 from shiftlog.guard.secrets.detectors import blocks, kinds
+from shiftlog.guard.secrets.detectors.escaped import find_in_escaped_lines
+from shiftlog.guard.secrets.detectors.following import SecretFollower
 from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan, placeholder
 from shiftlog.guard.secrets.detectors.lines import TRIGGER, find_in_line, merge_overlaps
-from shiftlog.guard.secrets.detectors.names import SecretName
-from shiftlog.guard.secrets.detectors.values import Notation, is_secret
+from shiftlog.guard.secrets.detectors.tokens import find_wrapped, may_be_wrapped
 
 SECRET_BYTES = 16 * 1024
 LINE_BYTES = 64 * 1024
@@ -30,6 +31,7 @@ _MASKED = re.compile(r"\[REDACTED(?::[\w.-]+)?\]", re.ASCII)
 _MAX_PASSES = 8
 _KEY_HEADERS, _KEY_BODY, _KEY_LAST, _KEY_SHORT = 1, 2, 3, 4
 _SHORT_KEY_LINES = 8
+_BARE_KEY_LINES = 120
 _is_triggered = tells_whether(TRIGGER)
 
 
@@ -163,8 +165,10 @@ class Scan:
 
     rules: ScanRules
     classes: Counter[str] = field(default_factory=Counter[str])
+    found: list[SecretSpan] | None = None  # if given: where secrets began and ended in the data of the last push
     _recent: tuple[str, ...] = ()  # beginnings of the last lines, newest last
-    _expected: tuple[str, SecretName] | None = None  # the value that the last line announced
+    _follower: SecretFollower = field(default_factory=SecretFollower)
+    _not_key: int = 0  # the number of next lines that were seen not to belong to a key
     _key: int = 0  # 0 outside a private key, otherwise the part of it
     _key_break: bytes = b""  # the line break after the masked part of a key
     _long: bool = False  # inside a long line
@@ -190,10 +194,10 @@ class Scan:
                 elif position == long_line:
                     out.append(self.close())
                     self._long, self._left, self._covered, self._unended = True, b"", 0, False
-                    self._key, self._expected, self._recent = 0, None, ()
+                    self._key, self._follower, self._recent = 0, SecretFollower(), ()
                 elif self._key:
                     position = self._pass_key_line(data, position, out, final=final)
-                elif self._expected is not None or (stop := hits.line_start(position, long_line)) == position:
+                elif not self._follower.idle or (stop := hits.line_start(position, long_line)) == position:
                     position = self._pass_line(data, position, out, final=final)
                 else:
                     position = self._copy(data, position, stop, out, final=final)
@@ -230,32 +234,44 @@ class Scan:
         end, after = _line_end(data, start, final=final)
         line = data[start:end].decode("latin-1")
         findings, opens_key = self._find_keys(line, data, start, after, final=final)
-        findings += self._find_expected(line)
-        findings += find_in_line(line)
+        if self._is_bare_key(line, data, start, after, final=final):
+            findings.append(SecretSpan(len(line) - len(line.lstrip(" \t>+|")), len(line), kinds.PRIVATE_KEY))
+            opens_key = _KEY_BODY
+        findings += self._find_wrapped(line, data, start, after, final=final)
+        settings = any(map(blocks.is_section, self._recent))
+        findings += find_in_line(line, settings=settings)
+        findings += self._follower.find(line)
+        findings += find_in_escaped_lines(line)
         findings += self.rules.find(line)
         findings += self._find_in_context(line, data, start, after, final=final)
-        out.append(self._mask(line, findings))
-        self._expected = blocks.expected_value(line)
+        out.append(self._mask(line, findings, start))
+        self._follower.read(line, findings)
         self._remember(data, start, end)
         if opens_key:
+            self._follower = SecretFollower()
             self._key, self._key_break = opens_key, data[end:after]
         else:
             out.append(data[end:after])
         return after
 
-    def _mask(self, line: str, findings: list[SecretSpan]) -> bytes:
+    def _mask(self, line: str, findings: list[SecretSpan], offset: int) -> bytes:
         """Mask a line repeatedly, until the detectors find nothing more.
 
         Masking can reveal a secret in the rest of a line. A line that never settles was made for it, and is masked
         whole.
         """
         counted = merge_overlaps(self._countable(line, findings))
+        self._report(counted, offset)
         for _ in range(_MAX_PASSES):
             if not counted:
                 return line.encode("latin-1")
             line = "".join(self._pieces(line, counted))
             counted = merge_overlaps(self._countable(line, [*find_in_line(line), *self.rules.find(line)]))
         return placeholder(counted[0].kind, by_rule=self.rules.by_rule).encode() if counted else line.encode("latin-1")
+
+    def _report(self, findings: Iterable[SecretSpan], offset: int) -> None:
+        if self.found is not None:
+            self.found += [SecretSpan(start + offset, end + offset, kind) for start, end, kind in findings]
 
     def _countable(self, line: str, findings: list[SecretSpan]) -> Iterator[SecretSpan]:
         """Yield the findings that the rules allow and that are not placeholders."""
@@ -277,13 +293,31 @@ class Scan:
             position = end
         yield line[position:]
 
-    def _find_expected(self, line: str) -> Iterator[SecretSpan]:
-        if self._expected is None:
-            return
-        shape, name = self._expected
-        span = blocks.find_expected(shape, line)
-        if span and is_secret(line[span[0] : span[1]], need=name.need, notation=Notation.SHELL, quoted=True):
-            yield SecretSpan(*span, name.kind)
+    def _find_wrapped(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> list[SecretSpan]:
+        """Find a token that goes on in the next line, and let the next line know."""
+        if not may_be_wrapped(line):
+            return []
+        following, _ = _next_head(data, after, start, final=final, size=blocks.BLOCK_LINE_CHARS)
+        wrapped = find_wrapped(line, following)
+        if wrapped is None:
+            return []
+        self._follower.expect_rest(*wrapped)
+        return [wrapped[0]]
+
+    def _is_bare_key(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> bool:
+        """Return True if the lines from here on are the rest of a private key, up to its end mark."""
+        self._not_key = max(0, self._not_key - 1)
+        if self._not_key or not blocks.is_bare_body(line) or not self.rules.allow(kinds.PRIVATE_KEY):
+            return False
+        for count in range(_BARE_KEY_LINES):
+            head, after = _next_head(data, after, start, final=final, size=blocks.BLOCK_LINE_CHARS)
+            if blocks.KEY_END.search(head):
+                return True
+            if not blocks.key_body_chars(head) or after > len(data):
+                self._not_key = count + 1
+                return False
+        self._not_key = _BARE_KEY_LINES
+        return False
 
     def _find_in_context(self, line: str, data: bytes, start: int, after: int, *, final: bool) -> Iterator[SecretSpan]:
         previous = self._recent[-1] if self._recent else ""
@@ -365,7 +399,7 @@ class Scan:
         window_end = line_end if line_end >= 0 else _character_start(data, window_end)
         stop = window_end if ends else _character_start(data, start + _STEP)
         window = self._left + data[start:window_end]
-        out.append(self._mask_window(window, len(self._left), len(self._left) + stop - start))
+        out.append(self._mask_window(window, len(self._left), len(self._left) + stop - start, start - len(self._left)))
         if ends:
             self._long = False
             out.append(data[stop : stop + 1])
@@ -373,7 +407,7 @@ class Scan:
         self._left = data[max(0, stop - _LEFT) : stop]
         return stop
 
-    def _mask_window(self, window: bytes, start: int, stop: int) -> bytes:
+    def _mask_window(self, window: bytes, start: int, stop: int, offset: int) -> bytes:
         line = window.decode("latin-1")
         findings: list[SecretSpan] = []
         if self.rules.trigger(window):
@@ -391,6 +425,7 @@ class Scan:
             if not start <= first < stop or _MASKED.fullmatch(line, first, last):
                 continue
             if first >= covered:
+                self._report([finding], offset)
                 pieces += (window[position:first], placeholder(finding.kind, by_rule=self.rules.by_rule).encode())
                 self.classes[finding.kind.klass] += 1
             covered = max(covered, last)

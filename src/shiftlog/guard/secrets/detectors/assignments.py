@@ -6,58 +6,113 @@ in URLs and short flags.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from shiftlog.guard.linear import compile_linear
+from shiftlog.guard.linear import compile_linear, tells_whether
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.headers import judge_header
 from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.names import NAME_PATTERN, SecretName, classify_name
 from shiftlog.guard.secrets.detectors.quotes import (
     OPENING,
+    QUOTE,
     UNQUOTED,
     closing_quote,
     is_inside_quotes,
     run_end,
     trim_code,
 )
-from shiftlog.guard.secrets.detectors.values import JUDGED_CHARS, Need, Notation, is_secret, is_worded
+from shiftlog.guard.secrets.detectors.values import (
+    JUDGED_CHARS,
+    Need,
+    Notation,
+    is_random,
+    is_secret,
+    is_unlike_prose,
+    is_worded,
+)
 from shiftlog.guard.secrets.detectors.words import split_words
 
 _NAMES = compile_linear(NAME_PATTERN)
+_has_name = tells_whether(_NAMES)
 _NAME_START = re.compile(r"(?P<dashes>-{0,2})[\w-]{0,64}$", re.ASCII)
+_DOTTED_START = re.compile(r"(?:[\w-]{1,32}\.){1,4}$", re.ASCII)
 _NAME = re.compile(
-    r"(?P<name>[\w-]{1,64}(?: (?:key|token|phrase))?)(?P<close>\\{0,7}[\"'`]?\]?\*{0,2}|\[\d*\])(?P<before>[ \t]{0,16})"
-    r"(?P<sep>:=|=>|[!=]?={1,2}|\?=|\+=|:(?!:)(?:\*\*)?|,(?=[ \t]*\\{0,7}[\"'])|\((?=\\{0,7}[\"'])|>|(?<=[ \t]))"
+    r"(?P<name>[\w.-]{1,64}?(?:[. ](?:key|token|phrase|codes?))?)(?![\w-])"
+    rf"(?P<close>(?:{QUOTE})?[)\]]{{0,2}}\*{{0,2}}|\[\d*\])(?P<before>[ \t]{{0,16}})"
+    r"(?P<sep>:=|=>|<-|->|(?<=[ ])-value(?=[ ])|[!=]?={1,2}|\?=|\+=|:-|:(?!:)(?:\*\*)?|%3[ADad]|\|\||\?\?|\?:"
+    r"|or(?= [\"'])"
+    r"|\\t|,(?=[ \t]*\\{0,7}[\"'])|\((?=\\{0,7}[\"'])|>|(?<=[ \t]))"
     r"(?P<after>[ \t]{0,16})",
     re.ASCII | re.IGNORECASE,
 )
+# What tools put before the lines of a file: signs of diffs and comments, line numbers, file names.
+_LINE_START = re.compile(
+    r"(?:^|\\[nr]|[\"'`])[\s>+*#/;|-]{0,16}(?:[\w./-]{1,80}:\d{1,6}[:-]|\d{1,6}(?:[:\t]|\xe2\x94\x82))?[\s>+*#/-]{0,64}"
+    r"(?:export |set |env |declare -x |-D|- )?\\{0,7}[\"']?(?:[\w-]{1,32}\.){0,6}$",
+    re.ASCII,
+)
+# Prompts and remarks: words alone before the name.
+_SAID_START = re.compile(r"(?:^|\\[nr]|[\"'`>#*:] ?)(?:[A-Z][\w'-]{0,32} |[a-z][\w'-]{0,32} ){1,6}$")
+_DECLARES = re.compile(
+    r"\b(?:private|public|protected|readonly|let|var|const|val|static|final|export|mut|fn|def|func|type|if|case|else)\b"
+)
+_LISTED_BEFORE = re.compile(
+    r"(?:^|\s)(?:--?[A-Za-z][\w-]{0,32}[ =]|[\w.-]{1,64}=[^\s,({]{1,64} |(?:put|set|create|write|POST|PUT"
+    r"|update) (?:[^\s=(]{1,64} ){0,4})"
+    r"\\{0,7}[\"']?(?:[\w.-]{1,64}=[^\s,({]{0,64},)*(?:[\w-]{1,32}\.){0,6}$",
+    re.ASCII,
+)
+_LISTED_AFTER = re.compile(r"[^\s,(){}]{4,128}[ ;][\w.-]{1,64}=[^=\s]", re.ASCII)
+_LINE_REST = re.compile(r"[ \t\r]*(?:$|[ \t]#|\\{1,4}[nr]|\\{0,7}[\"'`])")
+_DECLARED = re.compile(r"\b(?:string|String|str|char|auto)[&*]? $")
+_FALLBACK = re.compile(
+    r"(?:os\.environ\.get|os\.getenv|process\.env\.\w{1,64}|getenv|ENV\.fetch|env|System\.getenv)(?:\([^()]{0,80}\))?"
+    r"[ ]{0,4}(?:or|\|\||\?\?|\?:)[ ]{0,4}(?=[\"'])"
+)
+# A literal in a call that only converts it: `String::from("…")`, `Some("…")`.
+_CONVERTED = re.compile(
+    r"(?:(?:new[ ])?(?:[A-Za-z_][\w<>]{0,40}(?:::|\.)){0,4}"
+    r"(?:from|new|of|wrap|Some|Ok|String|str|string|bytes|Secret\w{0,8}|SecureString|Password|valueOf"
+    r"|fromString|literal)"
+    r"\(){1,3}(?=[@bBrRuUL]?\\{0,7}[\"'])"
+)
 _TYPED = re.compile(r"[\w.<>\[\]&|'?*, ]{1,60}?\s?=\s?(?=[fFbBrRuU@]{0,2}\\{0,7}[\"'`])", re.ASCII)
 # `{"name": "DB_PASSWORD", "value": "…"}`, `<add key="ApiKey" value="…"/>`, `<string name="api_key">…<`
-_PAIR_BEFORE = re.compile(r"\b(?:name|key)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"'][\w.-]*$", re.ASCII | re.I)
+_PAIR_BEFORE = re.compile(
+    r"add_argument\(\\{0,7}[\"'][\w-]*$|add_option\(\\{0,7}[\"'][\w-]*$|\b(?:name"
+    r"|key)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"'][\w.-]*$",
+    re.ASCII | re.I,
+)
 _PAIR_AFTER = re.compile(
-    r"\\{0,7}[\"']\s{0,4}(?:(?:,\s{0,4}|(?<=\s))\\{0,7}[\"']?value\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?=\\{0,7}[\"'])|>)",
+    r"\\{0,7}[\"']\s{0,4}(?:(?:,\s{0,4}|(?<=\s))\\{0,7}[\"']?(?:value|content"
+    r"|default)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?=\\{0,7}[\"'])|>(?:<value>)?)",
     re.ASCII | re.I,
 )
 _SPACED = re.compile(
-    r"(?:ENV|(?P<macro>#define)|setx|set -[a-z]{1,3}|setenv|configure set|config set)\s{1,4}"
-    r"(?P<name>[A-Za-z_][\w.-]{1,63})\s{1,8}(?(macro)(?=L?\"))"
+    r"(?:ENV|(?P<macro>#define)|setx|set -[a-z]{1,3}|setenv|SetEnv|fastcgi_param|configure set|config set)\s{1,4}"
+    r"(?P<name>[A-Za-z_][\w.-]{1,63})\s{1,8}(?(macro)(?=L?\\{0,7}\"))"
+    r"|(?P<setter>(?:store|key|keystore|db)[Pp]assword)[ ]{1,4}(?=\\{0,7}[\"'])"
     r"|(?:login\s{1,4}\S{1,128}\s{1,4}password|requirepass|masterauth|bindpw|rootpw)\s{1,8}",
     re.ASCII,
 )
-# Prose: `the password is …`, `password for admin: …`, `password "…"`
+# Prose: `the password is …`, `my api key is …`, `password for admin: …`, `password "…"`, `use token …`
 _SAID = re.compile(
-    r"pass(?:word|wd|phrase|code)[ \t]{1,4}(?:(?=[\"'`])|(?:is|was)(?: now)?:?[ \t]{1,4}"
-    r"|(?:for|of|to|on)[ \t]{1,4}[\w@.'\"/-]{1,80}:[ \t]{1,4})",
+    r"(?:(?:my|the|your|our|this) key:[ \t]{1,4}"
+    r"|(?:pass(?:word|wd|phrase|code)|(?:api|access|secret|private|auth)[ -]key|token|secret|credentials|key"
+    r"|pw)[ \t]{1,4}"
+    r"(?:(?P<close>(?=[\"'`]))|is generated for \S{1,80}: {1,4}|(?:is|was)(?: now| set to)?:?[ \t]{1,4}"
+    r"|(?:for|of|to|on)[ \t]{1,4}[\w@.'\"/ -]{1,80}?(?::| is)[ \t]{1,4}|(?:to|->|\xe2\x86\x92)[ \t]{1,4}|(?P<bare>)))",
     re.ASCII | re.I,
 )
 _OTHER_PART = re.compile(r"[^;]{0,256};\s?[A-Za-z][A-Za-z ]{1,40}=", re.ASCII)
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
 _LONG_HEX = re.compile(r"[0-9a-fA-F]{40,}")
 _URL_SIGNATURE = re.compile(r"[A-Za-z0-9%/+_-]{40,}={0,2}")
+_ESCAPED_END = re.compile(r"(?:%26|%22|&quot;).*")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*$", re.ASCII)
 
-_SECRET_WORDS = frozenset({"password", "passwd", "secret", "token", "credential", "credentials", "key"})
+_SECRET_WORDS = frozenset("password passwd passphrase pass pwd secret token credential credentials key".split())
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,34 +125,58 @@ class _Announcement:
     value: int
     sep: str
     spaced: bool
+    wide: bool
     flag: bool
     quoted: bool
     preceding: str
+    line: str
+
+    @property
+    def leads(self) -> bool:
+        return _leads_line(self.line, self.start, self.name)
+
+    @property
+    def listed(self) -> bool:
+        return _is_listed(self.line, self.start, self.value)
 
     @property
     def notation(self) -> Notation:
         attached = self.sep == "=" and not self.spaced
-        if self.flag or self.sep == ">" or (attached and (self.text.isupper() or self.preceding in ("?", "&"))):
+        if self.flag or self.sep == ">" or (self.text.isupper() and self.sep in ("?=", ":=")):
             return Notation.SHELL
-        return Notation.CONFIG if attached or self.sep in (":", ":**") else Notation.CODE
+        if attached and (self.text.isupper() or self.preceding in ("?", "&", ";") or self.listed):
+            return Notation.SHELL
+        return Notation.CONFIG if attached or self.sep == ":**" or (self.sep == ":" and self.spaced) else Notation.CODE
 
     @property
     def need(self) -> Need:
         """How suspicious the value must look: comparisons and arguments often announce no secret."""
-        if self.sep in (",", "(") or "==" in self.sep or self.sep == "!=" or (self.preceding == "/" and not self.flag):
+        if (
+            "==" in self.sep
+            or self.sep in ("!=", "||", "??", "?:", "or", ":-")
+            or (self.preceding == "/" and not self.flag)
+        ):
             return Need.RANDOM
-        if (self.flag or self.text.isupper()) and self.notation == Notation.SHELL and not self.name.weak:
-            return Need(max(self.name.need - 1, Need.PLAIN))
-        return self.name.need
+        if self.sep == ",":
+            return self.name.need if self.text.isupper() or self.flag else Need.RANDOM
+        if self.sep in ("(", "\\t") or (self.sep == "" and not self.flag):
+            return max(self.name.need, Need.DIGITS)
+        if self.flag and self.sep == "" and self.wide:
+            return Need.RANDOM  # a line of a help text
+        decided = self.flag or self.quoted or self.text.isupper() or self.sep == "="
+        return min(self.name.need, Need.MIXED) if decided and not self.name.weak else self.name.need
 
 
-def find_assignments(line: str, data: bytes) -> Iterator[SecretSpan]:
-    """Yield the secrets in a line that a name announces."""
+def find_assignments(line: str, data: bytes, *, settings: bool = False) -> Iterator[SecretSpan]:
+    """Yield the secrets in a line that a name announces; `settings`: the line is part of a configuration file."""
+    if not _has_name(data):
+        return
     position = 0
     for hit in _NAMES.finditer(data):
         if hit.start() < position:
             continue
-        finding = _judge_spaced(line, hit.start()) or _judge_named(line, hit.start()) or _judge_said(line, hit.start())
+        start = hit.start()
+        finding = _judge_spaced(line, start) or _judge_named(line, start, settings) or _judge_said(line, start)
         if finding is not None:
             yield finding
             position = finding.end
@@ -105,21 +184,27 @@ def find_assignments(line: str, data: bytes) -> Iterator[SecretSpan]:
 
 def _judge_spaced(line: str, start: int) -> SecretSpan | None:
     match = _SPACED.match(line, start)
-    name = classify_name(match["name"] or "password") if match else None
+    name = classify_name(match["name"] or match["setter"] or "password") if match else None
     if match is None or name is None or name.header:
         return None
-    return _judge_value(line, match.end(), name, name.kind, Notation.SHELL, name.need)
+    need = name.need if name.weak else min(name.need, Need.MIXED)
+    return _judge_value(line, match.end(), name, name.kind, Notation.SHELL, need)
 
 
 def _judge_said(line: str, start: int) -> SecretSpan | None:
-    """Find a password in prose; a word without digits is just more prose."""
+    """Find a secret in prose; what looks like a word or a number is just more prose."""
     match = _SAID.match(line, start)
     name = classify_name("password") if match else None
     found = _judge_value(line, match.end(), name, name.kind, Notation.SHELL, Need.MIXED) if match and name else None
-    return found if found and any(map(str.isdigit, line[found.start : found.end])) else None
+    if found is None or match is None:
+        return None
+    end = found.end - (line[found.end - 1] in ".,;:)" and match["close"] is None)
+    value = line[found.start : end]
+    said = is_random(value) if match["bare"] is not None else is_unlike_prose(value)
+    return SecretSpan(found.start, end, found.kind) if said else None
 
 
-def _judge_named(line: str, inside: int) -> SecretSpan | None:
+def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
     """Judge the value after the name that includes the character at `inside`."""
     announced = _read_announcement(line, inside)
     if announced is None:
@@ -127,6 +212,8 @@ def _judge_named(line: str, inside: int) -> SecretSpan | None:
     name, start = announced.name, announced.start
     if _PAIR_BEFORE.search(line, max(0, start - 80), start):
         pair = _PAIR_AFTER.match(line, start + len(announced.text))
+        if pair and name.header:
+            return judge_header(line, name, start, pair.end(), ":", quoted_name=True)
         need = Need.PLAIN if announced.text.isupper() else name.need
         return _judge_value(line, pair.end(), name, name.kind, Notation.SHELL, need) if pair else None
     if not _leads_to_value(line, announced):
@@ -134,16 +221,28 @@ def _judge_named(line: str, inside: int) -> SecretSpan | None:
     if name.header:
         return judge_header(line, name, start, announced.value, announced.sep, quoted_name=announced.quoted)
     value = announced.value
+    if name.header and announced.quoted is False and announced.sep == "" and not announced.flag:
+        return None
     if announced.sep == ":" and (typed := _TYPED.match(line, value)):
-        value = typed.end()
+        value, announced = typed.end(), replace(announced, sep="=", spaced=True)
+    notation, need = announced.notation, announced.need
+    if converted := _CONVERTED.match(line, value):
+        value = converted.end()
+    elif fallback := _FALLBACK.match(line, value):
+        value, need = fallback.end(), max(need, Need.DIGITS)
+    if announced.sep == "(" and _DECLARED.search(line, max(0, start - 40), start):
+        need = name.need
     opening = OPENING.match(line, value)
+    if opening and opening["quote"] == "`" and announced.sep == "=" and not announced.spaced:
+        return None  # a command of a shell
     if opening and not announced.quoted and is_inside_quotes(line, start, opening["quote"]):
         return None  # the quote ends the text around the name: `input("Password: ")`
     kind, in_query = _kind_of(line, announced), announced.preceding in ("?", "&")
-    notation, need = announced.notation, announced.need
+    if settings and announced.sep == "=" and announced.leads:
+        notation = Notation.CONFIG
     if kind in (kinds.CONNECTION_PART, kinds.AZURE_PART) and announced.text[0].isupper():
         notation, need = Notation.SHELL, Need.PLAIN  # variables are not named like parts of a connection string
-    return _judge_value(line, value, name, kind, notation, need, in_query=in_query)
+    return _judge_value(line, value, name, kind, notation, need, in_query=in_query, announced=announced)
 
 
 def _read_announcement(line: str, inside: int) -> _Announcement | None:
@@ -154,9 +253,11 @@ def _read_announcement(line: str, inside: int) -> _Announcement | None:
     if preceding == "\\" and line[start] in "nrt":
         start += 1  # an escaped line break, not a letter of the name
     match = _NAME.match(line, start)
-    if match is None or line.endswith(("::", "[REDACTED:"), 0, start):
-        return None
+    if match is None or line.endswith(("::", "[REDACTED:"), 0, start) or line.startswith("user.signingkey", start - 5):
+        return None  # also git's id of a key
     name = classify_name(match["name"])
+    if name is None and preceding == "." and (dotted := _DOTTED_START.search(line, max(0, start - 64), start)):
+        name = classify_name(dotted[0] + match["name"])
     if preceding == "/" and not dashes and not _is_key_of_path(match, name):
         return None
     return name and _Announcement(
@@ -164,27 +265,57 @@ def _read_announcement(line: str, inside: int) -> _Announcement | None:
         text=match["name"],
         start=start,
         value=match.end(),
-        sep=match["sep"],
+        sep=match["sep"].lower(),
         spaced=bool(match["before"] or match["after"]),
-        flag=bool(dashes),
-        quoted=any(quote in match["close"] for quote in "\"'`"),
+        wide=len(match["before"]) > 1,
+        flag=bool(dashes) or (preceding == "/" and _is_windows_flag(match)),
+        quoted=bool(match["close"].rstrip(")]*")),
         preceding=preceding,
+        line=line,
+    )
+
+
+def _is_listed(line: str, start: int, value: int) -> bool:
+    """Return True for `name=value` beside others, as in logs, and after a flag, as in `--set name=value`."""
+    return (
+        _LISTED_BEFORE.search(line, max(0, start - 160), start) is not None
+        or _LISTED_AFTER.match(line, value) is not None
+    )
+
+
+def _leads_line(line: str, start: int, name: SecretName) -> bool:
+    """Return True if a name is the first word of its line, apart from what tools put before lines."""
+    begin = max(0, start - 160)
+    if _LINE_START.search(line, begin, start):
+        return True
+    return (
+        name.need == Need.PLAIN
+        and _SAID_START.search(line, begin, start) is not None
+        and not _DECLARES.search(line, begin, start)
     )
 
 
 def _is_key_of_path(match: re.Match[str], name: SecretName | None) -> bool:
     """Return True for `/apiKey:…` and `/apiKey=…`; any other name at the end of a path is part of the path."""
     attached = match["sep"] in (":", "=") and not (match["before"] or match["after"])
-    return attached and name is not None and name.kind == kinds.API_KEY
+    return attached and name is not None and (name.kind == kinds.API_KEY or _is_windows_flag(match))
+
+
+def _is_windows_flag(match: re.Match[str]) -> bool:
+    return match["sep"] == ":" and match.string[max(0, match.start() - 2) : match.start()] == " /"
 
 
 def _leads_to_value(line: str, announced: _Announcement) -> bool:
     """Return True if the text after a name leads to its value."""
     if announced.sep == "":
-        return announced.flag
+        tab, quoted = line[announced.value - 1] == "\t", OPENING.match(line, announced.value) is not None
+        said = quoted and not announced.quoted and announced.text.lower() != "pass"
+        return announced.flag or (announced.leads and tab) or said
     if announced.sep == ">":
         closed = line.find("</", announced.value, announced.value + JUDGED_CHARS) > 0
         return closed and announced.preceding in ("<", ":")
+    if announced.sep == ":" and line[announced.value - 2 : announced.value - 1] == " " and not announced.quoted:
+        return False  # a word of a markup: `Pass :func:`
     if announced.sep == announced.preceding == ":" and not announced.spaced:
         return False  # part of a resource name: `arn:…:secret:prod/db`
     return announced.sep != "(" or not announced.name.weak
@@ -202,12 +333,22 @@ def _kind_of(line: str, announced: _Announcement) -> SecretKind:
 
 
 def _judge_value(
-    line: str, start: int, name: SecretName, kind: SecretKind, notation: Notation, need: Need, *, in_query: bool = False
+    line: str,
+    start: int,
+    name: SecretName,
+    kind: SecretKind,
+    notation: Notation,
+    need: Need,
+    *,
+    in_query: bool = False,
+    announced: _Announcement | None = None,
 ) -> SecretSpan | None:
     opening = OPENING.match(line, start)
     if opening:
         start = opening.end()
         end = closing_quote(line, start, opening["quote"])
+        if line.startswith('\\"', start) and line.endswith('\\"', start + 4, end):
+            start, end = start + 2, end - 2  # a literal within a literal
         value = line[start:end]
         if not _is_secret(name, value, need, notation, quoted=True, context=""):
             return None
@@ -215,11 +356,18 @@ def _judge_value(
         unquoted = UNQUOTED.match(line, start, start + JUDGED_CHARS)
         if unquoted is None:
             return None
-        bracketed = notation != Notation.SHELL or any(bracket in line[:start] for bracket in "([{")
+        bracketed = notation != Notation.SHELL or any(bracket in line[max(0, start - 512) : start] for bracket in "([{")
         value = trim_code(unquoted[0]) if bracketed else unquoted[0].rstrip(",;")
         if in_query:
             value = value.partition("#")[0]
-        if not _is_secret(name, value, need, notation, quoted=False, context=line[start : start + JUDGED_CHARS]):
+        value = _ESCAPED_END.sub("", value)
+        if value.startswith("pass:"):
+            start, value = start + 5, value[5:]
+        if notation != Notation.SHELL:
+            value = value.partition(",")[0]
+        alone = announced is not None and _LINE_REST.match(line, start + len(value)) is not None and announced.leads
+        context = line[start : start + JUDGED_CHARS]
+        if not _is_secret(name, value, need, notation, quoted=False, context=context, alone=alone):
             return None
         end = run_end(line, start) if unquoted.end() == start + JUDGED_CHARS else start + len(value)
     if kind == kinds.PASSWORD and _AWS_SECRET.fullmatch(value):
@@ -227,7 +375,9 @@ def _judge_value(
     return SecretSpan(start, end, kind)
 
 
-def _is_secret(name: SecretName, value: str, need: Need, notation: Notation, *, quoted: bool, context: str) -> bool:
+def _is_secret(
+    name: SecretName, value: str, need: Need, notation: Notation, *, quoted: bool, context: str, alone: bool = False
+) -> bool:
     if name.kind == kinds.SIGNATURE:
         return (_URL_SIGNATURE if notation == Notation.SHELL else _LONG_HEX).fullmatch(value) is not None
     if name.kind == kinds.API_KEY and len(value) >= 20 and " " not in value:
@@ -240,7 +390,7 @@ def _is_secret(name: SecretName, value: str, need: Need, notation: Notation, *, 
         return False
     if need != Need.ANY and _names_secret(value):
         return False
-    return is_secret(value, need=need, notation=notation, quoted=quoted, context=context)
+    return is_secret(value, need=need, notation=notation, quoted=quoted, context=context, alone=alone)
 
 
 def _is_aws_secret(value: str) -> bool:
@@ -257,4 +407,6 @@ def _is_aws_secret(value: str) -> bool:
 def _names_secret(value: str) -> bool:
     """Return True for a label such as `challengePassword` or `reset-token`, which names a secret itself."""
     words = split_words(value)
-    return len(words) > 1 and words[-1] in _SECRET_WORDS and all(word.isalpha() for word in words) and " " not in value
+    if len(words) < 2 or not all(word.isalpha() for word in words):
+        return False
+    return words[-1] in _SECRET_WORDS and (" " not in value or classify_name(value) is not None)

@@ -5,7 +5,6 @@ Each function looks at a single line; `scan` follows them from line to line.
 
 import re
 
-from shiftlog.guard.secrets.detectors.names import NAME_ENDING, SecretName, classify_name
 from shiftlog.guard.secrets.detectors.values import is_random, is_reference, is_worded
 
 ENV_RUN_LINES = 4
@@ -21,15 +20,9 @@ BLOCK_PATTERN = (
     r"----[- ]BEGIN [A-Z0-9 ]*PRIVATE KEY|PuTTY-User-Key-File-"
     r"|(?m:^)(?:(?:export |declare -x |set )?[A-Za-z_]\w*=|[ \t-]*(?:export )?[A-Z_][A-Z0-9_]*(?:=|: ))"
     r"[\"']?[^\s\"']{6}"
+    r"|(?m:^)[ \t>+|]*[A-Za-z0-9+/]{60,80}\s*(?m:$)"
     r"|(?m:^)\s*value:\s*[\"']?[0-9a-fA-F]{6}"
 )
-# Lines that announce a secret on the next line.
-EXPECTING_PATTERN = (
-    rf"\b(?i:name|key)[\"']?\s*[:=]\s*[\"']?[\w.-]*{NAME_ENDING}[\"']?,?\s*(?m:$)"
-    rf"|{NAME_ENDING}[\"']?\s*:\s*[|>][-+]?\s*(?m:$)"
-    rf"|{NAME_ENDING}[ =]*\\\s*(?m:$)"
-)
-
 # Line numbers, diff signs, comment signs and quotes that tools put before the lines of a file.
 _BODY = re.compile(
     r"[\s\d>|+#/*:\"'\xe2\x86\x92\x82-]{0,24}(?P<base64>[A-Za-z0-9+/]{1,}={0,3}|=[A-Za-z0-9+/]{4})(?:\\[nr])*[\s\"'+,;.\\)]{0,12}$"
@@ -37,6 +30,8 @@ _BODY = re.compile(
 _KEY_HEADER = re.compile(
     r"[\s\d>|+#/*:\"'-]{0,24}(?:Proc-Type|DEK-Info|Comment|Version|Encryption|Public-Lines|Private-Lines|Subject|Hash)\s?:"
 )
+_BARE_BODY = re.compile(r"[ \t>+|]{0,12}[A-Za-z0-9+/]{60,80}\s*$")
+_SECTION = re.compile(r"\s*\[{1,2}[\w .:\"'/-]{1,64}\]{1,2}\s*$")
 _BLANK = re.compile(r"[\s>|+#/*\"'\\nr-]{0,24}$")
 _INLINE_BODY = re.compile(r"(?>(?:\\{1,4}[nr]|[A-Za-z0-9+/=:,. \t-]|\"\s?\+\s?\"|[\"'] [\"'])*)")
 _BASE64_RUN = re.compile(r"[A-Za-z0-9+/]{16,}")
@@ -55,18 +50,6 @@ _CODE = re.compile(r"[A-Za-z_]\w*+(?>(?:\.\w++)*)(?:[(\[].*)?$", re.ASCII)
 
 _MARKER_VALUE = re.compile(r"\s*value:\s*[\"']?(?P<value>[0-9a-fA-F]{40,1024})[\"']?\s*$", re.ASCII)
 _NAMED_BEFORE = re.compile(r"\s*(?:-\s+)?[\"']?(?:name|key)[\"']?\s*[:=]", re.I)
-_EXPECTS_VALUE = re.compile(
-    r"[\"']?(?:name|key)[\"']?\s*[:=]\s*[\"']?(?P<pair>[A-Za-z_][\w.-]{1,63})[\"']?,?\s*$"
-    r"|(?:^|[\s\"'{,-])(?P<block>[A-Za-z_][\w.-]{1,63})[\"']?\s*:\s*[|>][-+]?\s*$"
-    r"|--(?P<flag>[A-Za-z][\w-]{1,63})[ =]*\\\s*$",
-    re.I | re.ASCII,
-)
-_EXPECTED = {
-    "pair": re.compile(r"\s*[\"']?value[\"']?\s*[:=]\s*(?P<quote>[\"']?)", re.I),
-    "block": re.compile(r"\s+(?P<quote>)"),
-    "flag": re.compile(r"\s*(?P<quote>[\"']?)"),
-}
-_BREAK = re.compile(r"[\s\"']")
 
 
 def find_inline_key(line: str, start: int, limit: int) -> int | None:
@@ -106,6 +89,16 @@ def key_body_chars(line: str) -> int:
     return len(body["base64"]) if body else 0
 
 
+def is_section(line: str) -> bool:
+    """Return True for the heading of a section in an INI or TOML file."""
+    return _SECTION.match(line) is not None
+
+
+def is_bare_body(line: str) -> bool:
+    """Return True if a line may belong to a key whose first lines are missing."""
+    return _BARE_BODY.match(line) is not None
+
+
 def is_env_line(line: str) -> bool:
     """Return True if a line, or its beginning, belongs to an environment dump."""
     return _ENV_LINE.match(line) is not None
@@ -136,26 +129,3 @@ def marker_value(previous: str, line: str) -> tuple[int, int] | None:
     """Find the signature in a line of a marker file; a name on the line before means another value."""
     match = _MARKER_VALUE.match(line)
     return None if match is None or _NAMED_BEFORE.match(previous) else match.span("value")
-
-
-def expected_value(previous: str) -> tuple[str, SecretName] | None:
-    """Return the kind of value that a line announces for the next line, if it names a secret."""
-    match = _EXPECTS_VALUE.search(previous[-CONTEXT_CHARS:])
-    if match is None or match.lastgroup is None:
-        return None
-    name = classify_name(match[match.lastgroup])
-    return (match.lastgroup, name) if name is not None and not name.header else None
-
-
-def find_expected(shape: str, line: str) -> tuple[int, int] | None:
-    """Find the value that the previous line announced."""
-    opening = _EXPECTED[shape].match(line)
-    if opening is None:
-        return None
-    start, end = opening.end(), len(line.rstrip().removesuffix(","))
-    if shape == "flag":
-        found = _BREAK.search(line, start)
-        end = found.start() if found else end
-    elif opening["quote"] and line[end - 1 : end] == opening["quote"]:
-        end -= 1
-    return (start, end) if start < end else None

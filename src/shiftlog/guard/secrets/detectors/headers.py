@@ -20,6 +20,8 @@ _SCHEME_KINDS = {
 }
 _WITHIN_QUOTES = re.compile(r"(?:[^\"'`\\\r\n]|\\(?![nr\"']))+")
 _COOKIE_PAIR = re.compile(r"(?<![\w.%-])[\w.%-]{1,128}+=[^\s=]")
+_CODE = re.compile(r"\?\s?[\"'`\w]|\|\||&&|=>|\.\w+\(|void 0|[\"'`]\s?\+")
+_ATTACHED = re.compile(r"[A-Za-z0-9._~+/=-]{16,}$")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$.]*$", re.ASCII)
 _PROSE = re.compile(r"[A-Za-z]?[a-z]+(?: [a-z,]+)+[.)]?$")
 
@@ -39,7 +41,7 @@ def judge_header(
     if sep == "=" and line[start : start + 1] == "[":
         end = line.find("]", start, start + MAX_SECRET_CHARS)
         return _judge(line, name, start + 1, max(start, end), quoted=True)
-    if sep != ":" and name.kind == kinds.COOKIE:
+    if name.kind == kinds.COOKIE and (sep != ":" or not _COOKIE_PAIR.match(line, start)):
         return None
     if any(is_inside_quotes(line, name_start, quote) for quote in ('"', "'", "`", '\\"')):
         value = _WITHIN_QUOTES.match(line, start, start + MAX_SECRET_CHARS)
@@ -76,6 +78,10 @@ def _judge(line: str, name: SecretName, start: int, end: int, *, quoted: bool) -
         return None
     if not quoted and not scheme and kind != kinds.COOKIE and _is_code_or_prose(value):
         return None
+    if not quoted and not scheme and kind == kinds.AUTHORIZATION and line[start - 1 : start] == ":":
+        return (
+            SecretSpan(start, end, kind) if _ATTACHED.match(value) and is_random(value) else None
+        )  # not `a:b` of code
     secret = is_secret(value, need=Need.ANY, notation=Notation.DATA, quoted=True)
     return SecretSpan(start, end, kind) if secret else None
 
@@ -88,7 +94,7 @@ def _is_label(value: str) -> bool:
 def _is_code_or_prose(value: str) -> bool:
     """Return True for `Authorization: required`, `authorization: string;`, `Authorization: authHeader,`, sentences."""
     first = value[:JUDGED_CHARS].rstrip(",;)}] ")
-    if is_reference(first) or _PROSE.match(value):
+    if is_reference(first) or _PROSE.match(value) or _CODE.search(value):
         return True
     if not _IDENTIFIER.match(first):
         return re.match(r"[A-Za-z_$][\w$.]*[(\[]", first) is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from shiftlog.guard.secrets.detectors.kinds import API_KEY, AUTHORIZATION, COOKIE, PASSWORD, SIGNATURE, SecretKind
+from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE
 from shiftlog.guard.secrets.detectors.values import Need
 from shiftlog.guard.secrets.detectors.words import split_words
 
@@ -22,28 +23,43 @@ class SecretName:
 
 
 _STEMS = (
-    r"(?:passw(?:or)?d|passwd|passwort|kennwort|pass(?:phrase|code)?|pswd|psw|pwd|pw|secret|token|creds?|credentials?|mnemonic"
-    r"|(?:seed|recovery)[-_ ]?phrase|auth(?:orization)?|cookie|sig(?:nature)?"
-    r"|(?:api|access|account|admin|aes|app|auth|cipher|client|consumer|crypt|crypto|decryption|deploy|encryption|fernet|hmac|host"
-    r"|jwt|license|master|primary|private|root|secondary|secret|server|service|session|shared|sign|signing|storage"
-    r"|subscription|user|webhook)[-_ ]?key)"
+    r"(?:passw(?:or)?d|passwd|passwort|kennwort|pass(?:phrase|code)?|pswd|psw|psk|pwd|pw|salt|secret|token"
+    r"|creds?|credentials?|mnemonic"
+    r"|(?:seed|recovery)[-_ ]?phrase|(?:recovery|backup)[-_ ]?codes?|auth(?:orization)?|cookie|sig(?:nature)?"
+    r"|(?:api|access|account|admin|aes|app|auth|cipher|client|consumer|crypt|crypto|decryption|deploy"
+    r"|encryption|fernet|hmac|host"
+    r"|jwt|license|master|nonce|primary|private|recovery|root|secondary|secret|server|service|session|shared"
+    r"|sign|signing|storage"
+    r"|subscription|user|webhook|(?:logged[-_]in))[-_ .]?key)"
 )
 _TAIL = (
-    r"(?:[-_]?(?:b64|backup|base|base64|ci|current|data|dev|enc|encrypted|live|main|new|old|plain|primary|prod|production|raw|ro|rw"
+    r"(?:[-_]?(?:b64|backup|base|base64|ci|current|data|dev|enc|encrypted|live|main|new|old|plain|primary|prod"
+    r"|production|raw|ro|rw"
     r"|secondary|staging|str|string|test|text|v|val|value))?[-_]?[0-9]{0,3}"
 )
+
+_QUOTE = r"\\*[\"'`]|&(?:quot|#3[49]);|%2[27]"
 
 # A name that may announce a secret, up to its last letter.
 NAME_ENDING = f"(?i:{_STEMS}{_TAIL})"
 # The same with the text that must precede a value.
 NAME_PATTERN = "|".join(
     (
-        rf"{NAME_ENDING}(?:\\*[\"'`]?\]?\*{{0,2}}|\[[0-9]*\])[ \t]*(?:[:=!?+>]|\\*[\"']?,[ \t]*\\*[\"']|\(\\*[\"'])",
-        rf"{NAME_ENDING}\\*[\"'][ \t]+[Vv]alue",
+        (
+            rf"{NAME_ENDING}(?:(?:{_QUOTE})?[)\]]{{0,2}}\*{{0,2}}|\[[0-9]*\])[ \t]*(?:[:=!?+>\t|]|\\*[\"'`]|\\t|<-"
+            rf"|-[Vv]alue|%3[ADad]|or [\"']|\\*[\"']?,[ \t]*\\*[\"']|\(\\*[\"'])"
+        ),
+        rf"{NAME_ENDING}\\*[\"'][ \t]+(?:[Vv]alue|[Cc]ontent|default)",
         rf"-[\w-]*{NAME_ENDING}[ \t]+[^ \t]",
-        rf"(?:\bENV|#define|\bsetx|\bset -[a-z]+|\bsetenv|\bconfigure set|\bconfig set)\s+[\w.-]*{NAME_ENDING}\s",
-        r"\b(?:login\s+\S+\s+password|requirepass|masterauth|bindpw|rootpw)\s",
-        r"(?i:\bpass(?:word|wd|phrase|code)[ \t]+(?:[\"'`]|(?:is|was|for|of|to|on)[ \t]))",
+        (
+            rf"(?:#define|{LINEAR_EDGE}(?:ENV|setx|set -[a-z]+|set[Ee]nv|SetEnv|fastcgi_param|configure set"
+            rf"|config set))\s+[\w.-]*{NAME_ENDING}\s"
+        ),
+        LINEAR_EDGE + r"(?:login\s+\S+\s+password|requirepass|masterauth|bindpw|rootpw)\s",
+        r"(?:store|key|keystore|db)[Pp]assword +\\*[\"']",
+        LINEAR_EDGE + r"(?i:(?:pass(?:word|wd|phrase|code)|(?:api|access|secret|private|auth)[ -]key|token|secret"
+        r"|credentials|key|pw)[ \t]+"
+        + r"(?:[\"'`]|(?:is|was|for|of|to|on|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])|(?:my|the|your|our|this) key: )",
     )
 )
 
@@ -64,10 +80,11 @@ _PASSWORDS = ("password", "passwd", "passphrase", "passwort", "kennwort")
 _SHORT_PASSWORDS = frozenset({"passcode", "pswd", "psw", "pw", "pwd", "dbpass", "dbpwd", "userpwd", "mypass"})
 _PASS_OWNERS = frozenset(
     """
-    account admin auth cert db email ftp http imap key keystore ldap login mail my mysql pg proxy redis root
-    smtp ssh store sudo user vpn wifi
+    account admin auth become cert db email ftp http imap key keystore ldap login mail my mysql pg proxy redis root
+    smtp ssh store sudo trust user vpn wifi
     """.split()
 )
+_JOINED_PASS = frozenset(f"{owner}pass" for owner in _PASS_OWNERS) | {"srcstorepass", "deststorepass", "requirepass"}
 _CREDENTIALS = frozenset({"cred", "creds", "credential", "credentials", "mnemonic"})
 # Tokens of parsers, language models or pages: only a random value is a secret.
 _LEXICAL = frozenset(
@@ -76,15 +93,31 @@ _LEXICAL = frozenset(
     opening pad peek prev previous right sep special start stop sync text unk word
     """.split()
 )
-_SECRET_KEYS = frozenset({"access", "accesskey", "private", "secret", "privatekey", "secretkey"})
-_OTHER_KEYS = frozenset(
+_SECRET_KEYS = frozenset(
     """
-    account admin aes app auth cipher client consumer crypt crypto decryption deploy encryption fernet hmac
-    host jwt license master primary root secondary server service session shared sign signing storage
-    subscription user webhook
+    access accesskey account aes auth cipher decryption encryption fernet hmac jwt master nonce preshared private
+    privatekey recovery secret secretkey shared signing storage
     """.split()
 )
-_PUBLIC = frozenset({"public", "pub", "publishable", "publickeytoken"})
+_SALTS = frozenset({"auth", "in", "nonce", "password"})
+_OTHER_KEYS = frozenset(
+    """
+    admin app client consumer crypt crypto deploy host in license primary root secondary server service session
+    sign subscription user webhook
+    """.split()
+)
+_JOINED_KEYS = (
+    "accesskey",
+    "accountkey",
+    "encryptionkey",
+    "masterkey",
+    "presharedkey",
+    "privatekey",
+    "secretkey",
+    "signingkey",
+)
+# Such a name announces something public, or the name of a secret.
+_PUBLIC = frozenset({"existing", "public", "pub", "publishable", "publickeytoken", "pull"})
 _AFTERTHOUGHTS = frozenset(
     """
     b64 backup base base64 ci current data dev enc encrypted live main new old plain primary prod production
@@ -122,8 +155,14 @@ def _classify_last(words: tuple[str, ...]) -> SecretName | None:
     before = words[-2] if len(words) > 1 else ""
     if last == "pass":
         return _PASSWORD if before in _PASS_OWNERS else _PASS
-    if last.endswith(_PASSWORDS) or last in _SHORT_PASSWORDS:
+    if last.endswith(_PASSWORDS) or last in _SHORT_PASSWORDS or last in _JOINED_PASS:
         return _PASSWORD
+    if last == "psk":
+        return _PASSWORD if before in ("", "wpa", "wifi", "sae") else None
+    if last in ("code", "codes"):
+        return _TOKEN if before in ("recovery", "backup") else None
+    if last == "salt":
+        return _KEY if before in _SALTS else None
     if last.endswith("secret") or last in _CREDENTIALS or words[-2:] in (("seed", "phrase"), ("recovery", "phrase")):
         return _SECRET
     if last.endswith("token"):
@@ -132,9 +171,9 @@ def _classify_last(words: tuple[str, ...]) -> SecretName | None:
         return _LEXICAL_TOKEN if before in _LEXICAL else _SECRET
     if last == "key" and before:
         return _SECRET if before in _SECRET_KEYS else _KEY if before in _OTHER_KEYS else None
-    if last in ("accesskey", "secretkey", "privatekey"):
+    if last.endswith(_JOINED_KEYS):
         return _SECRET
-    if last in ("accountkey", "masterkey", "signingkey", "encryptionkey", "sharedaccesskey", "auth"):
+    if last == "auth":
         return _KEY
     return _SIGNATURE if last in ("signature", "sig") else None
 

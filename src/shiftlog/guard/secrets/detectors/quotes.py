@@ -15,12 +15,13 @@ EDGE = rf"(?:\b|{NEW_LINE})"
 _LOOK_BACK_CHARS = 512
 
 # A quote may be escaped several times, once for each enclosing text.
-OPENING = re.compile(r"[fFbBrRuUL@$]{0,2}(?P<quote>\\{0,7}[\"'`])")
+QUOTE = r"\\{0,7}[\"'`]|&(?:quot|#3[49]);|%2[27]"
+OPENING = re.compile(rf"[fFbBrRuULN@$]{{0,2}}(?P<quote>{QUOTE})")
 UNQUOTED = re.compile(
     r"(?>(?:[^\s\"'`<>&;,\\]|&(?![\w-]+=|&)|;(?!\s|$|[\w -]+=)|,(?!\s|$|[\w.-]+\s?[=:]|[\"'{\[])"
-    r"|\\(?![nrt](?:[\w.-]+\s?[=:]|\s|$|\\|[\"'])|\\{0,6}[\"']))+)"
+    r"|\\(?![nrt]|\\{0,6}[\"']))+)"
 )
-_RUN = re.compile(r"[^\s\"'`<>]*")
+_RUN = re.compile(r"(?>(?:[^\s\"'`<>\\]|\\(?![nrt\"']))*)")
 _APOSTROPHE = re.compile(r"(?<=[A-Za-z])'(?=[a-z])")
 
 

@@ -3,12 +3,13 @@
 A shape that also occurs in code or prose gets a second check.
 """
 
+import base64
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
 
-from shiftlog.guard.linear import compile_linear
-from shiftlog.guard.secrets.detectors.kinds import JWT, RECOVERY_TOKEN, SecretKind, SecretSpan
+from shiftlog.guard.linear import compile_linear, tells_whether
+from shiftlog.guard.secrets.detectors.kinds import JWT, PRIVATE_KEY, RECOVERY_TOKEN, SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE
 
 _ALNUM = "[A-Za-z0-9]"
@@ -29,6 +30,7 @@ class Shape:
     tail: str = ""
     trigger: str = ""
     check: Callable[[str], bool] | None = None
+    exact: bool = False  # no letter or digit follows
     keep: re.Pattern[str] | None = None
 
 
@@ -47,7 +49,7 @@ def _is_varied(token: str) -> bool:
 
 def _is_bot_token(token: str) -> bool:
     tail = token.partition(":")[2]
-    return any(map(str.isdigit, tail)) and any(map(str.isupper, tail)) and any(map(str.islower, tail))
+    return any(map(str.isupper, tail)) and any(map(str.islower, tail))
 
 
 def _is_jwt(token: str) -> bool:
@@ -55,7 +57,14 @@ def _is_jwt(token: str) -> bool:
     return parts[1].startswith("eyJ") or len(parts) >= 3
 
 
+def _is_encoded_key(token: str) -> bool:
+    head = base64.b64decode(token[:60])
+    return b"PRIVATE KEY" in head
+
+
 _CHECKED_SHAPES = (
+    # Base64 of `-----BEGIN `
+    Shape(rule="private_key", head="LS0tLS1CRUdJTi", tail="[A-Za-z0-9+/]{46,}={0,2}", check=_is_encoded_key),
     Shape(
         rule="slack",
         head=r"hooks\.slack\.com/",
@@ -80,6 +89,14 @@ _CHECKED_SHAPES = (
         trigger=rf"[0-9]{{2}}:[A-Z]{_URL64}{{2}}",
         check=_is_bot_token,
     ),
+    Shape(
+        rule="telegram",
+        head=r"bot[0-9]{6,10}:[A-Z]",
+        tail=rf"{_URL64}{{33,34}}\b",
+        trigger=r"bot[0-9]{6}",
+        check=_is_bot_token,
+        keep=re.compile("bot"),
+    ),
     Shape(rule="jwt", head="eyJ", tail=rf"{_URL64}{{8,}}\.{_URL64}{{8,}}(?:\.{_URL64}*){{0,3}}", check=_is_jwt),
     Shape(rule="azure", head=r"[A-Za-z0-9_~.]{3}[0-9]Q~", tail=r"[A-Za-z0-9_~.-]{31,34}", trigger="[0-9]Q~"),
     Shape(rule="mailchimp", head=rf"{_HEX}{{32}}-us", tail=r"[0-9]{1,2}\b", trigger="-us[0-9]"),
@@ -92,11 +109,19 @@ _CHECKED_SHAPES = (
     ),
 )
 _PLAIN_SHAPES = (
+    # The first bytes of keys whose begin mark is missing: PKCS#1 and PKCS#8, EC, Ed25519, OpenSSH.
+    ("private_key", "MII[A-Za-z0-9+/]{3}IBA[AD]", "[A-Za-z0-9+/]{30,}={0,2}"),
+    ("private_key", "(?:MHcCAQEE|MHQCAQEE|MIG[H2]AgEAM|MC4CAQAwBQYDK2V)", "[A-Za-z0-9+/]{30,}={0,2}"),
+    ("private_key", "b3BlbnNzaC1rZXktdjEA", "[A-Za-z0-9+/]{20,}={0,2}"),
     ("aws_key_id", "(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{4}", r"[A-Z0-9]{12}\b"),
     # After an underscore the next token follows, if files without a final line break were joined.
     ("github", rf"gh[pousr]_{_ALNUM}{{4}}", rf"{_ALNUM}{{16,}}(?:_{_ALNUM}{{20,}})*"),
     ("github", "github_pat_", "[A-Za-z0-9_]{20,}"),
-    ("gitlab", "gl(?:pat|dt|rt|rtr|cbt|ptt|ft|soat|agent|oas|imt|ffct)-", "[A-Za-z0-9_.-]{16,}"),
+    (
+        "gitlab",
+        "gl(?:pat|dt|rt|rtr|cbt|ptt|ft|soat|agent|oas|imt|ffct)-",
+        rf"{_URL64}{{16,}}(?:\.[0-9a-z]{{2}}\.[0-9a-z]{{8,}})?",
+    ),
     ("slack", "xox[a-z]-", f"{_URL64}{{10,}}"),
     ("slack", r"xox[a-z]\.xox[a-z]-", f"{_URL64}{{10,}}"),
     ("slack", "xapp-[0-9]-", f"{_URL64}{{20,}}"),
@@ -107,6 +132,7 @@ _PLAIN_SHAPES = (
     ("google", "GOCSPX-", f"{_URL64}{{20,}}"),
     ("google", r"ya29\.", f"{_URL64}{{20,}}"),
     ("google", "1//0", f"{_URL64}{{30,}}"),
+    ("docker", "SWMTKN-1-", rf"{_ALNUM}{{20,}}-{_ALNUM}{{20,}}"),
     ("npm", f"npm_{_ALNUM}{{6}}", rf"{_ALNUM}{{24,}}(?:_{_ALNUM}{{30,}})*"),
     ("huggingface", "api_org_", f"{_ALNUM}{{30,}}"),
     ("sendgrid", r"SG\.", rf"{_URL64}{{16,}}\.{_URL64}{{16,}}"),
@@ -164,35 +190,102 @@ _PLAIN_SHAPES = (
     ("age", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
     ("recovery_token", r"slr1\.", rf"{_URL64}{{8,}}(?:\.{_URL64}+)?"),
 )
-SHAPES = (*(Shape(rule=rule, head=head, tail=tail) for rule, head, tail in _PLAIN_SHAPES), *_CHECKED_SHAPES)
+_ALL_SHAPES = (*(Shape(rule=rule, head=head, tail=tail) for rule, head, tail in _PLAIN_SHAPES), *_CHECKED_SHAPES)
+
+
+def _finish(shape: Shape) -> Shape:
+    """Turn a final `\\b` into a check: RE2 does not look ahead, and `\\b` sees no end before `_`."""
+    return replace(shape, tail=shape.tail.removesuffix(r"\b"), exact=shape.tail.endswith(r"\b"))
+
+
+SHAPES = tuple(map(_finish, _ALL_SHAPES))
 
 _ANCHORED = tuple((re.compile(shape.head + shape.tail, re.ASCII), shape) for shape in SHAPES)
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{31}[+/]$")
-_OWN_CLASS = {"jwt": JWT, "recovery_token": RECOVERY_TOKEN}
+_OWN_CLASS = {"jwt": JWT, "private_key": PRIVATE_KEY, "recovery_token": RECOVERY_TOKEN}
 _KINDS = {shape.rule: _OWN_CLASS.get(shape.rule, SecretKind(shape.rule, "provider_key")) for shape in SHAPES}
 
-_TOKENS = compile_linear(LINEAR_EDGE + "(" + "|".join(shape.head + shape.tail for shape in SHAPES) + ")")
+# These heads are also found right after a letter, as in `^Ighp_…`; others stand alone, or after `_` at most.
+_GLUED_HEADS = tuple(
+    """
+    gh[pousr]_ github_pat_ gl(?:pat xox xapp- [sr]k_ whsec_ sk-ant- npm_ pypi- do[opr]_v1_
+    shp(?: xkeysib- sq0(?: lin_(?: glsa_ sntry dckr_ tskey- SWMTKN- rubygems_ pscale_ lsv2_ PMAK-
+    """.split()
+)
+_EDGE = rf"(?:{LINEAR_EDGE}|_)"
 
+
+def _stands_alone(shape: Shape) -> bool:
+    return not shape.head.startswith(_GLUED_HEADS)
+
+
+def _join(parts: Iterable[Shape], part: Callable[[Shape], str]) -> str:
+    return "|".join(map(part, parts))
+
+
+_ALONE = tuple(filter(_stands_alone, SHAPES))
+_GLUED = tuple(shape for shape in SHAPES if not _stands_alone(shape))
+_TOKENS = compile_linear(
+    f"{_EDGE}({_join(_ALONE, lambda shape: shape.head + shape.tail)})"
+    f"|({_join(_GLUED, lambda shape: shape.head + shape.tail)})"
+)
+
+_has_token = tells_whether(_TOKENS)
+_UNFINISHED = re.compile(
+    r"(?:gh[pousr]_|github_pat_|gl(?:pat|dt|rt|cbt|ptt)-|AKIA|ASIA|AIza|xox[a-z]-|sk-ant-|sk-proj-|sk_live_|sk_test_|npm_|hf_|hvs\."
+    r"|SG\.|pypi-|dop_v1_|eyJ)[\w.-]{0,250}\s*$",
+    re.ASCII,
+)
+_CONTINUED = re.compile(r"\s{0,16}(?P<rest>[\w.-]{4,256})", re.ASCII)
 TOKEN_PATTERN = "|".join(
     (
-        LINEAR_EDGE + "(?:" + "|".join(shape.head for shape in SHAPES if not shape.trigger) + ")",
+        _EDGE + "(?:" + "|".join(shape.head for shape in _ALONE if not shape.trigger) + ")",
+        *(shape.head for shape in _GLUED if not shape.trigger),
         *(shape.trigger for shape in SHAPES if shape.trigger),
+        _UNFINISHED.pattern.replace("$", "(?m:$)"),
     )
 )
 
 
 def find_tokens(line: str, data: bytes) -> Iterator[SecretSpan]:
     """Yield the tokens in a line."""
+    if not _has_token(data):
+        return
     for match in _TOKENS.finditer(data):
-        start, end = match.start(1), match.end(1)
+        group = 1 if match.start(1) >= 0 else 2
+        start, end = match.start(group), match.end(group)
         shape = next((shape for pattern, shape in _ANCHORED if pattern.match(line, start)), None)
         if shape is None or (shape.check and not shape.check(line[start:end])):
+            continue
+        if shape.exact and line[end : end + 1].isalnum():
             continue
         if _ENCODED.search(line, max(0, start - 32), start):
             continue  # a coincidence inside encoded data
         if shape.keep and (kept := shape.keep.match(line, start)):
             start = kept.end()
         yield SecretSpan(start, end, _KINDS[shape.rule])
+
+
+def may_be_wrapped(line: str) -> bool:
+    """Return True if a line ends within something that starts like a token."""
+    return _UNFINISHED.search(line, max(0, len(line) - 256)) is not None
+
+
+def find_wrapped(line: str, following: str) -> tuple[SecretSpan, int] | None:
+    """Find a token that goes on in the next line; return its part in this line and the length of the rest."""
+    head = _UNFINISHED.search(line, max(0, len(line) - 256))
+    rest = _CONTINUED.match(following)
+    if head is None or rest is None:
+        return None
+    begin = head.start()
+    joined = line[begin:].rstrip() + rest["rest"]
+    if next(find_tokens(line[begin:], line[begin:].encode("latin-1")), None) is not None:
+        return None  # complete; `following` asks whether more of it follows
+    for span in find_tokens(joined, joined.encode("latin-1")):
+        here = len(line.rstrip()) - begin
+        if span.start < here < span.end:
+            return SecretSpan(begin + span.start, begin + here, span.kind), span.end - here + rest.start("rest")
+    return None
 
 
 def token_kind(value: str) -> SecretKind | None:

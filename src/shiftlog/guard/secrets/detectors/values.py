@@ -13,6 +13,7 @@ from shiftlog.guard.secrets.detectors.words import NUMBERED_WORDS, PLAIN_WORDS, 
 JUDGED_CHARS = 128
 _MIN_CHARS = 4
 _MIN_TOKEN_CHARS = 8
+_MIN_KEY_CHARS = 12
 
 
 class Need(IntEnum):
@@ -35,7 +36,8 @@ class Notation(IntEnum):
 
 
 _MASKED = re.compile(
-    r"\*{3,}|[xX]{4,}|\.{3,}|(?:\xe2\x80\xa2){2,}|\xe2\x80\xa6|_{4,}|-{4,}|#{4,}"
+    r"\*{3,}|[xX]{6,}|(?<![A-Za-z0-9])[xX]{3,}(?![A-Za-z0-9])|\.{3,}|(?:\xe2\x80\xa2){2,}|\xe2\x80\xa6|_{4,}"
+    r"|-{4,}|#{4,}"
     r"|(?i:redacted|<hidden>|\[hidden\]|\[filtered\])"
 )
 _PLACEHOLDER = re.compile(
@@ -43,20 +45,23 @@ _PLACEHOLDER = re.compile(
     r"|\bplaceholder\b|^change[-_]?(?:me|it|this)|[-_ ]here$|^(?:todo|tbd|fixme|n/?a)$"
 )
 _REFERENCE = re.compile(
-    r"\$\{\{[^}]*\}\}|\$\{[^}]*\}?|\$\([^)]*\)?|^\$[A-Za-z_][\w:.]*|\$[A-Z_][A-Z0-9_]+|^\$[0-9@*#]$"  # shells
-    r"|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdv]|\{\{[^}]*\}?\}?|\{[A-Za-z_][\w.()\[\]'\"!: -]*\}|\{\d?\}"  # templates
+    r"\$\{\{[^}]*\}\}|\$\{[^}]*\}|^\$\{|\$\([^)]*\)|^\$\(|^\$[A-Za-z_][\w:.]*|\$[A-Z_][A-Z0-9_]+|^\$[0-9@*#]$"
+    r"|^:[A-Za-z_]\w*$"  # shells, SQL
+    r"|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdv]|\{\{[^}]*\}\}|^\{\{|\{[A-Za-z_][\w.()\[\]'\"!: -]*\}|\{\d?\}"  # templates
+    r"|^(?:env|file|fd|vault|op|ssm|sops|keychain|ref\+\w{1,20}):(?=[/\w])\S+$"
     r"|<[A-Za-z_/!|][^<>]{0,80}>|#\{[^}]*\}|@[A-Z_]{3,}@|\\\([^)]*\)"
 )
 _CODE_START = re.compile(
     r"(?:new|await|async|yield|lambda|function|fn|func|def|return|typeof|not|if|else|ref|out|mut|const|let|var)\b[ (]"
     r"|[&*!~?]{0,2}[A-Za-z_][\w$]*(?:(?:\.|::|->|\?\.|!\.)[A-Za-z_$][\w$]*)*"  # a name, then a call, subscript, union
     r"(?:[!?]?(?:<[\w\[\], .&'|?]*>|\[[\w\[\], .&'|?\"]*\])?\(|\[|<(?![\s/])| \||\s*\?\?|\s*\|\|)"
+    r"|\?\w|[A-Za-z_]\w*(?:->|&\.|::)\w|@[a-z_]\w*\s*$|%[wiqQ]?[\[({]|(?:null|void 0|undefined)\b|\w+[=!]==?\w"
     r"|[\[({]|[&*]?mut\b|\*+[a-z]+\b|&'?[a-z]+\b|!\w+\b(?=\s|$)|@\w+\.|\\?[\"'`]"
 )
 _DOTTED = re.compile(
     r"[&*!]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.|!\.)(?:[A-Za-z_$][\w$]*|\d{1,2}))+[;,)]*$", re.ASCII
 )
-_IDENTIFIER = re.compile(r"[&*]{0,2}[A-Za-z_$][\w$]*$", re.ASCII)
+_IDENTIFIER = re.compile(r"[&*]{0,2}[A-Za-z_$][\w$]*!?$", re.ASCII)
 _NUMBER = re.compile(r"#[0-9a-fA-F]{3,8}$|[-+]?\d+(?:[.:,_]\d+)*(?:[a-zA-Z%]{1,3})?$|0x[0-9a-fA-F]{1,8}$")
 _PATH = re.compile(
     r"(?:~|\.{1,2}|[A-Za-z]:)?[/\\](?>(?:[\w.@+ ={}$*-]++[/\\]?+)*)$"
@@ -67,7 +72,16 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}://|mailto:|urn:|arn:", re.I)
 _DIGEST = re.compile(r"(?:sha(?:1|256|384|512)|md5)[:-][A-Za-z0-9+/=]+$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _VERSION = re.compile(r"[vV^~>=<]{0,2}\d+(?:\.\d+){1,3}(?:[-+][\w.]+)?$", re.ASCII)
-_WORDS_ONLY = re.compile(r"[A-Za-z_. :/,!?'()-]+$")
+_FILE = re.compile(r"\w/\w|\w\.[a-z]{2,4}\b")
+_LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_. :/,?'()-]*$")
+_SYMBOL = re.compile(r"[@!#$%^&*+=?~]")
+_JOINED_NUMBER = re.compile(r"([A-Z]?[a-z]*|[A-Z]+)\d+(?=[A-Za-z])")
+_VOWEL = re.compile(r"[aeiouy]", re.I)
+_CLUSTER = re.compile(
+    r"[bcdfghjklmnpqrstvwxz]{5,}|(?!\w{0,2}(?:str|ght|tch|spr|scr|spl|sch|thr|ck|ng))[bcdfghjklmnpqrstvwxz]{4}"
+    r"|[jqvwz][bcdfghjklmnpqrstvwxz]{2}|q[^u]",
+    re.I,
+)
 _CONSONANTS = re.compile(r"[bcdfghjklmnpqrstvwxz]{6,}", re.I)
 _ODD_CASE = re.compile(r"[a-z][A-Z](?![a-z]{2})|[A-Z][a-z][A-Z]")
 _CASE_TURN = re.compile(r"(?<=[a-z])(?=[A-Z0-9])|(?<=[A-Z])(?=[a-z0-9])|(?<=[0-9])(?=[A-Za-z])")
@@ -77,7 +91,9 @@ _PART = re.compile(r"[A-Za-z0-9]+")
 _WORDED_PART = re.compile(
     r"(?>(?:(?>[A-Z]?[a-z]{2,}|[A-Z]{2,}(?![a-z]))(?:\d{1,4}(?!\d))?)*)(?:[A-Z]?[a-z]+|[A-Z]+)?\d{0,4}|v?\d+"
 )
-_EXPRESSION = re.compile(r"\[[^\]]+\][+*?{]|\\[dwsbDWSB]\b|\(\?|\.[*+]|^\^|^(?:qr|m)?/\^|^qr/|^/.+/[a-z]{1,3}$")
+_EXPRESSION = re.compile(
+    r"\[[^\]]+\][+*?{]|\\[dwsbDWSB]\b|\(\?|\.[*+]|^\^|^\d*\*[A-Za-z(]|^(?:qr|m)?/\^|^qr/|^/.+/[a-z]{1,3}$"
+)
 _LOOKUPS = ("os.environ", "os.getenv", "process.env", "System.getenv", "ENV[", "import.meta.env")
 _NO_VALUE = word_lists.TYPE_WORDS | {"none", "null", "true", "false", "undefined", "required"}
 # Without label words that are common passwords.
@@ -96,6 +112,8 @@ def is_random(value: str) -> bool:
         return len(value) >= 16 and digits >= 2 and letters >= 2
     if len(value) >= 16 and len(_CASE_TURN.findall(value)) >= 0.42 * (len(value) - 1):
         return True
+    if len(value) >= 12 and value.isalnum() and not (value.islower() or value.isupper()) and digits:
+        return not is_chosen(value)
     if digits == 0:
         odd = _CONSONANTS.search(value) is not None or len(_ODD_CASE.findall(value)) >= 3
         return len(value) >= 16 and odd
@@ -120,60 +138,115 @@ def is_reference(value: str) -> bool:
     return not (any(map(str.isdigit, rest)) and sum(map(str.isalnum, rest)) >= 6)
 
 
-def is_secret(value: str, *, need: Need, notation: Notation, quoted: bool, context: str = "") -> bool:
+def is_secret(
+    value: str, *, need: Need, notation: Notation, quoted: bool, context: str = "", alone: bool = False
+) -> bool:
     """Judge a value by the need of its name and by its notation.
 
-    `context` is the text from the value to the end of its line: it shows calls and types.
+    `context` is the text from the value to the end of its line: it shows calls and types. `alone`: the line is a name
+    and this value, as in configuration files.
     """
     value = value[:JUDGED_CHARS].strip()
-    if len(value) < _MIN_CHARS or is_reference(value):
+    if len(value) < _MIN_CHARS or is_reference(value) or (not quoted and value[0] in "[({<"):
         return False
     code = not quoted and notation in (Notation.CODE, Notation.CONFIG)
-    if code and (_CODE_START.match(context[:JUDGED_CHARS]) or _DOTTED.match(value)):
+    if code and (_CODE_START.match(context[:JUDGED_CHARS]) or _is_dotted_name(value)):
         return False
     if _DIGEST.match(value) or value.startswith(_LOOKUPS):
         return False
     if need == Need.ANY:
         return value.lower() not in _NO_VALUE
-    if _has_other_shape(value, need):
+    if _has_other_shape(value, need) or _is_label(value):
         return False
     if " " in value:
         return _is_passphrase(value, need)
     if code and _IDENTIFIER.match(value):
-        return _is_bare_word_secret(value, need, alone=notation == Notation.CONFIG and context.strip() == value)
-    if is_random(value):
-        return True
+        return _is_bare_word_secret(value, need, notation, alone=alone)
     if need == Need.RANDOM:
-        return False
-    if _WORDS_ONLY.match(value):
-        return need < Need.DIGITS and _is_word_secret(value, need, notation)
-    return need == Need.PLAIN or (_is_mixed(value) and (need == Need.MIXED or _has_letters_and_digits(value)))
+        return is_random(value) or (len(value) >= _MIN_KEY_CHARS and not is_chosen(value) and not value.isalpha())
+    return need < Need.DIGITS or not is_chosen(value) or _has_letters_and_digits(value)
 
 
 def is_path(value: str) -> bool:
-    """Return True if a value is a path whose parts look chosen by people."""
+    """Return True if a value is a path whose parts are names that people choose."""
     return (
         len(value) <= JUDGED_CHARS
         and _PATH.match(value) is not None
-        and not any(map(is_random, re.split(r"[/\\.]", value)))
+        and all(map(_is_path_part, re.split(r"[/\\.]", value)))
     )
+
+
+def _is_path_part(part: str) -> bool:
+    return is_chosen(part) or part.isdigit() or len(part) <= 2
+
+
+def is_chosen(value: str) -> bool:
+    """Return True if a value is made of words, as the names of variables, files and services are."""
+    words = split_words(value)
+    names = [word for word in words if word.isalpha()]
+    if not names or any(word not in NUMBERED_WORDS and len(word) > 1 for word in _numbered_within(value)):
+        return False
+    size = sum(4 if word in word_lists.ABBREVIATIONS else len(word) for word in names)
+    numbers, single = len(words) - len(names), sum(len(word) == 1 for word in names)
+    if numbers > max(1, len(names) // 4) or single > 1 or size < 2.8 * len(names):
+        return False
+    return all(
+        len(word) < 4 or word in PLAIN_WORDS or word in word_lists.ABBREVIATIONS or _is_speakable(word)
+        for word in names
+    )
+
+
+def _numbered_within(value: str) -> list[str]:
+    """Return the words that a number joins to the next word, as in `base64Encode`."""
+    return [word.lower() for word in _JOINED_NUMBER.findall(value)]
+
+
+def is_unlike_prose(value: str) -> bool:
+    """Return True if a word in a sentence is a secret: it has digits, and is neither a number nor a name."""
+    words = split_words(value)
+    if len(value) < 6 or not NUMBERED_WORDS.isdisjoint(words[:1]) or not any(map(str.isalpha, value)):
+        return False
+    digits = sum(map(str.isdigit, value))
+    if digits == 0 or (value[0].isdigit() and len(_DIGIT_TURN.findall(value)) < 4):
+        return is_random(value)
+    return digits > 1 or not is_chosen(value) or _SYMBOL.search(value) is not None
+
+
+def _is_speakable(word: str) -> bool:
+    return _VOWEL.search(word) is not None and _CLUSTER.search(word) is None
+
+
+def _is_dotted_name(value: str) -> bool:
+    return _DOTTED.match(value) is not None and is_chosen(value)
+
+
+def _is_label(literal: str) -> bool:
+    """Return True for a name of a secret, a state or a type: `reset-token`, `Enter your password`, `expired`."""
+    if not _LABEL.match(literal):
+        return False
+    words = split_words(literal)
+    if len(words) == 1:
+        return words[0] in PLAIN_WORDS
+    return PLAIN_WORDS.issuperset(words) and not word_lists.FUNCTION_WORDS.issuperset(words)
 
 
 def _has_other_shape(literal: str, need: Need) -> bool:
     """Return True for values that are something else: paths, URLs, versions, dates, numbers."""
-    if _URL.match(literal) or _VERSION.match(literal) or _DATE.match(literal) or _EXPRESSION.search(literal):
+    if _URL.match(literal) or _VERSION.match(literal) or _DATE.match(literal):
+        return True
+    if _EXPRESSION.search(literal) and not is_random(literal):
         return True
     if is_path(literal):
         return True
     if _NUMBER.match(literal):
         digits = sum(map(str.isdigit, literal))
-        return digits < (_MIN_CHARS if need == Need.PLAIN else 6) or (need == Need.RANDOM and digits < 16)
+        return digits < (_MIN_CHARS if need < Need.DIGITS else 6) or (need == Need.RANDOM and digits < 16)
     return False
 
 
 def _is_passphrase(literal: str, need: Need) -> bool:
     words = literal.lower().split()
-    if need >= Need.DIGITS or len(words) > 24:
+    if need >= Need.RANDOM or len(words) > 24 or _FILE.search(literal):
         return False
     stripped = [word.strip(".,:;!?'\"()") for word in words]
     if any(word in word_lists.PROSE_WORDS for word in stripped):
@@ -181,44 +254,22 @@ def _is_passphrase(literal: str, need: Need) -> bool:
     return not all(word in PLAIN_WORDS for part in stripped for word in split_words(part))
 
 
-def _is_bare_word_secret(literal: str, need: Need, *, alone: bool) -> bool:
-    """Judge an unquoted identifier: in code it is a variable, alone after `name:` it is a value."""
-    has_digit = any(map(str.isdigit, literal))
+def _is_bare_word_secret(literal: str, need: Need, notation: Notation, *, alone: bool) -> bool:
+    """Judge an unquoted identifier: in code it is a variable or a type, alone in its line it is a value."""
     words = split_words(literal)
-    if is_random(literal) and (len(words) > 3 or not has_digit):
-        return True
-    if alone and need == Need.PLAIN and sum(map(str.isdigit, literal)) >= 2 and NUMBERED_WORDS.isdisjoint(words[:1]):
-        return True
-    if any(word in _LABELS for word in words) or need == Need.RANDOM or not literal[0].isalpha():
+    if not is_chosen(literal) and len(literal) >= _MIN_TOKEN_CHARS:
+        return need < Need.RANDOM or is_random(literal)
+    if need == Need.RANDOM or not literal[0].isalnum():
         return False
-    if need == Need.DIGITS and (sum(map(str.isdigit, literal)) < 2 or len(literal) < _MIN_TOKEN_CHARS):
-        return False
-    if has_digit:
-        typed = literal[0].isupper() and not (alone and need == Need.PLAIN)
-        return NUMBERED_WORDS.isdisjoint(words[:1]) and not typed and "_" not in literal
-    return alone and need == Need.PLAIN and literal.islower() and literal.isalpha()
-
-
-def _is_word_secret(literal: str, need: Need, notation: Notation) -> bool:
-    """Judge a literal without digits: a chosen password, or the name of something."""
-    words = split_words(literal)
-    if PLAIN_WORDS.issuperset(words) or not word_lists.FUNCTION_WORDS.isdisjoint(words[:1]):
-        return False
-    if need == Need.PLAIN:
+    digits = sum(map(str.isdigit, literal))
+    if any(word in _LABELS for word in words) or (len(words) <= 2 and not NUMBERED_WORDS.isdisjoint(words[:1])):
+        return alone and need == Need.PLAIN and digits >= 2 and NUMBERED_WORDS.isdisjoint(words[:1])
+    if notation == Notation.CONFIG and alone:
         return True
-    single = literal.isalpha() and (literal.islower() or notation == Notation.SHELL)
-    return single and (len(literal) >= 8 or notation == Notation.SHELL) and literal.lower() not in PLAIN_WORDS
+    if digits and need < Need.DIGITS:
+        return digits > 2 or ("_" not in literal and not literal[0].isupper())
+    return False
 
 
 def _has_letters_and_digits(literal: str) -> bool:
     return any(map(str.isdigit, literal)) and any(map(str.isalpha, literal)) and len(literal) >= _MIN_TOKEN_CHARS - 2
-
-
-def _is_mixed(literal: str) -> bool:
-    words = split_words(literal)
-    if all(word in PLAIN_WORDS or word in NUMBERED_WORDS or word.isdigit() for word in words):
-        return False
-    # One word and a short number, as in `step-3` and `item1`, is a name.
-    if len(words) <= 2 and not NUMBERED_WORDS.isdisjoint(words[:1]):
-        return False
-    return sum(map(str.isalnum, literal)) >= _MIN_CHARS

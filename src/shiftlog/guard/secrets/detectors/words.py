@@ -59,6 +59,17 @@ LABEL_WORDS = frozenset(
     """.split()
 )
 
+# Parts of identifiers that look like no word.
+ABBREVIATIONS = frozenset(
+    """
+    addr attr auth aws btn cb cert cfg cli cmd cnt conf conn ctx css db dns dst elem env err evt exp ext fd fn fmt fs
+    ftp gcp get gpg grpc hash hdr hmac href html http https id idx img impl init io ip jdbc js json jwt kv ldap len
+    lhs lib log md msg mysql nginx npm num obj ok os param pg pkg pos postgres prev proc ptr pwd px py qs ref regex
+    req res resp ret rhs rpc rs rx sdk sftp sha sm smtp sql src srv ssh ssl std str svc svg sync sys tcp tls tmp ts
+    tx txt udp ui uid uri url usr utf util utils uuid val var vm vpn wifi ws xml xsrf yml
+    """.split()
+)
+
 PLAIN_WORDS = TYPE_WORDS | STATE_WORDS | FUNCTION_WORDS | LABEL_WORDS
 PROSE_WORDS = FUNCTION_WORDS | frozenset(
     "required invalid incorrect enter must expired missing password passwort passe senha clave token reset".split()

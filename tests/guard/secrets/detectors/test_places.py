@@ -1,0 +1,44 @@
+"""The table of places: every row masks its example, takes linear time, and its trigger finds the example."""
+
+import re
+import time
+
+import pytest
+
+from shiftlog.guard.linear import compile_linear
+from shiftlog.guard.secrets.detectors.place_table import PLACES, Place
+from shiftlog.guard.secrets.redactor import Redactor
+
+redactor = Redactor()
+_MARKS = re.compile("[⟦⟧]")
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+def test_the_example_of_a_place_is_masked_and_nothing_else(place: Place) -> None:
+    before, secret, after = _MARKS.split(place.example)
+    masked = redactor.text(before + secret + after, by_rule=True).text
+    assert re.fullmatch(re.escape(before) + r"\[REDACTED:\w+\]" + re.escape(after), masked), masked
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+def test_the_trigger_of_a_place_finds_its_example(place: Place) -> None:
+    assert compile_linear(place.trigger).search(_MARKS.sub("", place.example).encode()) is not None
+
+
+def test_names_of_places_are_told_apart() -> None:
+    assert len({place.name for place in PLACES}) == len(PLACES)
+
+
+@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.name)
+def test_repeated_starts_of_a_place_take_linear_time(place: Place) -> None:
+    start = _MARKS.split(place.example)[0]
+    small, large = (start * (size // len(start)) for size in (10_000, 80_000))
+    redactor.text(small)
+    short, long = _processor_seconds(small), _processor_seconds(large)
+    assert long <= 24 * short + 0.3, (short, long)
+
+
+def _processor_seconds(text: str) -> float:
+    start = time.process_time()
+    redactor.text(text)
+    return time.process_time() - start
