@@ -50,12 +50,12 @@ class Job:
         else:
             self.future.set_exception(error)
 
-    async def outcome(self, loop: asyncio.AbstractEventLoop) -> Any:
-        """Return the outcome to a caller whose first wait was cancelled."""
-        self.future = loop.create_future()
+    def waited_for_again(self, loop: asyncio.AbstractEventLoop) -> "asyncio.Future[Any]":
+        """Return a future of the outcome to a caller whose first wait was cancelled."""
+        future = self.future = loop.create_future()
         if self._outcome is not None:
             self.resolve(*self._outcome)
-        return await self.future
+        return future
 
     def withdraw(self) -> bool:
         """Return True if the work had not begun; then it never will."""

@@ -171,9 +171,10 @@ class SqliteStore:
             if job.withdraw() or anyio.current_effective_deadline() > -math.inf:
                 raise
         # A commit under way cannot be taken back: its caller gets the answer.
+        future = job.waited_for_again(loop)
         with anyio.CancelScope(shield=True):
-            answered: T = await job.outcome(loop)
-        return answered
+            await asyncio.wait((future,))
+        return future.result()
 
     async def sync(self) -> None:
         """Bring the log to disk if a commit did not wait for that."""
