@@ -103,6 +103,8 @@ def test_a_removed_end_is_found_against_a_receipt(home: Path, tmp_path: Path) ->
             "UPDATE journals SET head_seq = head_seq - 1, head_hash = ? WHERE id = ?", (head, session_id)
         )
         connection.execute("DELETE FROM receipts")
+    assert broken(home)[0] == "projection"
+    shiftlog(home, "rebuild")
     assert shiftlog(home, "verify").status == 0
     assert broken(home, "--receipt", str(kept)) == ("truncated", receipt["seq"])
     assert broken(home, "--receipt", str(kept), "--only-receipts") == ("truncated", receipt["seq"])
@@ -288,3 +290,32 @@ def test_an_entry_that_does_not_exist_is_not_erased(demo: Path) -> None:
 def test_a_quick_check_shows_no_bar(demo: Path) -> None:
     shown = on_terminal(demo, "verify").plain
     assert shown == "intact  1 session, 30 entries.\n"
+
+
+def test_a_changed_output_is_named(home: Path) -> None:
+    shiftlog(home, "exec", "--", "seq 1 2000; echo small >&2")
+    assert shiftlog(home, "verify").out.startswith("intact")
+    (output,) = (home / "outputs").rglob("*.stdout")
+    text = output.read_bytes()
+    output.write_bytes(text.replace(b"1000", b"9999"))
+    assert broken(home)[0] == "output"
+    said = shiftlog(home, "verify", status=1).out
+    assert "output: the kept stdout of command " in said
+    output.write_bytes(text)
+    assert shiftlog(home, "verify").out.startswith("intact")
+    (index,) = (home / "outputs").rglob("finished.log")
+    index.write_bytes(index.read_bytes().replace(b"small", b"large"))
+    assert "output: the kept stderr of command " in shiftlog(home, "verify", status=1).out
+
+
+def test_what_is_shown_otherwise_than_recorded_is_named_and_rebuilt(home: Path) -> None:
+    recorded_session(home)
+    with database(home) as connection:
+        connection.execute("UPDATE turns SET doc = CAST(replace(CAST(doc AS TEXT), 'It is done', 'It is not') AS BLOB)")
+    assert "It is not" in shiftlog(home, "show", "last").out
+    said = shiftlog(home, "verify", status=1).out
+    assert "projection: what is shown differs from the journal in response of turn " in said
+    assert "shiftlog rebuild repairs that" in said
+    shiftlog(home, "rebuild")
+    assert shiftlog(home, "verify").out.startswith("intact")
+    assert "It is done" in shiftlog(home, "show", "last").out

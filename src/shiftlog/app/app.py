@@ -5,7 +5,7 @@ Every face works with an App. Here services are only constructed and joined; wha
 
 import os
 import socket
-from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime, timedelta
 from functools import cached_property
@@ -100,7 +100,7 @@ class App:
         )
         self.delx = Delx(self.continuity)
         self.history = History(self.journal, self.runs)
-        self.maintenance = Maintenance(self.journal, self.keys)
+        self.maintenance = Maintenance(self.journal, self.keys, self._changed_streams)
         self.shell_log = ShellLog(self.journal, self.sessions, self.continuity, self.redactor)
         calls = Calls(self.journal, self.redactor, self.continuity, timedelta(minutes=config.idle_suspend_minutes))
         self.sessionlog = Sessionlog(calls, self.continuity, self.runs, lambda: self.imports)
@@ -149,6 +149,10 @@ class App:
     def is_taking_hooks(self) -> bool:
         """Return True if the events of hooks were looked at already."""
         return self._is_built("hooks")
+
+    def _changed_streams(self, command_id: str, recorded: Mapping[str, Any]) -> Sequence[str]:
+        """Name the streams of a command whose kept output is not the recorded one."""
+        return self.shells.outputs.changed_streams(command_id, recorded)
 
     def live_shells(self) -> list[str]:
         """Return the ids of the live shells, without building the shell services."""

@@ -22,6 +22,9 @@ EXPLAINED = {
     "truncated": "and everything after it are gone",
 }
 
+# Kinds of damage to a receipt, to what is shown or to an output file; their note says it all.
+NOT_OF_AN_ENTRY = frozenset({"signature", "projection", "output"})
+
 Finding = dict[str, Any]
 
 
@@ -40,9 +43,10 @@ Finding = dict[str, Any]
 def verify(session: str | None, receipt_files: tuple[IO[str], ...], only_receipts: bool, as_json: bool) -> int:
     """Verify that the record of SESSION, or of every session, is unchanged.
 
-    Finds changed, moved and removed entries and names the first bad one. A removed end is found only with the
-    receipt from the close of the session, so keep receipts where no user of this machine can change them. The exit
-    status is 0 if everything is intact, else 1.
+    Finds changed, moved and removed entries and names the first bad one; then anything that lists, pages and searches
+    would show otherwise than the journal says, and outputs of commands that were changed. A removed end is found only
+    with the receipt from the close of the session, so keep receipts where no user of this machine can change them. The
+    exit status is 0 if everything is intact, else 1.
 
     \b
     Examples:
@@ -100,8 +104,8 @@ def _read_receipt(file: IO[str]) -> tuple[str, object]:
 
 def _explained(finding: Finding) -> str:
     note = str(finding["note"])
-    if note and (finding["kind"] == "signature" or not finding["entries"]):
-        return note  # it concerns a receipt or a whole session, not an entry
+    if note and (finding["kind"] in NOT_OF_AN_ENTRY or not finding["entries"]):
+        return note
     says = EXPLAINED.get(finding["kind"], "is not as it was written")
     return f"entry {finding['seq']} {says}" + (f" ({note})" if note else "")
 
@@ -117,6 +121,8 @@ def _print_findings(report: dict[str, Any]) -> None:
     if broken:
         printer.line((f"{len(broken)} of {checked} broken", "bold red"), f", {entries} read.")
         printer.line("Keep a copy of the state directory before anything else writes to it.")
+        if any(finding["kind"] == "projection" for finding in broken):
+            printer.line("The journal itself is whole where only what is shown differs: shiftlog rebuild repairs that.")
     elif not report["sessions_checked"]:
         printer.line("There is no session to verify yet.")
     else:

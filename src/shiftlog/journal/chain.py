@@ -2,7 +2,8 @@
 
 Kinds of damage: `edited` (body or facts changed), `missing` (an entry is gone), `reordered` (entries changed
 places), `truncated` (the tail is gone, compared with the stored head or a receipt), `signature` (no known key signed
-a receipt).
+a receipt). `maintenance` adds `projection` (what is shown is not what the entries add up to) and `output` (the kept
+output of a command is not the recorded one).
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -1,10 +1,12 @@
 """Maintenance of the journal: verify chains, rebuild projections, erase bodies."""
 
-from collections.abc import AsyncIterator, Iterator
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Any
+from itertools import islice
+from typing import Any, cast
 
 from shiftlog.journal.chain import ChainCheck, check_chain
 from shiftlog.journal.erasing import kept_of, with_kept
@@ -20,6 +22,12 @@ from shiftlog.store.protocol import Filter, Indexed, Page, Reader, Writer
 
 _TITLED = frozenset({Kind.SESSION_OPENED, Kind.SESSION_UPDATED})
 MOST_SUCCESSORS = 10_000
+MOST_NAMED = 5
+MOST_AT_ONCE = 50_000
+
+
+# Names the streams of a command whose kept output is not the one recorded; called in a thread.
+ChangedStreams = Callable[[str, Mapping[str, Any]], Sequence[str]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +42,10 @@ class Rebuilt:
 class Maintenance:
     """Verify, rebuild and erase."""
 
-    def __init__(self, journal: Journal, keys: Keys) -> None:
+    def __init__(self, journal: Journal, keys: Keys, changed_streams: ChangedStreams) -> None:
         self._journal = journal
         self._keys = keys
+        self._changed_streams = changed_streams
 
     async def session_ids(self, name: str | None = None) -> list[str]:
         """Return the journal id of the session named, or of all sessions that have a journal."""
@@ -49,11 +58,15 @@ class Maintenance:
     async def verify(self, session_ids: list[str], receipts: list[Receipt] | None = None) -> AsyncIterator[ChainCheck]:
         """Check sessions one by one against their chains, their own receipts and those kept elsewhere."""
         kept = receipts or []
-        for session_id in session_ids:
-            elsewhere = [receipt for receipt in kept if receipt.session_id == session_id]
-            yield await self._journal.store.read(
-                lambda reader, session_id=session_id, elsewhere=elsewhere: self._verified(reader, session_id, elsewhere)
-            )
+        all_are_ok = True
+        for some in await self._journal.store.read(partial(_portions, session_ids)):
+            checks = await self._journal.store.read(partial(self._verified, some, kept))
+            for found in checks:
+                all_are_ok = all_are_ok and found.ok
+                yield await self._outputs_checked(found) if found.ok else found
+        if all_are_ok and not await self._totals_are_right(session_ids):
+            note = "the totals are not the sums of their sessions"
+            yield ChainCheck(session_id="totals", entries=0, kind="projection", note=note)
         for receipt in kept:
             if receipt.session_id not in session_ids:
                 yield ChainCheck(
@@ -64,7 +77,23 @@ class Maintenance:
                     note=f"a receipt of {shown(receipt.at)} names this session, and it is not here",
                 )
 
-    def _verified(self, reader: Reader, session_id: str, elsewhere: list[Receipt]) -> ChainCheck:
+    def _verified(self, session_ids: list[str], kept: list[Receipt], reader: Reader) -> list[ChainCheck]:
+        """Check the chains of sessions, then everything that is shown of those that are whole."""
+        checks = {
+            session_id: self._chain_checked(reader, session_id, [r for r in kept if r.session_id == session_id])
+            for session_id in session_ids
+        }
+        whole = [session_id for session_id, found in checks.items() if found.ok]
+        different: dict[str, list[str]] = {}
+        for session_id, what in _shown_otherwise(reader, whole):
+            different.setdefault(session_id, []).append(what)
+        for session_id, named in different.items():
+            more = ", and more" if len(named) > MOST_NAMED else ""
+            note = f"what is shown differs from the journal in {', '.join(named[:MOST_NAMED])}{more}"
+            checks[session_id] = replace(checks[session_id], kind="projection", note=note)
+        return list(checks.values())
+
+    def _chain_checked(self, reader: Reader, session_id: str, elsewhere: list[Receipt]) -> ChainCheck:
         receipts = [*reader.receipts(session_id), *elsewhere]
         signed = [receipt for receipt in receipts if self._keys.is_signed(receipt)]
         found = check_chain(session_id, reader.entries(session_id), head=reader.head(session_id), receipts=signed)
@@ -73,6 +102,27 @@ class Maintenance:
             receipt = forged[0]
             note = f"no known key signed the receipt of {shown(receipt.at)} (key {receipt.key_id})"
             return replace(found, kind="signature", seq=receipt.seq, note=note)
+        return found
+
+    async def _totals_are_right(self, session_ids: list[str]) -> bool:
+        """Return True if totals are the sums of their sessions; they are compared with all sessions at once only."""
+        if not set(session_ids) >= set(await self.session_ids()):
+            return True
+        return await self._journal.store.read(lambda reader: reader.tallies_are_right())
+
+    async def _outputs_checked(self, found: ChainCheck) -> ChainCheck:
+        """Compare the kept outputs of a session's commands with the digests in its journal."""
+        finished = await self._journal.store.read(
+            lambda reader: reader.entries(found.session_id, kinds=(Kind.COMMAND_FINISHED,))
+        )
+        for entry in finished:
+            command_id, recorded = entry.facts.get("command_id"), entry.facts.get("output")
+            if not isinstance(command_id, str) or not isinstance(recorded, dict):
+                continue
+            changed = await asyncio.to_thread(self._changed_streams, command_id, cast("dict[str, Any]", recorded))
+            if changed:
+                note = f"the kept {' and '.join(changed)} of command {command_id} is not what it wrote"
+                return replace(found, kind="output", seq=entry.seq, note=note)
         return found
 
     async def rebuild(self, session_ids: list[str]) -> AsyncIterator[Rebuilt]:
@@ -107,30 +157,22 @@ class Maintenance:
             raise refused
 
     def _rebuilt(self, writer: Writer, session_id: str) -> Rebuilt:
-        found = self._verified(writer, session_id, [])
+        found = self._chain_checked(writer, session_id, [])
         if not found.ok:
             raise JournalTampered(
                 "Journal verification failed",
                 details={"session_id": session_id, "first_bad_seq": found.seq, "kind": found.kind},
             )
-        before = (writer.session(session_id), writer.turns(session_id))
         entries = writer.entries(session_id)
         session, turns = fold(session_id, entries)
         if session is None:
             raise SessionNotFound(f"Session not found: {session_id}", details={"session_id": session_id})
-        changed = before != (session, list(turns.values()))
+        changed = next(writer.differences(session, turns, _indexed(entries)), None) is not None
         writer.forget_projection(session_id)
         writer.put_session(session)
         for turn in turns.values():
             writer.put_turn(session_id, turn)
-        writer.reindex(
-            session_id,
-            [
-                Indexed(entry=e, text=search_text(e.kind, e.body), facet=facet(e.kind, e.body))
-                for e in entries
-                if e.body is not None
-            ],
-        )
+        writer.reindex(session_id, list(_indexed(entries)))
         return Rebuilt(session_id=session_id, entries=len(entries), changed=changed)
 
     async def commands(self, session_name: str, seqs: list[int]) -> list[str]:
@@ -169,7 +211,7 @@ class Maintenance:
             "erased": erased,
             "already_erased": [seq for seq in wanted if seq not in erased],
             "elsewhere": elsewhere,
-            "chain": "verified" if self._verified(writer, session.id, []).ok else "broken",
+            "chain": "verified" if self._chain_checked(writer, session.id, []).ok else "broken",
             "seq": head[0],
             "hash": head[1],
         }
@@ -188,6 +230,39 @@ class Maintenance:
         writer.forget_answers(session_id=session.id)
         self._rebuilt(writer, session.id)
         return erased, (pen.session.head_seq, pen.session.head_hash)
+
+
+def _portions(session_ids: list[str], reader: Reader) -> list[list[str]]:
+    """Split sessions into portions that are verified at once."""
+    portions: list[list[str]] = []
+    room = 0
+    for session_id in session_ids:
+        entries, _ = reader.head(session_id) or (0, "")
+        if room <= 0:
+            portions.append([])
+            room = MOST_AT_ONCE
+        portions[-1].append(session_id)
+        room -= entries
+    return portions
+
+
+def _shown_otherwise(reader: Reader, session_ids: list[str]) -> Iterator[tuple[str, str]]:
+    """Name, with its session, what lists, pages and searches show otherwise than the entries add up to."""
+    for session_id in session_ids:
+        entries = reader.entries(session_id)
+        session, turns = fold(session_id, entries)
+        if session is not None:
+            different = reader.differences(session, turns, _indexed(entries))
+            yield from ((session_id, what) for what in islice(different, MOST_NAMED + 1))
+    yield from reader.word_differences(session_ids, lambda session_id: _indexed(reader.entries(session_id)))
+
+
+def _indexed(entries: Iterable[Entry]) -> Iterator[Indexed]:
+    """Yield the entries that have a body with what they are found by."""
+    for entry in entries:
+        if entry.body is not None:
+            text = search_text(entry.kind, entry.body)
+            yield Indexed(entry=entry, text=text, facet=facet(entry.kind, entry.body))
 
 
 def _handed_on(reader: Reader, session: Session, since: datetime) -> Iterator[tuple[Session, list[Entry]]]:

@@ -153,6 +153,15 @@ class JournalReader(Protocol):
         ...
 
     def receipts(self, session_id: str) -> list[Receipt]: ...
+    def differences(self, session: Session, turns: Mapping[str, Turn], items: Iterable[Indexed]) -> Iterator[str]:
+        """Name everything that is stored of a session for lists and pages and is not as given."""
+        ...
+
+    def word_differences(
+        self, session_ids: Sequence[str], items_of: Callable[[str], Iterable[Indexed]]
+    ) -> Iterator[tuple[str, str]]:
+        """Name, with their sessions, the entries that a search finds by other words than given."""
+        ...
 
     def projection_version(self) -> int:
         """Return the version last put; 1 for a new store, 0 for one whose sessions are older than versions."""
@@ -245,6 +254,10 @@ class TotalsReader(Protocol):
     """Sums over all sessions."""
 
     def counts(self) -> StoreSize: ...
+    def tallies_are_right(self) -> bool:
+        """Return True if the tallies are the sums over all sessions."""
+        ...
+
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
         """Return what the sessions of a filter used, summed up; None if only the sessions themselves can tell.
 

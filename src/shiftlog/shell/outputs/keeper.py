@@ -23,9 +23,11 @@ import msgspec
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.guard.secrets.scan import ScanRules
 from shiftlog.model import times
+from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import OUTPUT_COMMAND_BYTES, OUTPUT_KEPT_DAYS, OUTPUT_SWEEP_EVERY_S, OUTPUT_TOTAL_BYTES
 from shiftlog.model.shell_errors import CommandNotFound
 from shiftlog.shell.outputs.command_output import CommandOutput, expired
+from shiftlog.shell.outputs.proof import is_as_recorded
 from shiftlog.shell.outputs.spool import OutputSpool, open_private
 from shiftlog.shell.outputs.stream import StreamOutput
 from shiftlog.shell.ports import STREAMS, Stream
@@ -163,6 +165,24 @@ class OutputKeeper:
             raise expired(command_id, self._removed.get(command_id))
         streams = [StreamOutput.reopen(self._path(command_id, name), (record or {}).get(name, {})) for name in STREAMS]
         return CommandOutput(command_id, *streams, clock=self._clock, on_end=lambda _: None, finished=True)
+
+    def changed_streams(self, command_id: str, recorded: Mapping[str, Any]) -> list[Stream]:
+        """Name the streams of a finished command whose kept text is not the one that the journal recorded."""
+        try:
+            output = self.reopen(command_id)
+        except ShiftlogError:
+            return []  # removed by age or size, which is no secret
+        if not output.finished:
+            return []
+        try:
+            return [
+                name
+                for name in STREAMS
+                if name in recorded and not is_as_recorded(output.stream(name).spool, recorded[name])
+            ]
+        finally:
+            for name in STREAMS:
+                output.stream(name).spool.close_file()
 
     def rules(self, learned: Iterable[str]) -> ScanRules:
         """Return the masking rules for a shell that has learned these values."""

@@ -1,6 +1,6 @@
 """Reading one consistent state of the SQLite file: the `Reader` half of the store."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -15,6 +15,7 @@ from shiftlog.store.protocol import (
     FileRow,
     Filter,
     Hit,
+    Indexed,
     Page,
     SearchResult,
     SessionRow,
@@ -23,6 +24,7 @@ from shiftlog.store.protocol import (
     Unit,
 )
 from shiftlog.store.sqlite.clients import SqliteClientReader
+from shiftlog.store.sqlite.comparing import Comparison, WordComparison
 from shiftlog.store.sqlite.filters import (
     add_own_turn,
     add_span,
@@ -46,7 +48,7 @@ from shiftlog.store.sqlite.rows import (
 )
 from shiftlog.store.sqlite.search.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.search.trigrams import is_behind, turns_in_question
-from shiftlog.store.sqlite.tallies import read_tallies
+from shiftlog.store.sqlite.tallies import are_right, read_tallies
 from shiftlog.store.tallies import Figures, TallyKey
 
 # When a file `f` was changed last, if that entry is there.
@@ -112,6 +114,24 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
 
     def _turn_of(self, data: bytes) -> Turn:
         return decode_turn(data, partial(fetch_blob, self._db))
+
+    def differences(self, session: Session, turns: Mapping[str, Turn], items: Iterable[Indexed]) -> Iterator[str]:
+        key = self._key(session.id)
+        if key is None:
+            return
+        comparison = Comparison(self._db, key)
+        yield from comparison.session(session)
+        yield from comparison.turns(turns)
+        yield from comparison.facets(items)
+
+    def word_differences(
+        self, session_ids: Sequence[str], items_of: Callable[[str], Iterable[Indexed]]
+    ) -> Iterator[tuple[str, str]]:
+        keys = {session_id: key for session_id in session_ids if (key := self._key(session_id)) is not None}
+        comparison = WordComparison(self._db, keys.values())
+        for session_id, key in keys.items():
+            for what in comparison.session(key, items_of(session_id)):
+                yield session_id, what
 
     def entries(
         self,
@@ -359,6 +379,9 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
         if is_behind(self._db, key):
             self.behind.append(key)
         return turns_in_question(self._db, key, covers)
+
+    def tallies_are_right(self) -> bool:
+        return are_right(self._db)
 
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
         return read_tallies(self._db, where, by)

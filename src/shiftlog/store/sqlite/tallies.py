@@ -1,7 +1,9 @@
 """Tallies in SQLite: adding to them with every session that changes, and reading them summed up."""
 
 import hashlib
+import math
 from collections.abc import Iterable, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -69,13 +71,29 @@ def _values(key: TallyKey) -> tuple[Any, ...]:
 def recount(db: apsw.Connection) -> None:
     """Compute all tallies again from the sessions."""
     db.execute("DELETE FROM tallies")
+    _add(db, _sums(db))
+    db.execute("DELETE FROM unbuilt WHERE projection = 'tallies'")
+
+
+def are_right(db: apsw.Connection) -> bool:
+    """Return True if the tallies are the sums over all sessions."""
+    stored = {row[:2]: row[2:] for row in db.execute(f"SELECT day, id, {', '.join(FIGURES)} FROM tallies")}
+    wanted = {_values(key)[:2]: tuple(figures) for key, figures in _sums(db).items()}
+    return all(_alike(stored.pop(key, ()), figures) for key, figures in wanted.items()) and not stored
+
+
+def _alike(stored: Sequence[float], figures: Sequence[float]) -> bool:
+    """Return True if figures are equal, but for what adding costs in another order changes in the last digits."""
+    return len(stored) == len(figures) and all(map(partial(math.isclose, abs_tol=1e-6), stored, figures))
+
+
+def _sums(db: apsw.Connection) -> Tallies:
     sums: Tallies = {}
     none = Figures()
     for (doc,) in db.execute("SELECT doc FROM sessions"):
         for key, figures in tallies_of(decode_noun(doc, Session)).items():
             sums[key] = sums.get(key, none).plus(figures)
-    _add(db, sums)
-    db.execute("DELETE FROM unbuilt WHERE projection = 'tallies'")
+    return sums
 
 
 def build_owed(db: apsw.Connection) -> None:

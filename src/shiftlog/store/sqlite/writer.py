@@ -4,13 +4,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from operator import attrgetter
-from typing import cast
 
 import apsw
+import msgspec
 
 from shiftlog.model.entry import Body
 from shiftlog.model.errors import StorageError
-from shiftlog.model.moves import UNFINISHED
 from shiftlog.model.nouns import FileTouch, Receipt, Session, Turn
 from shiftlog.model.search import apart
 from shiftlog.model.times import millis
@@ -19,12 +18,13 @@ from shiftlog.store.codec.documents import encode, encode_noun, encode_turn
 from shiftlog.store.protocol import Indexed
 from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sqlite.clients import SqliteClientWriter
+from shiftlog.store.sqlite.columns import session_columns, tags_of_turn, turn_columns
 from shiftlog.store.sqlite.imports import OriginKeys, SqliteImportWriter
 from shiftlog.store.sqlite.reader import SqliteReader
 from shiftlog.store.sqlite.recent import RecentNouns
-from shiftlog.store.sqlite.rows import RECEIPT_KEYS, entry_id, hour_of, whole_second_ms
+from shiftlog.store.sqlite.rows import RECEIPT_KEYS, entry_id, hour_of
 from shiftlog.store.sqlite.search import trigrams as grams
-from shiftlog.store.sqlite.tallies import project_of, recount, tally
+from shiftlog.store.sqlite.tallies import recount, tally
 
 
 @dataclass(slots=True)
@@ -68,44 +68,6 @@ class Backlog:
         count, self.indexed, self.erased, grown, self.last_entry = mark
         del self.texts[count:]
         del self.grown[grown:]
-
-
-def _tags(turn: Turn) -> tuple[str, ...]:
-    """Return a turn's tags with those that came later for it."""
-    later = [tag for amendment in turn.amendments for tag in cast("list[str]", amendment.fields.get("tags", ()))]
-    return (*turn.tags, *later) if later else turn.tags
-
-
-def _columns(turn: Turn) -> tuple[str, int, str, str]:
-    """Return what of a turn can change and has a column of its own."""
-    return turn.status.value, whole_second_ms(turn.last_updated), turn.plan_file, turn.todo_id
-
-
-def _session_columns(session: Session) -> dict[str, str | int | None]:
-    """Return what of a session has a column of its own, but for the count of its entries."""
-    run = session.run
-    return {
-        "id": session.id,
-        "agent": session.agent,
-        "agent_id": session.agent_id,
-        "agent_key": session.agent_key,
-        "state": session.state.value,
-        "model": session.model,
-        "workspace": session.workspace,
-        "project": project_of(session.workspace),
-        "vendor_id": session.vendor_session_id.lower() if session.vendor_session_id else None,
-        "parent_id": session.parent_session_id,
-        "predecessor_id": session.predecessor_session_id,
-        "offered_to": (session.offer.agent_key or "") if session.offer else None,
-        "hidden": int(session.hidden),
-        "unfinished": int(session.state in UNFINISHED),
-        "started_ms": millis(session.started),
-        "active_ms": whole_second_ms(session.last_activity),
-        "run_alias": run.alias if run else None,
-        "run_status": run.status.value if run else None,
-        "backend": run.backend if run else None,
-        "caller": run.caller if run else None,
-    }
 
 
 # The fields that decide how a session counts in the tallies, but for those that never change.
@@ -195,7 +157,7 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
         if before is None or _tallied_fields(before) != _tallied_fields(session):
             tally(self._db, before, session)
         if before is None:
-            columns = _session_columns(session)
+            columns = session_columns(session)
             names = ", ".join(columns)
             self._db.execute(
                 f"INSERT INTO sessions (key, entries, doc, {names}) VALUES (?, ?, ?{', ?' * len(columns)})",
@@ -203,8 +165,8 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
             )
             return
         # An index is written whenever one of its columns is named, so only those that change are.
-        stored = _session_columns(before)
-        moved = {name: value for name, value in _session_columns(session).items() if value != stored[name]}
+        stored = session_columns(before)
+        moved = {name: value for name, value in session_columns(session).items() if value != stored[name]}
         names = "".join(f", {name} = ?" for name in moved)
         self._db.execute(
             f"UPDATE sessions SET entries = ?, doc = ?{names} WHERE key = ?",
@@ -222,17 +184,17 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
             self._db.execute(
                 "INSERT INTO turns (key, session_key, request_id, ordinal, begun_ms, status, updated_ms, plan_file,"
                 " todo_id, doc) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                (turn_key, key, turn.request_id, turn.ordinal, millis(turn.begun_at), *_columns(turn), document),
+                (turn_key, key, turn.request_id, turn.ordinal, millis(turn.begun_at), *turn_columns(turn), document),
             )
-        elif _columns(stored) == _columns(turn):
+        elif turn_columns(stored) == turn_columns(turn):
             self._db.execute("UPDATE turns SET doc = ? WHERE key = ?", (document, turn_key))
         else:
             self._db.execute(
                 "UPDATE turns SET status = ?, updated_ms = ?, plan_file = ?, todo_id = ?, doc = ? WHERE key = ?",
-                (*_columns(turn), document, turn_key),
+                (*turn_columns(turn), document, turn_key),
             )
-        if (tags := _tags(stored) if stored else ()) != _tags(turn):
-            self._index_tags(key, turn_key, tags, _tags(turn))
+        if (tags := tags_of_turn(stored) if stored else ()) != tags_of_turn(turn):
+            self._index_tags(key, turn_key, tags, tags_of_turn(turn))
         if (files := stored.files if stored else {}) != turn.files:
             self._index_files(key, turn_key, files, turn.files)
 
@@ -312,7 +274,11 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
             )
 
     def forget_projection(self, session_id: str) -> None:
-        tally(self._db, self.session(session_id), None)
+        try:
+            tally(self._db, self.session(session_id), None)
+        except msgspec.MsgspecError:
+            # What its damaged document counted for is not known.
+            self._db.execute("INSERT OR IGNORE INTO unbuilt VALUES ('tallies')")
         self._recent.sessions.pop(session_id, None)
         self._recent.turns.clear()
         key = self._key(session_id)
@@ -327,12 +293,14 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None:
         key = self._known_key(session_id)
         self._backlog.index_texts(self._db)
+        between = entry_id(key, 0), entry_id(key + 1, 0)
+        indexed = self._db.execute("SELECT id FROM found_docsize WHERE id >= ? AND id < ?", between).fetchall()
+        self._db.executemany("DELETE FROM found WHERE rowid = ?", indexed)
         for item in items:
             row_id = entry_id(key, item.entry.seq)
             self._db.execute(
                 "UPDATE entries SET facet = ? WHERE id = ? AND facet IS NOT ?", (item.facet, row_id, item.facet)
             )
-            self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
             if item.text:
                 self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, apart(item.text)))
         grams.forget(self._db, entry_id(key, 1))
