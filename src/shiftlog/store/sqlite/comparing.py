@@ -96,7 +96,7 @@ class WordComparison:
     """Names the entries of some sessions that the full-text index finds by other words than their own.
 
     The index is read once from its beginning to its end, which is quick but knows no sessions; so many are compared at
-    a time. Words are summed up with their positions, by hashes that differ from process to process.
+    a time. Words are summed up without their order, by hashes that differ from process to process.
     """
 
     def __init__(self, db: apsw.Connection, keys: Iterable[int]) -> None:
@@ -104,11 +104,11 @@ class WordComparison:
         self._sums: dict[int, dict[int, int]] = {key: {} for key in keys}
         db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.found_words USING fts5vocab('main', 'found', 'instance')")
         span = (entry_id(min(self._sums), 0), entry_id(max(self._sums) + 1, 0)) if self._sums else (0, 0)
-        words = db.execute("SELECT term, doc, offset FROM found_words WHERE doc >= ? AND doc < ?", span)
-        for word, row_id, offset in words:
+        words = db.execute("SELECT term, doc FROM found_words WHERE doc >= ? AND doc < ?", span)
+        for word, row_id in words:
             sums = self._sums.get(row_id >> SEQ_BITS)
             if sums is not None:
-                sums[row_id] = sums.get(row_id, 0) + hash((word, offset))
+                sums[row_id] = sums.get(row_id, 0) + hash(word)
 
     def session(self, key: int, items: Iterable[Indexed]) -> Iterator[str]:
         """Compare the words of a session's entries."""
@@ -121,7 +121,7 @@ class WordComparison:
     def _sum(self, text: str) -> int:
         data = apart(text).encode("utf-8", "replace")
         words = self._tokenizer(data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
-        return sum(hash((word, offset)) for offset, word in enumerate(words))
+        return sum(map(hash, words))
 
 
 def _unequal(stored: Session | Turn, noun: Session | Turn) -> list[str]:
