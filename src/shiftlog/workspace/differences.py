@@ -35,7 +35,7 @@ class Side:
 
     @property
     def is_link(self) -> bool:
-        """Whether it is a symbolic link."""
+        """True if it is a symbolic link."""
         return self.mode == _LINK
 
 

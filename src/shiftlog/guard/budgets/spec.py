@@ -50,7 +50,7 @@ class Budget:
 
     @property
     def keeps_everything(self) -> bool:
-        """Whether it is the default, which gives no report."""
+        """True if it is the default, which gives no report."""
         return self.mode == "all" and self.max_chars is None
 
     @property

@@ -59,7 +59,7 @@ class ShellRules:
 
     @property
     def has_lists(self) -> bool:
-        """Whether any program list is set, so that undecidable text matters."""
+        """True if any program list is set, so that undecidable text matters."""
         return bool(self.deny or self.allow or self.ask)
 
 

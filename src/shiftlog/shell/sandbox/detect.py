@@ -43,7 +43,7 @@ class Capabilities:
 
     @property
     def any_kernel(self) -> bool:
-        """Whether at least one of the two mechanisms works."""
+        """True if at least one of the two mechanisms works."""
         return self.exec_broker or self.landlock_abi > 0
 
 

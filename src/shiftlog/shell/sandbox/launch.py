@@ -153,7 +153,7 @@ class Launch:
 
     @property
     def alive(self) -> bool:
-        """Whether starts are still answered; otherwise all are refused and the shell should be reopened."""
+        """True if starts are still answered; otherwise all are refused and the shell should be reopened."""
         if self._supervision is None:
             return not self._machine.exec_broker
         self._supervision.drain()

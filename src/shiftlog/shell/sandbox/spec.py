@@ -62,12 +62,12 @@ class SandboxSpec:
 
     @property
     def confined(self) -> bool:
-        """Whether the mode limits writing."""
+        """True if the mode limits writing."""
         return self.mode != "full-access"
 
     @property
     def asks_for_kernel(self) -> bool:
-        """Whether the kernel must enforce anything."""
+        """True if the kernel must enforce anything."""
         return self.confined or self.rules is not None or self.require_kernel
 
     def writable_paths(self) -> tuple[str, ...]:
