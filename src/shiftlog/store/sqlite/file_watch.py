@@ -7,6 +7,7 @@ write to? When it opens: does the file hold the entry that was acknowledged last
 import os
 import struct
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import apsw
@@ -137,6 +138,12 @@ class LastEntry:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+    def forget(self) -> None:
+        """Remove the file after the database was closed, unless its log is still there."""
+        if not Path(f"{self._path}-wal").exists():
+            with suppress(OSError):  # on a disk that cannot be written it stays
+                Path(self._file).unlink()
 
     def _read(self) -> tuple[int, int, int] | None:
         try:

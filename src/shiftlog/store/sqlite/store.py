@@ -22,6 +22,7 @@ from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sqlite.connections import connect
 from shiftlog.store.sqlite.faults import HINTS, READ_ONLY, disk_trouble, storage_error
+from shiftlog.store.sqlite.file_watch import LastEntry
 from shiftlog.store.sqlite.jobs import Job
 from shiftlog.store.sqlite.migrate import is_current
 from shiftlog.store.sqlite.read_only import ReadOnlyFile
@@ -145,6 +146,7 @@ class SqliteStore:
                 await asyncio.to_thread(self._readers.shutdown)
         while self._reader_dbs:
             self._reader_dbs.pop().close()
+        LastEntry(self.path).forget()
         self._closed_to_writes = None
         if self._read_only_file is not None:
             self._read_only_file.close()

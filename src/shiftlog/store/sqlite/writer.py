@@ -293,14 +293,18 @@ class SqliteWriter(SqliteClientWriter, SqliteImportWriter, SqliteReader):
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None:
         key = self._known_key(session_id)
         self._backlog.index_texts(self._db)
-        between = entry_id(key, 0), entry_id(key + 1, 0)
-        indexed = self._db.execute("SELECT id FROM found_docsize WHERE id >= ? AND id < ?", between).fetchall()
-        self._db.executemany("DELETE FROM found WHERE rowid = ?", indexed)
+        stray = self._db.execute(
+            "SELECT id FROM found_docsize d WHERE id >= ? AND id < ?"
+            " AND NOT EXISTS (SELECT 1 FROM entries e WHERE e.id = d.id)",
+            (entry_id(key, 0), entry_id(key + 1, 0)),
+        ).fetchall()
+        self._db.executemany("DELETE FROM found WHERE rowid = ?", stray)
         for item in items:
             row_id = entry_id(key, item.entry.seq)
             self._db.execute(
                 "UPDATE entries SET facet = ? WHERE id = ? AND facet IS NOT ?", (item.facet, row_id, item.facet)
             )
+            self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
             if item.text:
                 self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, apart(item.text)))
         grams.forget(self._db, entry_id(key, 1))
