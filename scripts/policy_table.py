@@ -28,7 +28,8 @@ ROWS = (
     PolicyRow("transports", "list of `local`, `ssh`, `docker`", "Where shells may be opened"),
     PolicyRow("hosts", "list of globs", "Hosts that ssh may reach, as `[user@]host[:port]`", '["*"]'),
     PolicyRow("containers", "list of globs", "Containers that shells may be opened in, by name or full id", '["*"]'),
-    PolicyRow("workspaces", "list of globs", "Directories that may be named as a workspace",
+    PolicyRow("workspaces", "list of globs", "Directories that may be named as a workspace; under "
+              "`workspace-write` none that contains the state directory or a policy file",
               '`["*"]`; below `full-access` the git top level where the client started'),
     PolicyRow("key_dir", "path", "Where ssh keys are taken from", "`~/.ssh`"),
     PolicyRow("known_hosts", "path", "The file of known host keys", "`known_hosts` in `key_dir`"),

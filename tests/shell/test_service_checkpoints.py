@@ -185,17 +185,17 @@ async def test_a_shell_goes_on_where_its_workspace_was_removed_and_the_files_com
     assert gone["checkpoint_id"] is not None
     asked = {"shell_id": rig.shell_id}
     with pytest.raises(WorkspaceInvalid, match="cannot be used: it does not exist") as refused:
-        await restore(rig)
-    assert refused.value.hint == "Make the directory again, empty or not, and repeat the call: its checkpoints are kept"
-    with pytest.raises(WorkspaceInvalid, match="it does not exist"):
-        await rig.app.workspaces.list_checkpoints(asked, CLIENT)
+        await rig.app.workspaces.create_checkpoint(asked, CLIENT)
+    assert refused.value.hint == "restore_checkpoint brings it back: its checkpoints are kept"
+    listed = await rig.app.workspaces.list_checkpoints(asked, CLIENT)
+    assert gone["checkpoint_id"] in [one["checkpoint_id"] for one in listed["checkpoints"]]
     begun = await rig.app.sessions.begin_turn(
         {"session_id": rig.session_id, "query_title": "Bring it back", "query_text": "Bring it back"}, CLIENT
     )
-    back = await rig.run(f"mkdir {rig.place} && cd {rig.place}")
-    assert (back["exit_code"], back["checkpoint_id"], back["request_id"]) == (0, None, begun["request_id"])
-    restored = await restore(rig, checkpoint_id=gone["checkpoint_id"])
-    assert restored["changes"] == [{"path": "a.txt", "action": "created"}]
+    other = await rig.run("cd /; touch /dev/null")
+    assert (other["exit_code"], other["checkpoint_id"], other["request_id"]) == (0, None, begun["request_id"])
+    restored = await restore(rig)
+    assert {"path": "a.txt", "action": "created"} in restored["changes"]
     assert (rig.place / "a.txt").read_text() == "good\n"
 
 

@@ -168,7 +168,9 @@ async def test_a_path_that_cannot_be_written_is_named_and_the_others_are_restore
             await yard.restore(saved)
     finally:
         assert yard.run("chattr", "-i", "locked/a")
-    assert refused.value.details["failed"] == [{"path": "locked/a", "reason": "it could not be written"}]
+    assert refused.value.details["failed"] == [{"path": "locked/a", "reason": "the system does not permit it"}]
+    assert "locked/a (the system does not permit it)" in refused.value.message
+    assert str(refused.value.details["safety_checkpoint_id"]) in refused.value.message
     assert yard.read("z") == "old\n"
     again = await yard.restore()
     assert (again.restored_to, again.files_changed) == (saved, 1)

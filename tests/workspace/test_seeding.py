@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from shiftlog.workspace import checkpoints, runner
+from shiftlog.workspace import checkpoints
 from shiftlog.workspace.checkpoints import Checkpoints
+from shiftlog.workspace.files import stats
 from tests.workspace.yard import Yard, tree_of
 
 
@@ -112,7 +113,8 @@ async def test_a_copy_that_fails_in_the_background_is_logged(
     committed(yard)
     await yard.open()
     await yard.save()
-    shutil.rmtree(yard.path)
+    for folder in Path(yard.workspace.shadow.git_dir, "objects").glob("??"):
+        shutil.rmtree(folder)
     yard.service.copy_borrowed_soon(yard.workspace)
     await yard.service.aclose()
     assert "still needs the user's repository" in caplog.text
@@ -304,7 +306,7 @@ async def test_a_clean_repository_is_saved_as_its_last_commit(
     local_yard: Yard, monkeypatch: pytest.MonkeyPatch, mode: int
 ) -> None:
     yard = local_yard
-    monkeypatch.setattr(runner, "FRESH_S", -1)  # files count as old at once
+    monkeypatch.setattr(stats, "FRESH_S", -1)  # files count as old at once
     yard.write("a", "1\n", mode)
     yard.write("d/b", "1\n", 0o755)
     committed(yard, packed=True)

@@ -133,6 +133,8 @@ class Workspaces:
             if runner is None:
                 raise GitMissing("checkpoints need git on the target")
             workspace = await self.checkpoints.open(runner, shell.workspace, scope, session_id=shell.session_id)
+            if runner.target is None and workspace.location.path != shell.workspace:
+                raise WorkspaceGone(shell.workspace, "it was replaced while the shell opened")
             automatic = bool(values.get("auto_snapshot", True))
             self._attached[shell.shell_id] = Attached(workspace=workspace, automatic=automatic)
             baseline = None

@@ -48,8 +48,8 @@ class OpenDirectory:
 
     @property
     def child_path(self) -> str:
-        """The directory as a process that has the descriptor can name it."""
-        return f"/proc/self/fd/{self.descriptor}"
+        """The directory as a process that has the descriptor can name it; without /proc, the path."""
+        return f"/proc/self/fd/{self.descriptor}" if sys.platform.startswith("linux") else self.path
 
     def is_same(self, other: OpenDirectory) -> bool:
         """Return True if both are the same directory."""
@@ -77,6 +77,18 @@ def open_directory(path: str) -> OpenDirectory:
         os.close(root)
     seen = os.fstat(descriptor)
     return OpenDirectory(path=path, descriptor=descriptor, device=seen.st_dev, inode=seen.st_ino)
+
+
+def make_directory(path: str) -> OpenDirectory:
+    """Open a directory by its real path, and create what of it is missing; no component may be a link."""
+    parts = [part for part in path.split("/") if part]
+    for depth in range(1, len(parts) + 1):
+        with open_directory("/" + "/".join(parts[: depth - 1])) as above:
+            try:
+                os.mkdir(parts[depth - 1], dir_fd=above.descriptor)
+            except FileExistsError:
+                continue
+    return open_directory(path)
 
 
 def open_real(path: str) -> OpenDirectory:

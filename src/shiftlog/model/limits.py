@@ -130,6 +130,9 @@ OUTPUT_SWEEP_EVERY_S = 3600.0
 
 # A checkpoint waits this long for the lock of its shadow repository.
 CHECKPOINT_LOCK_WAIT_S = 120.0
+# A program of a checkpoint may run this long, and one that copies or removes stored objects this long.
+CHECKPOINT_STEP_S = 120.0
+CHECKPOINT_KEEPING_S = 540.0
 # Closing waits this long for background copies of checkpoints.
 CHECKPOINT_CLOSE_S = 30.0
 # Automatic checkpoints beyond their limit are removed this often.

@@ -26,6 +26,7 @@ from shiftlog.model.shell_errors import (
 )
 from shiftlog.model.times import precise, truncated
 from shiftlog.workspace import history, keeping, names, results
+from shiftlog.workspace.carrying_out import carry_out
 from shiftlog.workspace.coverage import count_not_covered
 from shiftlog.workspace.differences import differences, patch
 from shiftlog.workspace.history import RestoreTarget
@@ -42,12 +43,13 @@ from shiftlog.workspace.ports import (
     Saved,
     Scope,
 )
-from shiftlog.workspace.restoring import RestorePlan, carry_out, plan_restore
+from shiftlog.workspace.restoring import RestorePlan, plan_restore
 from shiftlog.workspace.rules import read_paths, roots, wrong
 from shiftlog.workspace.runner import LockTimeout
-from shiftlog.workspace.scan import ModesCache, TreeScan, keep_state, read_status, update_index
+from shiftlog.workspace.scan import TreeScan, keep_state, read_status, update_index
 from shiftlog.workspace.seed import first_scan
 from shiftlog.workspace.shadow import Shadow, ShadowBroken, find_shadow, invalid, prepare, write_excludes
+from shiftlog.workspace.tables import ModesCache
 
 log = logging.getLogger(__name__)
 
@@ -130,18 +132,18 @@ class Checkpoints:
         if label is not None and len(label) > LABEL_CHARS:
             raise wrong("label", f"at most {LABEL_CHARS} characters", "range")
         cause = cause or Cause(session_id=workspace.session_id)
-        async with self._exclusive(workspace):
+        async with self._entered(workspace) as shadow:
             records = await self._log.read(workspace.location)
             here = history.position(records)
-            scan = await self._scan(workspace, workspace.shadow, here)
+            scan = await self._scan(workspace, shadow, here)
             if kind != "manual" and here is not None and self._holds(here, scan):
-                await keep_state(workspace.shadow, scan)
+                await keep_state(shadow, scan)
                 if kind in ("turn", "auto"):
                     mark = replace(here, kind=kind, at=truncated(self._now()), cause=cause, reused=True)
                     await self._log.append(workspace.location, mark)
                 return _created(here, unchanged=True, not_covered=None)
-            saved = await self._commit(workspace, workspace.shadow, scan, records, kind, label or LABELS[kind], cause)
-            counts = await count_not_covered(workspace.shadow, scan) if kind == "manual" else None
+            saved = await self._commit(workspace, shadow, scan, records, kind, label or LABELS[kind], cause)
+            counts = await count_not_covered(shadow, scan) if kind == "manual" else None
             return _created(saved, unchanged=here is not None and here.tree == scan.tree, not_covered=counts)
 
     async def current(self, workspace: Workspace) -> Saved | None:
@@ -191,17 +193,17 @@ class Checkpoints:
     ) -> results.CheckpointDiff:
         """Return the changes from a checkpoint to another one or to the working tree."""
         limits = read_paths([*paths])
-        async with self._exclusive(workspace):
+        async with self._entered(workspace) as opened:
             records = await self._log.read(workspace.location)
             new = history.find(records, to, "to") if to is not None else None
-            scan, shadow, old = await self._target(workspace, records, target or RestoreTarget())
+            scan, shadow, old = await self._target(workspace, opened, records, target or RestoreTarget())
             await keep_state(shadow, scan)
             for side in (old, new):
                 if side is not None:
                     await keeping.check_stored(shadow, side)
             old_tree = old.tree if old is not None else scan.tree
             new_tree = new.tree if new is not None else scan.tree
-            inside = _meet(roots(limits), roots(shadow.scope.paths))
+            inside = names.meet(roots(limits), roots(shadow.scope.paths))
             found = await differences(shadow, old_tree, new_tree, inside, lines=True) if inside is not None else []
             text, cut = await patch(shadow, old_tree, new_tree, limits) if as_patch else (None, False)
         here = old or history.position(records)
@@ -224,16 +226,19 @@ class Checkpoints:
         dry_run: bool = False,
         cause: Cause | None = None,
     ) -> results.RestoreResult:
-        """Go back to a checkpoint; raise `RestoreIncomplete` with the result if a path could not be restored."""
+        """Go back to a checkpoint; raise `RestoreIncomplete` with the result if a path could not be restored.
+
+        A workspace that was deleted is made again.
+        """
         limits = read_paths([*paths])
         if target is not None and target.checkpoint_id is not None:
             history.check_id(target.checkpoint_id)
         cause = cause or Cause(session_id=workspace.session_id)
-        async with self._exclusive(workspace):
+        async with self._entered(workspace, create=not dry_run) as opened:
             if not dry_run:
                 self._refuse_while_busy(workspace.location)
             records = await self._log.read(workspace.location)
-            scan, shadow, found = await self._target(workspace, records, target or RestoreTarget())
+            scan, shadow, found = await self._target(workspace, opened, records, target or RestoreTarget())
             if found is not None:
                 await keeping.check_stored(shadow, found)
             here = history.position(records)
@@ -244,9 +249,9 @@ class Checkpoints:
                 own = replace(cause, command_id=None)
                 safety = await self._commit(workspace, shadow, scan, records, "safety", LABELS["safety"], own)
             aim = found or safety
-            inside = _meet(roots(limits), roots(shadow.scope.paths))
+            inside = names.meet(roots(limits), roots(shadow.scope.paths))
             wanted = await differences(shadow, scan.tree, aim.tree, inside) if aim and inside is not None else []
-            plan = await plan_restore(shadow, wanted, clean=clean, roots=inside or ())
+            plan = await plan_restore(shadow, wanted, clean=clean, roots=inside or (), aim=aim.tree if aim else "")
             counts = await count_not_covered(shadow, scan, roots(limits))
             if not dry_run and aim is not None and safety is not None:
                 await self._carry_out(workspace, shadow, plan, aim)
@@ -266,7 +271,7 @@ class Checkpoints:
                 )
         result = _restored(plan, aim, safety, counts, dry_run=dry_run)
         if result.failed and not dry_run:
-            raise RestoreIncomplete(f"{len(result.failed)} files could not be restored", details=result.as_dict())
+            raise RestoreIncomplete(result.failure_text, details=result.as_dict())
         return result
 
     def copy_borrowed_soon(self, workspace: Workspace) -> None:
@@ -316,6 +321,12 @@ class Checkpoints:
             return len(gone)
 
     @asynccontextmanager
+    async def _entered(self, workspace: Workspace, *, create: bool = False) -> AsyncGenerator[Shadow]:
+        """Hold the shadow repository, and its workspace open; all file work goes through what this yields."""
+        async with self._exclusive(workspace), workspace.shadow.entered(create=create) as shadow:
+            yield shadow
+
+    @asynccontextmanager
     async def _exclusive(self, workspace: Workspace) -> AsyncGenerator[None]:
         shadow = workspace.shadow
         line = self._locks.setdefault((shadow.location.target, shadow.git_dir), asyncio.Lock())
@@ -343,7 +354,7 @@ class Checkpoints:
             return await update_index(shadow, cache, seen, self._limits, created=created)
         except ShadowBroken:
             # Borrowed objects may be gone, or a crash left a torn index: start again from the files.
-            cache.tree = ""
+            cache.forget()
             return await first_scan(shadow, cache, position, self._limits, borrow=False)
 
     def _holds(self, here: Saved, scan: TreeScan) -> bool:
@@ -363,7 +374,7 @@ class Checkpoints:
         compare = before[0].tree if before else None
         made, changed = await keeping.commit(shadow, scan, compare)
         count = len(changed)
-        if b"modes" in changed and compare is not None:
+        if {b"modes", b"beside"}.intersection(changed) and compare is not None:
             count = len(await differences(shadow, compare, scan.tree))
         saved = Saved(
             checkpoint_id=made,
@@ -380,7 +391,7 @@ class Checkpoints:
         return saved
 
     async def _target(
-        self, workspace: Workspace, records: Sequence[Record], target: RestoreTarget
+        self, workspace: Workspace, shadow: Shadow, records: Sequence[Record], target: RestoreTarget
     ) -> tuple[TreeScan, Shadow, Saved | None]:
         """Find the target and scan the workspace with the scope of the target.
 
@@ -390,12 +401,11 @@ class Checkpoints:
         named, found = await history.resolve(self._log, workspace.location, records, target, workspace.session_id)
         scan: TreeScan | None = None
         if not named:
-            scan = await self._scan(workspace, workspace.shadow, here)
+            scan = await self._scan(workspace, shadow, here)
             found = history.default_target(records, scan.tree)
             if found is None:
-                await keep_state(workspace.shadow, scan)
+                await keep_state(shadow, scan)
                 raise NothingToRestore("no checkpoint to restore")
-        shadow = workspace.shadow
         if found is not None and found.scope != shadow.scope:
             if scan is not None:
                 await keep_state(shadow, scan)
@@ -408,12 +418,12 @@ class Checkpoints:
         """Follow the plan, then scan again: paths that still differ from the target failed."""
         if not plan.actions:
             return
-        await carry_out(shadow, plan)
+        reasons = await carry_out(shadow, plan)
         after = await self._scan(workspace, shadow, aim, created=plan.created())
         await keep_state(shadow, after)
         for difference in await differences(shadow, after.tree, aim.tree):
             if plan.actions.pop(difference.path, None) is not None:
-                plan.failed[difference.path] = NOT_WRITTEN
+                plan.failed[difference.path] = reasons.get(difference.path, NOT_WRITTEN)
 
     def _refuse_while_busy(self, location: Location) -> None:
         busy = self.busy(location)
@@ -445,19 +455,11 @@ def _restored(
     return results.RestoreResult(
         restored_to=aim.checkpoint_id if aim is not None else "",
         changes=tuple(
-            results.Change(path=names.shown(path), action=plan.actions[path]) for path in sorted(plan.actions)
+            results.Change(path=plan.shown(path), action=plan.actions[path]) for path in sorted(plan.actions)
         ),
         left_in_place=tuple(names.shown(path) for path in sorted(plan.left)),
         safety_checkpoint_id=safety.checkpoint_id if safety is not None else None,
         not_covered=counts,
-        failed=tuple(results.Failure(path=names.shown(path), reason=plan.failed[path]) for path in sorted(plan.failed)),
+        failed=tuple(results.Failure(path=plan.shown(path), reason=plan.failed[path]) for path in sorted(plan.failed)),
         dry_run=dry_run,
     )
-
-
-def _meet(first: tuple[bytes, ...], second: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
-    """Return the sub-paths that lie in both; an empty tuple means everything, None means nothing."""
-    if not first or not second:
-        return first or second
-    both = [one for one in first if names.within(one, second)] + [one for one in second if names.within(one, first)]
-    return tuple(dict.fromkeys(both)) or None

@@ -1,10 +1,14 @@
-"""Counts the files that a checkpoint does not hold, so that results can tell what an undo does not cover."""
+"""What a checkpoint does not hold: counted, so that results can tell it, and found, so that no undo removes it."""
+
+from collections.abc import Collection, Iterable
 
 from shiftlog.workspace import names
+from shiftlog.workspace.modes import read_tables
 from shiftlog.workspace.results import NotCovered
 from shiftlog.workspace.rules import is_secret
-from shiftlog.workspace.scan import EMPTY_BLOB, PHANTOM, ROUNDS, TreeScan
+from shiftlog.workspace.scan import PHANTOM, ROUNDS, TreeScan
 from shiftlog.workspace.shadow import Shadow
+from shiftlog.workspace.tables import EMPTY_BLOB
 
 # Works on a copy of the index: entries below a directory keep git from folding it into one name.
 _LIST = """
@@ -21,6 +25,27 @@ unset GIT_LITERAL_PATHSPECS
 git -c core.excludesFile="$1" check-ignore -z --stdin --no-index -v -n || [ $? -eq 1 ] || exit 63
 """
 
+_TABLES = 'printf "%s\\n" "$1:modes" "$1:beside" | git cat-file --batch || exit 64'
+
+# The rules of a checkpoint are in its own .gitignore files, which are put into a directory of the shadow repository.
+_RULES = """
+git ls-tree -r -z "$1:files" || exit 65
+"""
+
+_LAY_OUT = """
+rules=$GIT_DIR/rules
+rm -rf "$rules" "$GIT_INDEX_FILE" && mkdir "$rules" || exit 65
+git -c core.splitIndex=false update-index -z --index-info || exit 65
+git checkout-index -a -f -q --prefix="$rules/" || exit 65
+rm -f "$GIT_INDEX_FILE"
+"""
+
+_NAMED_THERE = f"""
+export GIT_WORK_TREE="$GIT_DIR/rules"
+cd "$GIT_WORK_TREE" || exit 65
+{_NAMED}
+"""
+
 
 async def count_not_covered(shadow: Shadow, scan: TreeScan, roots: tuple[bytes, ...] = ()) -> NotCovered:
     """Count excluded files and directories; a directory named by a rule counts once."""
@@ -34,8 +59,8 @@ async def count_not_covered(shadow: Shadow, scan: TreeScan, roots: tuple[bytes, 
             if name not in counted and names.within(name.rstrip(b"/"), roots)
         ]
         folded = [name for name in found if name.endswith(b"/") and not is_secret(name, shadow.final_pattern)]
-        named = await _named(shadow, folded)
-        unnamed = {name.rstrip(b"/") for name in folded if name not in named}
+        folders = [name.rstrip(b"/") for name in folded]
+        unnamed = set(folders) - await _named(shadow, folders)
         for name in found:
             if name.rstrip(b"/") not in unnamed:
                 counted.add(name)
@@ -50,6 +75,31 @@ async def count_not_covered(shadow: Shadow, scan: TreeScan, roots: tuple[bytes, 
     return NotCovered(ignored=ignored, secret=secret, too_large=too_large)
 
 
+async def not_held(shadow: Shadow, paths: Collection[bytes], aim: str) -> set[bytes]:
+    """Return those paths that the tree `aim` may have left out, so that they are no newer than it.
+
+    That is what was too large or unreadable then, and what its rules or those of today exclude.
+    """
+    if not paths:
+        return set()
+    tables, _ = read_tables(await shadow.script(_TABLES, [aim]))
+    found = {path for path in paths if tables.is_left_out(path)}
+    await _lay_out_rules(shadow, aim)
+    found |= await _named(shadow, paths, _NAMED_THERE)
+    if not shadow.scope.include_ignored:
+        found |= await _named(shadow, paths, _NAMED)
+    return found
+
+
+async def _lay_out_rules(shadow: Shadow, aim: str) -> None:
+    lines: list[bytes] = []
+    if not shadow.scope.include_ignored:
+        every = names.split(await shadow.script(_RULES, [aim]))
+        lines = [line for line in every if line.endswith((b"\t.gitignore", b"/.gitignore")) and line.startswith(b"100")]
+    stdin = b"".join(line.replace(b" blob ", b" ", 1) + b"\0" for line in lines)
+    await shadow.script(_LAY_OUT, stdin=stdin, index=f"{shadow.git_dir}/{shadow.key}.rules")
+
+
 async def _excluded(shadow: Shadow, opened: set[bytes]) -> list[bytes]:
     stdin = b"".join(b"100644 %s\t%s/%s\0" % (EMPTY_BLOB.encode(), name, PHANTOM) for name in sorted(opened))
     copy = f"{shadow.git_dir}/{shadow.key}.cover"
@@ -59,11 +109,11 @@ async def _excluded(shadow: Shadow, opened: set[bytes]) -> list[bytes]:
     )
 
 
-async def _named(shadow: Shadow, folded: list[bytes]) -> set[bytes]:
-    """Return those of the fully excluded directories that a rule names."""
-    if not folded:
+async def _named(shadow: Shadow, paths: Iterable[bytes], script: str = _NAMED) -> set[bytes]:
+    """Return those paths that a rule names, or one of the directories above them."""
+    stdin = names.joined([b"./" + path for path in paths])
+    if not stdin:
         return set()
-    stdin = names.joined([b"./" + name.rstrip(b"/") for name in folded])
-    fields = (await shadow.script(_NAMED, [shadow.exclude_path], stdin=stdin)).split(b"\0")
+    fields = (await shadow.script(script, [shadow.exclude_path], stdin=stdin)).split(b"\0")
     rules = zip(fields[0:-1:4], fields[2::4], fields[3::4], strict=True)
-    return {path[2:] + b"/" for source, pattern, path in rules if source and not pattern.startswith(b"!")}
+    return {path[2:] for source, pattern, path in rules if source and not pattern.startswith(b"!")}

@@ -4,7 +4,7 @@ import os
 from dataclasses import dataclass, replace
 
 from shiftlog.workspace import names
-from shiftlog.workspace.modes import Modes, decoded, permissions
+from shiftlog.workspace.modes import DIRECTORY, Modes, SideTables, permissions, read_tables
 from shiftlog.workspace.results import FileDiff, Status
 from shiftlog.workspace.shadow import Shadow
 
@@ -12,9 +12,10 @@ PATCH_BYTES = 8 * 1024 * 1024
 
 _ABSENT = "000000"
 _LINK = "120000"
+_DIRECTORY = "040000"
 
 _DIFF = """
-printf '%s:modes\\n%s:modes\\n' "$1" "$2" | git cat-file --batch || exit 40
+printf '%s\\n' "$1:modes" "$1:beside" "$2:modes" "$2:beside" | git cat-file --batch || exit 40
 git diff-tree -r -z --raw --no-renames --no-abbrev $3 "$1:files" "$2:files" || exit 41
 """
 
@@ -38,10 +39,15 @@ class Side:
         """True if it is a symbolic link."""
         return self.mode == _LINK
 
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory, of which only the permissions count."""
+        return self.mode == _DIRECTORY
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
-    """One file that differs; None on the side that lacks it."""
+    """One file that differs, or the permissions of a directory; None on the side that lacks it."""
 
     path: bytes
     old: Side | None
@@ -49,6 +55,11 @@ class Difference:
     insertions: int = 0
     deletions: int = 0
     binary: bool = False
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether the permissions of a directory differ."""
+        return any(side is not None and side.is_directory for side in (self.old, self.new))
 
     @property
     def status(self) -> Status:
@@ -64,7 +75,7 @@ class Difference:
     def shown(self) -> FileDiff:
         """Return the difference for results."""
         return FileDiff(
-            path=names.shown(self.path),
+            path=names.shown(self.path + b"/" if self.is_directory else self.path),
             status=self.status,
             insertions=self.insertions,
             deletions=self.deletions,
@@ -79,12 +90,15 @@ async def differences(
     if old == new:
         return []
     output = await shadow.script(_DIFF, [old, new, "--numstat" if lines else ""])
-    before, rest = _read_table(output)
-    after, rest = _read_table(rest)
-    found = _read_diff(rest, before, after)
-    for path in (before.keys() | after.keys()) - found.keys():
-        if before.get(path) != after.get(path):
-            found[path] = _mode_only(path, before, after)
+    before, rest = read_tables(output)
+    after, rest = read_tables(rest)
+    found = _read_diff(rest, before.modes, after.modes)
+    for path in (before.modes.keys() | after.modes.keys()) - found.keys():
+        if before.modes.get(path) != after.modes.get(path):
+            found[path] = _mode_only(path, before.modes, after.modes)
+    if before.beside is not None and after.beside is not None:
+        for directory in _directories(before, after):
+            found.setdefault(directory.path, directory)
     return [found[path] for path in sorted(found) if names.within(path, roots)]
 
 
@@ -93,13 +107,6 @@ async def patch(shadow: Shadow, old: str, new: str, paths: tuple[str, ...]) -> t
     limits = ["--", *(os.fsdecode(names.read(path)) for path in paths)] if paths else []
     output = await shadow.script(_PATCH, [old, new, str(PATCH_BYTES + 1), *limits])
     return output[:PATCH_BYTES].decode("utf-8", "backslashreplace"), len(output) > PATCH_BYTES
-
-
-def _read_table(output: bytes) -> tuple[Modes, bytes]:
-    """Read one answer of `git cat-file --batch` and return the rest."""
-    head, _, rest = output.partition(b"\n")
-    size = int(head.rsplit(b" ", 1)[1])
-    return decoded(rest[:size]), rest[size + 1 :]
 
 
 def _read_diff(output: bytes, before: Modes, after: Modes) -> dict[bytes, Difference]:
@@ -130,6 +137,19 @@ def _side(path: bytes, mode: str, blob: str, table: Modes) -> Side | None:
     if mode == _ABSENT:
         return None
     return Side(mode=mode, blob=blob, permissions=permissions(table, path, mode))
+
+
+def _directories(before: SideTables, after: SideTables) -> list[Difference]:
+    old, new = before.directories(), after.directories()
+    differing = [path for path in old.keys() | new.keys() if old.get(path) != new.get(path)]
+    return [
+        Difference(path=path, old=_directory(old.get(path, DIRECTORY)), new=_directory(new.get(path, DIRECTORY)))
+        for path in differing
+    ]
+
+
+def _directory(mode: int) -> Side:
+    return Side(mode=_DIRECTORY, blob="", permissions=mode)
 
 
 def _mode_only(path: bytes, before: Modes, after: Modes) -> Difference:

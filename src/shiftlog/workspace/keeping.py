@@ -6,6 +6,7 @@ A checkpoint is a commit without a parent, so that each can be removed on its ow
 import secrets
 from collections.abc import Collection
 
+from shiftlog.model.limits import CHECKPOINT_KEEPING_S
 from shiftlog.model.shell_errors import CheckpointNotFound
 from shiftlog.workspace.ports import Saved
 from shiftlog.workspace.scan import TreeScan
@@ -86,18 +87,18 @@ async def forget(shadow: Shadow, ids: Collection[str]) -> None:
     """Remove checkpoints and the objects that only they need."""
     if ids:
         await shadow.script(_FORGET, stdin="".join(f"{one}\n" for one in ids).encode())
-    await shadow.script(_COPY_BORROWED)
-    await shadow.script("git prune --expire=now || exit 78")
+    await shadow.script(_COPY_BORROWED, limit_s=CHECKPOINT_KEEPING_S)
+    await shadow.script("git prune --expire=now || exit 78", limit_s=CHECKPOINT_KEEPING_S)
     await shadow.script(_SPREAD)
 
 
 async def copy_borrowed(shadow: Shadow) -> None:
     """Copy the objects borrowed from the user's repository, so that changes there cannot damage a checkpoint."""
-    await shadow.script(_COPY_BORROWED)
+    await shadow.script(_COPY_BORROWED, limit_s=CHECKPOINT_KEEPING_S)
     await shadow.script(_SPREAD)
 
 
 async def is_borrowing(shadow: Shadow) -> bool:
     """Return True if checkpoints still need the user's own objects."""
-    output = await shadow.script('echo "$lenders"')
+    output = await shadow.script('echo "$lenders$lender"')
     return bool(output.strip())

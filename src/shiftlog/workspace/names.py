@@ -21,6 +21,14 @@ def within(name: bytes, roots: tuple[bytes, ...]) -> bool:
     return not roots or any(name == root or name.startswith(root + b"/") for root in roots)
 
 
+def meet(first: tuple[bytes, ...], second: tuple[bytes, ...]) -> tuple[bytes, ...] | None:
+    """Return the sub-paths that lie in both; an empty tuple means everything, None means nothing."""
+    if not first or not second:
+        return first or second
+    both = [one for one in first if within(one, second)] + [one for one in second if within(one, first)]
+    return tuple(dict.fromkeys(both)) or None
+
+
 def parents(name: bytes) -> list[bytes]:
     """Return the directories above a name, outermost first."""
     parts = name.split(b"/")

@@ -11,6 +11,7 @@ from typing import Literal, NamedTuple, Protocol
 
 CheckpointKind = Literal["manual", "auto", "open", "turn", "safety"]
 FileKind = Literal["file", "link", "directory", "other"]
+Env = Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +48,29 @@ class FileSurvey(NamedTuple):
     unusual: dict[bytes, FileStat]
 
 
+class WorkTree(Protocol):
+    """A workspace that is open for file work; paths are relative to it."""
+
+    @property
+    def directory(self) -> int | None:
+        """The descriptor of its directory; None on another target."""
+        ...
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", env: Env | None = None, files: Sequence[int] = ()
+    ) -> Ran:
+        """Run a program to its end, on this machine inside the workspace; `files` are descriptors that it gets."""
+        ...
+
+    async def stats(self, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
+        """Return the state of paths, in order; None if missing. With `signed`, also sign older files."""
+        ...
+
+    async def survey(self, paths: Sequence[bytes]) -> FileSurvey:
+        """Return the state of many paths, nearly all of them usual files."""
+        ...
+
+
 class Runner(Protocol):
     """Runs programs on one target.
 
@@ -58,16 +82,14 @@ class Runner(Protocol):
         """The name of the target (`user@host:port`, a container); None is this machine."""
         ...
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
-        """Run a program to its end."""
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", env: Env | None = None, files: Sequence[int] = ()
+    ) -> Ran:
+        """Run a program to its end; `files` are descriptors that it gets."""
         ...
 
-    async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
-        """Return the state of paths below `root`, in order; None if missing. With `signed`, also sign older files."""
-        ...
-
-    async def survey(self, root: str, paths: Sequence[bytes]) -> FileSurvey:
-        """Return the state of many paths below `root`, nearly all of them usual files."""
+    def enter(self, path: str, *, create: bool = False) -> AbstractAsyncContextManager[WorkTree]:
+        """Open a workspace by its real path; with `create`, make it if it is gone."""
         ...
 
     def lock(self, path: str) -> AbstractAsyncContextManager[None]:

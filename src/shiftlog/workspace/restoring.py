@@ -1,15 +1,16 @@
-"""Plans a restore before anything is touched, and carries the plan out; a dry run only shows it.
+"""Plans a restore before anything is touched; a dry run only shows the plan.
 
-The plan follows from the differences, the state of the paths on disk, and the rules for replacing files. Carrying it
-out takes git plumbing and POSIX tools only. A failed path stops no other; the scan afterwards shows the result.
+The plan follows from the differences, the state of the paths on disk, and the rules for replacing files. A file that
+was there and that the target did not hold is never removed.
 """
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from shiftlog.workspace import modes, names
+from shiftlog.workspace.coverage import not_held
 from shiftlog.workspace.differences import Difference, Side
+from shiftlog.workspace.files import beneath
 from shiftlog.workspace.ports import FileStat
 from shiftlog.workspace.results import Action
 from shiftlog.workspace.shadow import Shadow
@@ -22,26 +23,10 @@ OUTSIDE = "a file outside the given paths is in the way"
 Contents = Mapping[bytes, Sequence[bytes]]
 Disk = Mapping[bytes, FileStat | None]
 
-_REMOVE = """
-xargs -0 rm -f 2>/dev/null || :
-"""
+# What the owner of a directory needs to change files in it.
+_WORKABLE = 0o700
 
-_CLEAR = """
-xargs -0 sh -c 'for directory do find "$directory" -depth -type d -exec rmdir {} \\; ; done' sh 2>/dev/null || :
-"""
-
-# One file that cannot be written ends checkout-index early; then each is tried alone.
-_WRITE = """
-umask 022
-rm -f "$GIT_INDEX_FILE"
-git -c core.splitIndex=false update-index -z --index-info || exit 51
-git checkout-index -a -f -q 2>/dev/null || git ls-files -z | xargs -0 -n 1 git checkout-index -f -q -- 2>/dev/null || :
-rm -f "$GIT_INDEX_FILE"
-"""
-
-_PERMIT = """
-xargs -0 chmod "$1" 2>/dev/null || :
-"""
+_FOLDERS = 'git ls-tree -r -d -z --name-only "$1:files" || exit 52'
 
 _CONTENTS = """
 xargs -0 sh -c 'for directory do printf "%s\\0\\0" "$directory"; find "$directory" ! -type d -print0; done' sh || :
@@ -50,15 +35,21 @@ xargs -0 sh -c 'for directory do printf "%s\\0\\0" "$directory"; find "$director
 
 @dataclass(slots=True, kw_only=True)
 class RestorePlan:
-    """The steps of a restore, in order: remove, clear, write, permit."""
+    """The steps of a restore, in order; `opened_up` directories get their own permissions back at the end."""
 
+    opened_up: dict[bytes, int] = field(default_factory=dict[bytes, int])
     remove: set[bytes] = field(default_factory=set[bytes])
     clear: list[bytes] = field(default_factory=list[bytes])
     write: dict[bytes, Side] = field(default_factory=dict[bytes, Side])
     permit: dict[bytes, int] = field(default_factory=dict[bytes, int])
+    directories: dict[bytes, int] = field(default_factory=dict[bytes, int])
     actions: dict[bytes, Action] = field(default_factory=dict[bytes, Action])
     left: set[bytes] = field(default_factory=set[bytes])
     failed: dict[bytes, str] = field(default_factory=dict[bytes, str])
+
+    def shown(self, path: bytes) -> str:
+        """Return a path for results; a directory ends with a slash."""
+        return names.shown(path + b"/" if path in self.directories else path)
 
     def created(self) -> list[bytes]:
         """Return the files that the workspace did not have."""
@@ -66,31 +57,51 @@ class RestorePlan:
 
 
 def _paths_to_see(wanted: Sequence[Difference]) -> list[bytes]:
-    """Return the paths whose state on disk the plan depends on: written files and the directories above them."""
-    found: dict[bytes, None] = {}
+    """Return the paths whose state on disk the plan depends on: those that differ, and the directories above them."""
+    found: dict[bytes, None] = dict.fromkeys([modes.ROOT])
     for difference in wanted:
-        if difference.new is not None:
-            found.update(dict.fromkeys(names.parents(difference.path)))
-            found[difference.path] = None
+        found.update(dict.fromkeys(names.parents(difference.path)))
+        found[difference.path] = None
     return list(found)
 
 
 async def plan_restore(
-    shadow: Shadow, wanted: Sequence[Difference], *, clean: bool, roots: tuple[bytes, ...]
+    shadow: Shadow, wanted: Sequence[Difference], *, clean: bool, roots: tuple[bytes, ...], aim: str
 ) -> RestorePlan:
-    """Decide what happens to each path that differs between the workspace (old) and the target (new)."""
+    """Decide what happens to each path that differs between the workspace (old) and the tree `aim` (new)."""
     paths = _paths_to_see(wanted)
-    disk = dict(zip(paths, await shadow.runner.stats(shadow.location.path, paths), strict=True))
-    contents = await _contents_of(shadow, [one.path for one in wanted if one.new and _is_directory(disk, one.path)])
-    newer = {difference.path for difference in wanted if difference.new is None}
-    plan = RestorePlan(left=set() if clean else set(newer), remove=set(newer) if clean else set())
-    for difference in wanted:
+    disk = dict(zip(paths, await shadow.work.stats(paths), strict=True))
+    files = [one for one in wanted if not one.is_directory]
+    contents = await _contents_of(shadow, [one.path for one in files if one.new and _is_directory(disk, one.path)])
+    newer = {difference.path for difference in files if difference.new is None}
+    removable = newer - await not_held(shadow, newer, aim)
+    plan = RestorePlan(left=newer - removable if clean else set(newer), remove=set(removable) if clean else set())
+    for difference in files:
         if difference.new is not None and names.within(difference.path, roots):
-            _plan_write(plan, difference, difference.new, newer, disk, contents, clean=clean, roots=roots)
+            _plan_write(plan, difference, difference.new, removable, disk, contents, clean=clean, roots=roots)
     plan.left = {path for path in plan.left if names.within(path, roots)}
     plan.remove = {path for path in plan.remove if names.within(path, roots)}
     plan.actions.update(dict.fromkeys(plan.remove, "deleted"))
+    await _plan_directories(shadow, plan, [one for one in wanted if one.is_directory], disk, aim)
     return plan
+
+
+async def _plan_directories(
+    shadow: Shadow, plan: RestorePlan, wanted: Sequence[Difference], disk: Disk, aim: str
+) -> None:
+    """Give directories of the target its permissions, and open up those that refuse the other steps meanwhile."""
+    held = {modes.ROOT, *names.split(await shadow.script(_FOLDERS, [aim]))} if wanted else set[bytes]()
+    for difference in wanted:
+        if difference.path in held and difference.new is not None:
+            plan.directories[difference.path] = difference.new.permissions
+            plan.actions[difference.path] = "mode"
+    changed = {*plan.remove, *plan.write, *plan.clear, *plan.permit}
+    above = {parent for path in changed for parent in names.parents(path)}
+    for path in {modes.ROOT, *above, *plan.directories} if changed or wanted else ():
+        seen = disk.get(path)
+        if seen is not None and seen.kind == "directory" and seen.permissions & _WORKABLE != _WORKABLE:
+            plan.opened_up[path] = seen.permissions | _WORKABLE
+            plan.directories.setdefault(path, seen.permissions)
 
 
 def _plan_write(
@@ -142,41 +153,33 @@ def _is_directory(disk: Disk, path: bytes) -> bool:
     return seen is not None and seen.kind == "directory"
 
 
-async def carry_out(shadow: Shadow, plan: RestorePlan) -> None:
-    """Remove, clear, write and permit, in this order."""
-    if plan.remove:
-        await shadow.script(_REMOVE, stdin=_dotted(plan.remove))
-    if plan.clear:
-        await shadow.script(_CLEAR, stdin=_dotted(plan.clear))
-    if plan.write:
-        lines = [b"%s %s\t%s\0" % (side.mode.encode(), side.blob.encode(), path) for path, side in plan.write.items()]
-        await shadow.script(_WRITE, stdin=b"".join(lines), index=f"{shadow.git_dir}/{shadow.key}.restore")
-    groups: defaultdict[int, list[bytes]] = defaultdict(list)
-    for path, mode in plan.permit.items():
-        written = plan.write.get(path)
-        if written is None or mode != modes.permissions({}, path, written.mode):
-            groups[mode].append(path)
-    for mode, paths in sorted(groups.items()):
-        await shadow.script(_PERMIT, [f"{mode:04o}"], stdin=_dotted(paths))
-
-
 async def _contents_of(shadow: Shadow, directories: list[bytes]) -> Contents:
     """Return all files below each of these directories."""
     if not directories:
         return {}
+    here = shadow.work.directory
+    if here is not None:
+        return {path: _files_below(here, path) for path in directories}
     found: dict[bytes, list[bytes]] = {}
-    here: list[bytes] = []
-    fields = (await shadow.script(_CONTENTS, stdin=_dotted(directories))).split(b"\0")[:-1]
+    inside: list[bytes] = []
+    fields = (await shadow.script(_CONTENTS, stdin=dotted(directories))).split(b"\0")[:-1]
     for number, name in enumerate(fields):
         if not name:
             continue
         if number + 1 < len(fields) and not fields[number + 1]:
-            here = found.setdefault(name[2:], [])
+            inside = found.setdefault(name[2:], [])
         else:
-            here.append(name[2:])
+            inside.append(name[2:])
     return found
 
 
-def _dotted(paths: Iterable[bytes]) -> bytes:
+def _files_below(directory: int, path: bytes) -> list[bytes]:
+    try:
+        return beneath.files_below(directory, path)
+    except OSError:
+        return [path]  # it changes or cannot be read, so it may hold anything
+
+
+def dotted(paths: Iterable[bytes]) -> bytes:
     """Return paths as input that no tool mistakes for an option."""
     return names.joined([b"./" + path for path in sorted(paths)])

@@ -8,6 +8,7 @@ from shiftlog.model.times import precise
 from shiftlog.workspace.ports import CheckpointKind, Saved
 
 MOST_PATHS = 1_000
+FAILURES_NAMED = 3
 
 Status = Literal["added", "modified", "deleted", "type_changed", "mode_changed"]
 Action = Literal["written", "created", "deleted", "mode"]
@@ -141,6 +142,15 @@ class RestoreResult:
     def files_changed(self) -> int:
         """The number of paths that were changed, or would be."""
         return len(self.changes)
+
+    @property
+    def failure_text(self) -> str:
+        """The paths that could not be restored, with the reason, and where the state before the restore is."""
+        shown = [f"{failure.path} ({failure.reason})" for failure in self.failed[:FAILURES_NAMED]]
+        more = len(self.failed) - len(shown)
+        named = ", ".join(shown) + (f" and {more} more" if more else "")
+        where = f"what was overwritten is in checkpoint {self.safety_checkpoint_id}"
+        return f"{len(self.failed)} files could not be restored: {named}; {where}"
 
     @property
     def hint(self) -> str | None:

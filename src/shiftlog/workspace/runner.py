@@ -1,48 +1,31 @@
 """Runners: this machine, and any other target that a carrier can run a command line on.
 
-`CommandRunner` uses POSIX sh only, so that a remote target needs no Python; ssh and docker supply the carrier.
+`CommandRunner` uses POSIX sh only, so that a remote target needs no Python; ssh and docker supply the carrier. A runner
+enters a workspace; on this machine that opens its directory once, and everything that follows goes by the descriptor.
 """
 
 import asyncio
 import fcntl
 import os
 import signal
-import stat
 import time
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass
 from typing import Protocol
 
+from shiftlog.guard.directories import OpenDirectory, make_directory, open_directory
 from shiftlog.model.errors import StorageError
 from shiftlog.model.limits import CHECKPOINT_LOCK_WAIT_S
-from shiftlog.workspace.ports import FileKind, FileStat, FileSurvey, Ran
+from shiftlog.workspace.files import stats
+from shiftlog.workspace.files.pipes import release_pipes
+from shiftlog.workspace.ports import Env, FileStat, FileSurvey, Ran, WorkTree
 
 LOCK_STEP_S = 0.02
-FRESH_S = 3
-_USUAL = (stat.S_IFREG | 0o644, stat.S_IFREG | 0o755)
 # A loop of system calls rarely releases the interpreter; other threads run between two steps.
 SURVEY_STEP = 1000
-# Kernels stamp files with a clock of 1 to 10 ms, so two writes within a tick look like one.
-TICK_NS = 20_000_000
-
-# Prints the target's time, then per batch a line of marks (link, readable, unreadable, missing) and a line per file.
-_STATS = """
-cd "$1" || exit 3
-if stat -c %f . >/dev/null 2>&1; then how=-c what='%f %s %Z %i %y %z'
-else how=-f what='%Xp %z %c %i %Fm %Fc'; fi
-export how what LC_ALL=C
-date +%s
-xargs -0 -n 500 sh -c '
-  marks=
-  for file do
-    if [ -L "$file" ]; then marks=${marks}l
-    elif [ -r "$file" ]; then marks=${marks}r
-    elif [ -e "$file" ]; then marks=${marks}u
-    else marks=$marks-; fi
-  done
-  echo ":$marks"
-  stat "$how" "$what" "$@" 2>/dev/null || :' sh
-"""
+# A program that runs this long may wait for a named pipe; each further look waits three times as long.
+STALL_S = 1.0
 
 # Every file system creates a directory for exactly one caller. A lock is stale after ten minutes; no step takes that
 # long.
@@ -78,21 +61,17 @@ class LocalRunner:
 
     target: str | None = None
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", env: Env | None = None, files: Sequence[int] = ()
+    ) -> Ran:
         """Run a program to its end; cancelling ends it and its children."""
-        base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
-        return await run_here(argv, stdin, {**base, **(env or {})})
+        return await run_here(argv, stdin, _own_environment(env), files=files)
 
-    async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
-        if len(paths) < 500:
-            return _stats(os.fsencode(root), paths, signed=signed)
-        return await asyncio.to_thread(_stats, os.fsencode(root), paths, signed=signed)
-
-    async def survey(self, root: str, paths: Sequence[bytes]) -> FileSurvey:
-        found = FileSurvey(sizes=[], unusual={})
-        for begin in range(0, len(paths), SURVEY_STEP):
-            await asyncio.to_thread(_survey, os.fsencode(root), paths[begin : begin + SURVEY_STEP], found)
-        return found
+    @asynccontextmanager
+    async def enter(self, path: str, *, create: bool = False) -> AsyncGenerator[WorkTree]:
+        """Open a workspace by its real path; raise `OSError` if it is gone or a link is on the way."""
+        with (make_directory if create else open_directory)(path) as opened:
+            yield LocalTree(opened=opened)
 
     @asynccontextmanager
     async def lock(self, path: str) -> AsyncGenerator[None]:
@@ -113,6 +92,46 @@ class LocalRunner:
             os.close(descriptor)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalTree:
+    """A workspace of this machine, by the descriptor of its directory."""
+
+    opened: OpenDirectory
+
+    @property
+    def directory(self) -> int | None:
+        return self.opened.descriptor
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", env: Env | None = None, files: Sequence[int] = ()
+    ) -> Ran:
+        """Run a program in the workspace; named pipes that it opens instead of git's files read as empty."""
+        environment = _own_environment(env)
+        running = asyncio.ensure_future(run_here(argv, stdin, environment, files=files, cwd=self.opened.child_path))
+        pause_s = STALL_S
+        try:
+            while not (await asyncio.wait({running}, timeout=pause_s))[0]:
+                await asyncio.to_thread(release_pipes, self.opened.descriptor)
+                pause_s *= 3
+        except asyncio.CancelledError:
+            running.cancel()
+            await asyncio.wait({running})
+            raise
+        return running.result()
+
+    async def stats(self, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
+        if len(paths) < 500:
+            return stats.here(self.opened.descriptor, paths, signed=signed)
+        return await asyncio.to_thread(stats.here, self.opened.descriptor, paths, signed=signed)
+
+    async def survey(self, paths: Sequence[bytes]) -> FileSurvey:
+        found = FileSurvey(sizes=[], unusual={})
+        for begin in range(0, len(paths), SURVEY_STEP):
+            step = paths[begin : begin + SURVEY_STEP]
+            await asyncio.to_thread(stats.survey_here, self.opened.descriptor, step, found)
+        return found
+
+
 class CommandRunner:
     """Any other target, through a carrier."""
 
@@ -120,35 +139,19 @@ class CommandRunner:
         self.target: str | None = target
         self._carry = carry
 
-    async def run(self, argv: Sequence[str], *, stdin: bytes = b"", env: Mapping[str, str] | None = None) -> Ran:
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", env: Env | None = None, files: Sequence[int] = ()
+    ) -> Ran:
+        assert not files, "a descriptor means nothing on another target"
         assignments = [f"{name}={value}" for name, value in (env or {}).items()]
         return await self._carry(["sh", "-c", _CLEAN, "sh", *assignments, *argv], stdin)
 
-    async def stats(self, root: str, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
-        """Return the state of paths below `root`; retry if files come and go meanwhile."""
-        if not paths:
-            return []
-        stdin = b"".join(b"./" + path + b"\0" for path in paths)
-        error = b""
-        for _ in range(3):
-            ran = await self.run(["sh", "-c", _STATS, "sh", root], stdin=stdin)
-            found = read_stats(ran.stdout)
-            if found is not None and len(found) == len(paths):
-                return found
-            error = ran.stderr
-        raise StorageError(f"cannot look at files of {root}: {error.decode('utf-8', 'replace')[:200]}")
-
-    async def survey(self, root: str, paths: Sequence[bytes]) -> FileSurvey:
-        stats = await self.stats(root, paths)
-        usual = {0o644, 0o755}
-        return FileSurvey(
-            sizes=[-1 if seen is None else seen.size for seen in stats],
-            unusual={
-                path: seen
-                for path, seen in zip(paths, stats, strict=True)
-                if seen is not None and (seen.fresh or seen.kind != "file" or seen.permissions not in usual)
-            },
-        )
+    @asynccontextmanager
+    async def enter(self, path: str, *, create: bool = False) -> AsyncGenerator[WorkTree]:
+        """Name a workspace; its scripts find out whether it is there."""
+        if create:
+            await self.run(["mkdir", "-p", "--", path])
+        yield CommandTree(runner=self, root=path)
 
     @asynccontextmanager
     async def lock(self, path: str) -> AsyncGenerator[None]:
@@ -164,11 +167,53 @@ class CommandRunner:
             await self.run(["rmdir", path])
 
 
-async def run_here(argv: Sequence[str], stdin: bytes, env: Mapping[str, str]) -> Ran:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandTree:
+    """A workspace of another target, by its path."""
+
+    runner: CommandRunner
+    root: str
+    directory: int | None = None
+
+    async def run(
+        self, argv: Sequence[str], *, stdin: bytes = b"", env: Env | None = None, files: Sequence[int] = ()
+    ) -> Ran:
+        return await self.runner.run(argv, stdin=stdin, env=env, files=files)
+
+    async def stats(self, paths: Sequence[bytes], *, signed: bool = False) -> list[FileStat | None]:
+        """Return the state of paths; retry if files come and go meanwhile."""
+        if not paths:
+            return []
+        stdin = b"".join(b"./" + path + b"\0" for path in paths)
+        error = b""
+        for _ in range(3):
+            ran = await self.run(["sh", "-c", stats.STATS, "sh", self.root], stdin=stdin)
+            found = stats.read_stats(ran.stdout)
+            if found is not None and len(found) == len(paths):
+                return found
+            error = ran.stderr
+        raise StorageError(f"cannot look at files of {self.root}: {error.decode('utf-8', 'replace')[:200]}")
+
+    async def survey(self, paths: Sequence[bytes]) -> FileSurvey:
+        found = await self.stats(paths)
+        usual = {0o644, 0o755}
+        return FileSurvey(
+            sizes=[-1 if seen is None else seen.size for seen in found],
+            unusual={
+                path: seen
+                for path, seen in zip(paths, found, strict=True)
+                if seen is not None and (seen.fresh or seen.kind != "file" or seen.permissions not in usual)
+            },
+        )
+
+
+async def run_here(
+    argv: Sequence[str], stdin: bytes, env: Env, *, files: Sequence[int] = (), cwd: str | None = None
+) -> Ran:
     """Run a program on this machine in a process group of its own."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec(
-        *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), start_new_session=True
+        *argv, stdin=pipe, stdout=pipe, stderr=pipe, env=dict(env), start_new_session=True, pass_fds=files, cwd=cwd
     )
     try:
         stdout, stderr = await process.communicate(stdin)
@@ -179,89 +224,6 @@ async def run_here(argv: Sequence[str], stdin: bytes, env: Mapping[str, str]) ->
     return Ran(exit_code=process.returncode or 0, stdout=stdout, stderr=stderr)
 
 
-def read_stats(output: bytes) -> list[FileStat | None] | None:
-    """Read the output of the stat script; None if a file disappeared meanwhile."""
-    lines = output.split(b"\n")[:-1]
-    if not lines:
-        return None
-    now = int(lines[0])
-    found: list[FileStat | None] = []
-    rest = iter(lines[1:])
-    line = next(rest, None)
-    while line is not None:
-        facts: list[bytes] = []
-        marks, line = line[1:], next(rest, None)
-        while line is not None and not line.startswith(b":"):
-            facts.append(line)
-            line = next(rest, None)
-        if len(facts) != len(marks) - marks.count(b"-"):
-            return None
-        remaining = iter(facts)
-        found += [None if mark == ord("-") else _read_fact(next(remaining), mark, now) for mark in marks]
-    return found
-
-
-def _read_fact(line: bytes, mark: int, now: int) -> FileStat:
-    mode, size, changed, signature = line.split(b" ", 3)
-    raw = int(mode, 16)
-    return FileStat(
-        kind=_kind(raw),
-        permissions=stat.S_IMODE(raw),
-        size=int(size),
-        fresh=int(changed) >= now - FRESH_S,
-        # Without sub-second clocks two writes look alike; from the next second on they differ.
-        signature="" if int(changed) >= now else signature.decode("ascii"),
-        readable=mark != ord("u"),
-    )
-
-
-def _stats(root: bytes, paths: Sequence[bytes], *, signed: bool) -> list[FileStat | None]:
-    now_ns, user = time.time_ns(), os.geteuid()
-    prefix = root + b"/"
-    found: list[FileStat | None] = []
-    for path in paths:
-        try:
-            seen = os.lstat(prefix + path)
-        except OSError:
-            found.append(None)
-            continue
-        found.append(_fact(seen, prefix + path, now_ns, user, signed=signed))
-    return found
-
-
-def _survey(root: bytes, paths: Sequence[bytes], found: FileSurvey) -> None:
-    """Add to a survey; kept minimal, because this loop is most of a first scan."""
-    now_ns, user = time.time_ns(), os.geteuid()
-    fresh_s = now_ns / 1_000_000_000 - FRESH_S
-    lstat, add, unusual = os.lstat, found.sizes.append, found.unusual
-    above = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        for path in paths:
-            try:
-                seen = lstat(path, dir_fd=above)
-            except OSError:
-                add(-1)
-                continue
-            add(seen.st_size)
-            if seen.st_mode not in _USUAL or seen.st_ctime >= fresh_s:
-                unusual[path] = _fact(seen, root + b"/" + path, now_ns, user, signed=False)
-    finally:
-        os.close(above)
-
-
-def _fact(seen: os.stat_result, path: bytes, now_ns: int, user: int, *, signed: bool) -> FileStat:
-    mode, changed = seen.st_mode, seen.st_ctime_ns
-    readable = user == 0 or (seen.st_uid == user and bool(mode & 0o400)) or os.access(path, os.R_OK)
-    fresh, signature = changed >= now_ns - FRESH_S * 1_000_000_000, ""
-    if (fresh or signed) and changed < now_ns - TICK_NS:
-        signature = f"{seen.st_ino} {seen.st_mtime_ns} {changed} {seen.st_size}"
-    kind = "file" if mode & 0o170000 == 0o100000 else _kind(mode)
-    return FileStat(kind, mode & 0o7777, seen.st_size, fresh, signature, readable)
-
-
-def _kind(mode: int) -> FileKind:
-    if stat.S_ISREG(mode):
-        return "file"
-    if stat.S_ISLNK(mode):
-        return "link"
-    return "directory" if stat.S_ISDIR(mode) else "other"
+def _own_environment(env: Env | None) -> dict[str, str]:
+    base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+    return {**base, **(env or {})}

@@ -9,15 +9,15 @@ from dataclasses import dataclass, field, replace
 
 from shiftlog.model.shell_errors import CheckpointTooLarge
 from shiftlog.workspace import modes, names
+from shiftlog.workspace.index import BEGIN, read_files, write_tree
 from shiftlog.workspace.ports import CheckpointLimits, FileStat
 from shiftlog.workspace.rules import is_capturable
-from shiftlog.workspace.shadow import READ, Shadow, ShadowBroken
+from shiftlog.workspace.shadow import Shadow, ShadowBroken
+from shiftlog.workspace.tables import EMPTY_BLOB, ModesCache, load_tables
 
-EMPTY_BLOB = "e69de29bb2d1d6434b8b29ae775ad8c2e48c5391"
 PHANTOM = b".shiftlog-phantom"
 _NO_STATE = 10
 ROUNDS = 64
-_MANY = 500
 
 # $1 the state file, $2 the current position, $3 "new" to ignore the state; the rest goes to ls-files. Each program
 # start costs time: the first line of the state is read without one, the second only if the first announces it.
@@ -44,48 +44,12 @@ printf '\\0'
 if [ -s "$dirty" ]; then cat "$dirty" || exit 12; fi
 """
 
-# The state is emptied before the index changes and written afterwards, so a crash leaves none. A lock file of git is
-# stale, because every caller holds ours.
-_BEGIN = """
-: >"$1" || exit 24
-[ ! -f "$GIT_INDEX_FILE.lock" ] || rm -f "$GIT_INDEX_FILE.lock"
-"""
-
-_DROP = f"""
-{_BEGIN}
-git update-index -z --force-remove --stdin || exit 20
-"""
-
 # An entry below a nested repository makes git walk it like any other directory.
 _PHANTOMS = f"""
-{_BEGIN}
+{BEGIN}
 shift
 git update-index -z --index-info || exit 20
 git ls-files -z -o "$@" || exit 11
-"""
-
-# Left over from a borrowed first scan: with the trees of the user's last commit in our own pack, writing a tree writes
-# only the difference. If they are gone, it writes them all. $4 means many new objects: then one sync of the whole file
-# system is shorter than one for each object.
-_UPDATE = f"""
-{_BEGIN}
-if [ -f "$GIT_DIR/owed" ]; then
-  (
-{READ}
-  IFS= read -r owed <"$GIT_DIR/owed" && [ -n "$owed" ] || exit 0
-  git rev-list --objects --filter=blob:none --no-object-names "$owed" >"$GIT_DIR/trees" || exit 0
-  git pack-objects -q "$GIT_DIR/objects/pack/pack" <"$GIT_DIR/trees" >/dev/null
-  ) 2>/dev/null
-  rm -f "$GIT_DIR/owed" "$GIT_DIR/trees"
-fi
-fsync=loose-object
-[ -z "$4" ] || fsync=none
-git -c core.fsync="$fsync" update-index -z --add --remove --replace --stdin || exit 20
-files=$(git -c core.fsync="$fsync" write-tree --missing-ok) || exit 21
-[ -z "$4" ] || sync -f "$GIT_DIR" 2>/dev/null || sync || exit 29
-tree=$(printf '040000 tree %s\\tfiles\\n100644 blob %s\\tmodes\\n' "$files" "$2" | git mktree) || exit 22
-printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 23
-printf '%s' "$tree"
 """
 
 _KEEP_STATE = """
@@ -95,7 +59,7 @@ cat >"$1" || exit 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexState:
-    """What the index of a scope holds; `recent` files are too new for git's timestamps to be trusted."""
+    """What the index of a scope holds; of `recent` files git knows no times to trust, so their signatures count."""
 
     tree: str = ""
     files: int = 0
@@ -137,15 +101,6 @@ class TreeScan:
 
 
 @dataclass(slots=True, kw_only=True)
-class ModesCache:
-    """The last modes table of a shadow repository, so that an unchanged one is not read again."""
-
-    tree: str = ""
-    blob: str = ""
-    table: modes.Modes = field(default_factory=dict[bytes, int])
-
-
-@dataclass(slots=True, kw_only=True)
 class Sorted:
     """The findings of a scan, by what happens to them."""
 
@@ -153,7 +108,6 @@ class Sorted:
     drop: list[bytes] = field(default_factory=list[bytes])
     too_large: list[bytes] = field(default_factory=list[bytes])
     uncaptured: list[bytes] = field(default_factory=list[bytes])
-    recent: dict[bytes, str] = field(default_factory=dict[bytes, str])
     size: int = 0
     added: int = 0
     removed: int = 0
@@ -212,39 +166,61 @@ async def update_index(
     `forced` files are read again although git trusts them; `created` ones join the index even if a rule excludes them;
     `drop` ones leave it; `table` holds the modes of the index if no tree does.
     """
-    suspects, recent = await _recent(shadow, seen.state)
-    again = {*forced, *suspects}
-    others, phantoms = await _walk_nested(shadow, seen.others)
-    others = list(dict.fromkeys([*others, *created]))
-    found = Sorted(drop=[*drop, *phantoms], removed=len(set(drop)))
-    candidates = list(dict.fromkeys([*seen.dirty, *others, *again]))
-    stats = await shadow.runner.stats(shadow.location.path, candidates)
-    below = await _below_links(shadow, candidates, stats, set(others), seen)
-    _sort([*candidates, *below], [*stats, *[None] * len(below)], seen.dirty, set(others), limits, found)
-    found.drop += [path for path in found.update if path in again and path not in seen.dirty]
-    state = seen.state
-    if state.tree and not found.update and not found.drop:
-        changed = bool(state.recent) and not recent
-        return _scan(replace(state, recent=recent), seen, found, changed=changed)
+    look = await _look(shadow, seen, limits, set(forced), list(created), list(drop))
+    found, state = look.found, seen.state
+    await load_tables(shadow, cache, state.tree)
+    around = modes.beside(*await cache.directories(shadow), (*found.too_large, *found.uncaptured))
+    if state.tree and not found.update and not found.drop and around == cache.tables.beside:
+        changed = bool(state.recent) and not look.recent
+        return _scan(replace(state, recent=look.recent), seen, found, changed=changed)
     files = state.files + found.added - found.removed
     await _check_size(shadow, state, found, files, limits)
-    table = dict(await modes_of(shadow, cache, state.tree)) if table is None else table
-    for path in found.drop:
+    change = await read_files(shadow, found.update, found.drop, look.facts, limits, again=look.again)
+    table = dict(cache.tables.modes) if table is None else table
+    for path in (*found.drop, *change.gone):
         table.pop(path, None)
-    chosen = set(found.update)
-    for path, stat in zip(candidates, stats, strict=True):
-        if stat is not None and path in chosen:
-            modes.note(table, path, stat)
-    if found.drop:
-        await shadow.script(_DROP, [shadow.state_file], stdin=names.joined(found.drop))
-    blob = await table_blob(shadow, cache, table)
-    arguments = [shadow.state_file, blob, shadow.key, "many" if len(found.update) > _MANY else ""]
-    output = await shadow.script(_UPDATE, arguments, stdin=names.joined(found.update), writes=True)
-    cache.tree, cache.blob, cache.table = output.decode(), blob, table
-    state = IndexState(
-        tree=cache.tree, files=files, size_bound=state.size_bound + found.size, recent={**recent, **found.recent}
+    for path, fact in change.facts.items():
+        modes.note(table, path, fact)
+    around |= modes.beside(*await cache.new_directories(shadow, change.facts))
+    tree, recent = await write_tree(
+        shadow, cache, modes.SideTables(modes=table, beside=around), change, {**look.recent, **change.recent}
     )
+    size = state.size_bound + found.size
+    state = IndexState(tree=tree, files=files - len(change.gone), size_bound=size, recent=recent)
     return _scan(state, seen, found, changed=True)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Look:
+    """What a scan found, the state of the files, those still recent, and those to read although git trusts them."""
+
+    found: Sorted
+    facts: dict[bytes, FileStat]
+    recent: dict[bytes, str]
+    again: set[bytes]
+
+
+async def _look(
+    shadow: Shadow,
+    seen: GitStatus,
+    limits: CheckpointLimits,
+    forced: set[bytes],
+    created: list[bytes],
+    drop: list[bytes],
+) -> _Look:
+    suspects, recent = await _recent(shadow, seen.state)
+    dirty = seen.dirty
+    if shadow.work.directory is not None:
+        dirty = {path: status for path, status in dirty.items() if status != "M" or path not in recent}
+    others, phantoms = await _walk_nested(shadow, seen.others)
+    others = list(dict.fromkeys([*others, *created]))
+    candidates = list(dict.fromkeys([*dirty, *others, *forced, *suspects]))
+    stats = await shadow.work.stats(candidates)
+    below = await _below_links(shadow, candidates, stats, set(others), seen)
+    found = Sorted(drop=[*drop, *phantoms], removed=len(set(drop)))
+    _sort([*candidates, *below], [*stats, *[None] * len(below)], dirty, set(others), limits, found)
+    facts = {path: stat for path, stat in zip(candidates, stats, strict=True) if stat is not None}
+    return _Look(found=found, facts=facts, recent=recent, again=(forced | suspects) - dirty.keys())
 
 
 async def keep_state(shadow: Shadow, scan: TreeScan) -> None:
@@ -253,34 +229,17 @@ async def keep_state(shadow: Shadow, scan: TreeScan) -> None:
         await shadow.script(_KEEP_STATE, [shadow.state_file], stdin=scan.state.encoded())
 
 
-async def modes_of(shadow: Shadow, cache: ModesCache, tree: str) -> modes.Modes:
-    """Return the modes table of a tree."""
-    if not tree:
-        return {}
-    if cache.tree != tree:
-        output = await shadow.script('git rev-parse "$1:modes" && git cat-file blob "$1:modes" || exit 25', [tree])
-        blob, _, text = output.partition(b"\n")
-        cache.tree, cache.blob, cache.table = tree, blob.decode(), modes.decoded(text)
-    return cache.table
-
-
-async def table_blob(shadow: Shadow, cache: ModesCache, table: modes.Modes) -> str:
-    """Store a modes table and return its blob."""
-    if not table:
-        return EMPTY_BLOB
-    if cache.blob and cache.table == table:
-        return cache.blob
-    output = await shadow.script("git hash-object -w --stdin || exit 26", stdin=modes.encoded(table), writes=True)
-    return output.decode().strip()
-
-
 async def _recent(shadow: Shadow, state: IndexState) -> tuple[set[bytes], dict[bytes, str]]:
-    """Return the recent files that may have changed unnoticed, and those that are still recent."""
-    paths = list(state.recent)
-    stats = await shadow.runner.stats(shadow.location.path, paths, signed=True) if paths else []
-    files = [(path, stat) for path, stat in zip(paths, stats, strict=True) if stat is not None and stat.kind == "file"]
+    """Return the recent files that may have changed unnoticed, and those that are still recent.
+
+    On this machine an entry has no times until a refresh, so its file stays recent.
+    """
+    paths, here = list(state.recent), shadow.work.directory is not None
+    stats = await shadow.work.stats(paths, signed=True) if paths else []
+    pairs = zip(paths, stats, strict=True)
+    files = [(path, stat) for path, stat in pairs if stat is not None and stat.kind in ("file", "link")]
     suspects = {path for path, stat in files if not stat.signature or stat.signature != state.recent[path]}
-    return suspects, {path: stat.signature for path, stat in files if stat.fresh and path not in suspects}
+    return suspects, {path: stat.signature for path, stat in files if (here or stat.fresh) and path not in suspects}
 
 
 async def _walk_nested(shadow: Shadow, others: list[bytes]) -> tuple[list[bytes], list[bytes]]:
@@ -338,8 +297,6 @@ def _sort(
             found.update.append(path)
             found.size += stat.size
             found.added += not tracked
-            if stat.fresh and stat.kind == "file":
-                found.recent[path] = stat.signature
 
 
 async def _check_size(shadow: Shadow, state: IndexState, found: Sorted, files: int, limits: CheckpointLimits) -> None:
@@ -347,7 +304,7 @@ async def _check_size(shadow: Shadow, state: IndexState, found: Sorted, files: i
     if size > limits.tree_bytes and state.tree:
         but = {*found.update, *found.drop}
         held = [path for path in names.split(await shadow.script("git ls-files -z || exit 27")) if path not in but]
-        stats = await shadow.runner.stats(shadow.location.path, held)
+        stats = await shadow.work.stats(held)
         size = found.size + sum(stat.size for stat in stats if stat is not None)
     check_limits(files, size, limits)
 

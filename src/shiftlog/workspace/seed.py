@@ -13,18 +13,16 @@ from shiftlog.workspace import modes, names
 from shiftlog.workspace.ports import CheckpointLimits, FileSurvey
 from shiftlog.workspace.rules import roots
 from shiftlog.workspace.scan import (
-    EMPTY_BLOB,
     GitStatus,
     IndexState,
-    ModesCache,
     TreeScan,
     check_limits,
     read_raw,
     read_status,
-    table_blob,
     update_index,
 )
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
+from shiftlog.workspace.tables import EMPTY_BLOB, TREE_LINES, ModesCache, table_blobs
 
 _NO_VALUE = (b"unspecified", b"unset")
 _ATTRIBUTE_FILE = b".gitattributes"
@@ -34,9 +32,15 @@ _ATTRIBUTE_FILE = b".gitattributes"
 _FIT = (b"H 100644 ", b"H 100755 ", b"H 120000 ")
 _BLOB, _PATH = slice(9, 49), slice(52, None)
 
+# Only regular files are read, and little of them: a pipe would be waited for, and a device never ends.
+INDEX_BLOCKS = 2 << 20  # of 512 bytes
+
 _GIT = """
+first_line() { line=; [ -f "$1" ] && line=$(dd if="$1" bs=4096 count=1 2>/dev/null) && line=${line%%"$newline"*}; }
+newline='
+'
 git=.git
-if [ -f .git ]; then IFS= read -r line <.git; git=${line#gitdir: }; fi
+if [ -f .git ]; then first_line .git; git=${line#gitdir: }; fi
 """
 
 # `cp -p` keeps the index's own time, by which git knows which entries it must not trust. Links to the user's packs
@@ -49,15 +53,13 @@ done
 [ -e .git ] || exit 30
 {_GIT}
 common=$git
-if [ -f "$git/commondir" ]; then
-  IFS= read -r line <"$git/commondir"
+if first_line "$git/commondir"; then
   case $line in /*) common=$line ;; *) common=$git/$line ;; esac
 fi
-[ -f "$git/index" ] && [ -d "$common/objects" ] || exit 30
+[ ! -e "$common/objects/info/alternates" ] || exit 30
+[ -d "$common/objects" ] && [ -n "$(find "$git/index" -type f -size -{INDEX_BLOCKS} 2>/dev/null)" ] || exit 30
 if [ -f "$common/config" ]; then
-  while IFS= read -r line || [ -n "$line" ]; do
-    case $line in *[sS][hH][aA]256*) exit 30 ;; esac
-  done <"$common/config"
+  case $(dd if="$common/config" bs=65536 count=1 2>/dev/null) in *[sS][hH][aA]256*) exit 30 ;; esac
 fi
 objects=$(cd -P -- "$common/objects" && pwd -P) || exit 30
 case $objects in *[:\\"]* | *'
@@ -81,19 +83,19 @@ rm -f "$GIT_INDEX_FILE" "$GIT_INDEX_FILE.lock" "$1" && git read-tree --empty || 
 # Finds the tree of the last commit by reading files: git must never run under a configuration in the workspace.
 _HEAD = """
 tree= head= common=$git
-if [ -f "$git/commondir" ]; then
-  IFS= read -r line <"$git/commondir"
+if first_line "$git/commondir"; then
   case $line in /*) common=$line ;; *) common=$git/$line ;; esac
 fi
-IFS= read -r head <"$git/HEAD"
+first_line "$git/HEAD"
+head=$line
 case $head in
 'ref: '*)
   name=${head#ref: } head=
-  if [ -f "$common/$name" ]; then IFS= read -r head <"$common/$name"
+  if first_line "$common/$name"; then head=$line
   elif [ -f "$common/packed-refs" ]; then
-    while read -r found of; do
-      if [ "$of" = "$name" ]; then head=$found; break; fi
-    done <"$common/packed-refs"
+    head=$(dd if="$common/packed-refs" bs=1048576 count=16 2>/dev/null | while read -r found of; do
+      if [ "$of" = "$name" ]; then printf %s "$found"; break; fi
+    done)
   fi ;;
 esac
 tree=$(git rev-parse -q --verify "$head^{tree}" 2>/dev/null)
@@ -113,7 +115,7 @@ looking=$!
 printf '%s\\n' "$tree" >"$GIT_DIR/owed" || exit 30
 [ -n "$tree" ] && git diff-index --cached --quiet "$tree" || exit 0
 unset GIT_ALTERNATE_OBJECT_DIRECTORIES
-made=$(printf '040000 tree %s\\tfiles\\n100644 blob {EMPTY_BLOB}\\tmodes\\n' "$tree" | git mktree --missing) || exit 30
+made=$(printf '{TREE_LINES}' "$tree" {EMPTY_BLOB} {EMPTY_BLOB} | git mktree --missing) || exit 30
 printf '%s\\n' "$made" >"$GIT_DIR/refs/tips/$key" && printf '%s\\n' "$made" "$tree" || exit 30
 ) >"$GIT_DIR/seed.trees" &
 comparing=$!
@@ -136,11 +138,13 @@ git ls-files -z -o "$@" || exit 30
 _SIZES = "git cat-file --batch-check='%(objectsize)' --buffer || exit 30"
 
 # A clean workspace is the user's last commit: its tree needs no writing.
-_ADOPT = """
-tree=$(printf '040000 tree %s\\tfiles\\n100644 blob %s\\tmodes\\n' "$1" "$2" | git mktree --missing) || exit 30
+_ADOPT = f"""
+tree=$(printf '{TREE_LINES}' "$1" "$2" "$4" | git mktree --missing) || exit 30
 printf '%s\\n' "$tree" >"$GIT_DIR/refs/tips/$3" || exit 30
 printf '%s' "$tree"
 """
+
+_REGULAR = 'for file do if [ -f "$file" ]; then dd if="$file" bs=65536 count=1; fi; done'
 
 # Prints 1 if attributes may convert files: those of the user, of the repository, or of the project's own attribute
 # files (named on standard input) that mention a filter or encoding.
@@ -148,8 +152,8 @@ _SPOKEN = f"""
 cd -P -- "$1" || exit 30
 {_GIT}
 [ -f "$git/info/attributes" ] || [ -f /etc/gitattributes ] || [ -f "$HOME/.config/git/attributes" ] ||
-  git config --global core.attributesFile >/dev/null || git config --system core.attributesFile >/dev/null ||
-  {{ [ -n "$2" ] && xargs -0 cat -- 2>/dev/null | grep -q -e filter -e encoding; }} || exit 0
+  (cd / && git config --global core.attributesFile || git config --system core.attributesFile) >/dev/null ||
+  {{ [ -n "$2" ] && xargs -0 sh -c "$3" sh 2>/dev/null | grep -q -e filter -e encoding; }} || exit 0
 printf 1
 """
 
@@ -160,7 +164,9 @@ cd -P -- "$1" || exit 30
 plain=$2/plain
 mkdir -p "$plain/objects" "$plain/refs" "$plain/info" && echo 'ref: refs/heads/none' >"$plain/HEAD" || exit 30
 rm -f "$plain/info/attributes"
-if [ -f "$git/info/attributes" ]; then cp "$git/info/attributes" "$plain/info/attributes" || exit 30; fi
+if [ -f "$git/info/attributes" ]; then
+  dd if="$git/info/attributes" of="$plain/info/attributes" bs=1048576 count=1 2>/dev/null || exit 30
+fi
 set -- -c core.fsmonitor=false check-attr -z --stdin filter working-tree-encoding
 git --git-dir="$plain" --work-tree=. "$@" || exit 30
 """
@@ -228,6 +234,7 @@ async def _borrowed(shadow: Shadow, cache: ModesCache, position: str | None, lim
     table: modes.Modes = {}
     for path, stat in facts.survey.unusual.items():
         modes.note(table, path, stat)
+    cache.folders = _folders(tracked.paths)
     forced = filtered | _converted(tracked, facts, limits)
     started = GitStatus(
         state=IndexState(files=len(tracked.paths), size_bound=sum(facts.survey.sizes) + facts.survey.sizes.count(-1)),
@@ -238,6 +245,12 @@ async def _borrowed(shadow: Shadow, cache: ModesCache, position: str | None, lim
     if watched.whole and not (forced or drop or started.others or started.dirty):
         return await _adopt(shadow, cache, started, watched, table, limits)
     return await update_index(shadow, cache, started, limits, forced=forced - drop, drop=drop, table=table)
+
+
+def _folders(paths: Sequence[bytes]) -> set[bytes]:
+    """Return the directories above many files."""
+    folders = {path.rpartition(b"/")[0] for path in paths} - {b""}
+    return folders.union(*map(names.parents, folders))
 
 
 @asynccontextmanager
@@ -255,7 +268,7 @@ async def _known(shadow: Shadow) -> tuple[_Tracked, _Facts]:
     async with _side_by_side() as steps:
         sizing = steps.create_task(shadow.script(_SIZES, stdin=b"\n".join(tracked.blobs)))
         asking = steps.create_task(_filtered(shadow, tracked.paths))
-        surveying = steps.create_task(shadow.runner.survey(shadow.location.path, tracked.paths))
+        surveying = steps.create_task(shadow.work.survey(tracked.paths))
     lines = sizing.result().split(b"\n")[:-1]
     try:
         sizes = [*map(int, lines)]
@@ -327,11 +340,12 @@ async def _adopt(
 ) -> TreeScan:
     state = seen.state
     check_limits(state.files, state.size_bound, limits)
-    blob = await table_blob(shadow, cache, table)
+    tables = modes.SideTables(modes=table, beside=modes.beside(*await cache.directories(shadow)))
+    blob, beside = await table_blobs(shadow, cache, tables)
     tree = watched.made
-    if blob != EMPTY_BLOB:
-        tree = (await shadow.script(_ADOPT, [watched.whole, blob, shadow.key], writes=True)).decode()
-    cache.tree, cache.blob, cache.table = tree, blob, table
+    if (blob, beside) != (EMPTY_BLOB, EMPTY_BLOB):
+        tree = (await shadow.script(_ADOPT, [watched.whole, blob, shadow.key, beside], writes=True)).decode()
+    cache.keep(tree, tables)
     return TreeScan(
         state=replace(state, tree=tree),
         changed=True,
@@ -344,16 +358,16 @@ async def _adopt(
 async def _filtered(shadow: Shadow, paths: list[bytes], others: Sequence[bytes] = ()) -> set[bytes]:
     """Return the files for which git would run a filter or change the encoding."""
     named = [path for path in (*paths, *others) if path.endswith(_ATTRIBUTE_FILE)]
-    location = shadow.location.path
-    if await _ask(shadow, _SPOKEN, [location, "1" if named else ""], names.joined(named)):
-        fields = (await _ask(shadow, _ATTRIBUTES, [location, shadow.git_dir], names.joined(paths))).split(b"\0")[:-1]
+    if await _ask(shadow, _SPOKEN, ["1" if named else "", _REGULAR], names.joined(named)):
+        fields = (await _ask(shadow, _ATTRIBUTES, [shadow.git_dir], names.joined(paths))).split(b"\0")[:-1]
         return {path for path, value in zip(fields[::3], fields[2::3], strict=True) if value not in _NO_VALUE}
     return set()
 
 
 async def _ask(shadow: Shadow, script: str, arguments: list[str], stdin: bytes) -> bytes:
     """Run a script with the user's own git settings."""
-    ran = await shadow.runner.run(["sh", "-c", script, "sh", *arguments], stdin=stdin)
+    root = shadow.location.path if shadow.work.directory is None else "."
+    ran = await shadow.run(["sh", "-c", script, "sh", root, *arguments], stdin=stdin)
     if ran.exit_code != 0:
         raise ShadowBroken("attributes of the user's repository", ran)
     return ran.stdout
