@@ -6,11 +6,14 @@ Root can show all four: it starts the product's programs where bubblewrap is cov
 import os
 import shutil
 import tempfile
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
+
+from tests.cli.agent import Agent
+from tests.daemon.support import BRIDGE, Bridge, end_daemon
 
 USER = 61234
 _WITHOUT_BWRAP = ["unshare", "-m", "sh", "-c", 'mount --bind /dev/null "$(command -v bwrap)" && exec "$@"', "sh"]
@@ -40,6 +43,30 @@ def ground() -> Generator[Path]:
     with tempfile.TemporaryDirectory(prefix="sg-") as place:
         Path(place).chmod(0o755)
         yield Path(place)
+
+
+@contextmanager
+def serving(
+    ground: Path, policy: str, *, bwrap: bool, user: bool, given: Mapping[str, str] | None = None, home: str = "../h"
+) -> Generator[tuple[Agent, Path, Path]]:
+    """Connect an agent that works in a directory to a daemon with this policy; give state and working directory.
+
+    `home` is the state directory as the working directory names it, `given` are variables of the agent.
+    """
+    place, login = (give(ground / name, user=user) for name in ("work", "login"))
+    for folder in reversed([one for one in (place / home, *(place / home).parents) if not one.exists()]):
+        give(folder, user=user)
+    state = (place / home).resolve()
+    (state / "config.toml").write_text(policy)
+    (state / "config.toml").chmod(0o644)
+    settings = [f"{name}={value}" for name, value in {"HOME": str(login), **(given or {})}.items()]
+    program = [*prefix(bwrap=bwrap, user=user), "env", "-C", str(place), *settings, *BRIDGE]
+    try:
+        with Bridge(state, program=program) as bridge:
+            bridge.shake_hands()
+            yield Agent(bridge), state, place
+    finally:
+        end_daemon(state)
 
 
 KINDS = pytest.mark.parametrize(

@@ -3,15 +3,14 @@
 import json
 import subprocess
 import sys
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Generator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cli.agent import Agent
-from tests.daemon.support import BRIDGE, Bridge, end_daemon, environment, eventually
+from tests.daemon.support import environment, eventually
 from tests.story import machines
 from tests.story.agents import SHIFTLOG
 from tests.story.machines import KINDS
@@ -24,24 +23,6 @@ ORPHAN = pytest.mark.parametrize("orphan", [False, True], ids=["below its shell"
 def ground() -> Generator[Path]:
     with machines.ground() as place:
         yield place
-
-
-@contextmanager
-def serving(
-    ground: Path, policy: str, *, bwrap: bool, user: bool, given: Mapping[str, str] | None = None
-) -> Generator[tuple[Agent, Path, Path]]:
-    """Connect an agent that works in a directory to a daemon with this policy; give both directories."""
-    home, place, login = (machines.give(ground / name, user=user) for name in ("h", "work", "login"))
-    (home / "config.toml").write_text(policy)
-    (home / "config.toml").chmod(0o644)
-    settings = [f"{name}={value}" for name, value in {"HOME": str(login), **(given or {})}.items()]
-    program = [*machines.prefix(bwrap=bwrap, user=user), "env", "-C", str(place), *settings, *BRIDGE]
-    try:
-        with Bridge(home, program=program) as bridge:
-            bridge.shake_hands()
-            yield Agent(bridge), home, place
-    finally:
-        end_daemon(home)
 
 
 def begin(agent: Agent, shell: dict[str, Any], report: Path, home: Path, *words: str, orphan: bool = False) -> None:
@@ -68,7 +49,7 @@ def operator(home: Path, *words: str, user: bool) -> dict[str, Any]:
 def test_a_confined_program_opens_no_workspace_that_it_names_itself(ground: Path, bwrap: bool, user: bool) -> None:
     other = machines.give(ground / "other", user=user)
     policy = '[policy]\nsandbox_max = "workspace-write"\n'
-    with serving(ground, policy, bwrap=bwrap, user=user) as (agent, home, place):
+    with machines.serving(ground, policy, bwrap=bwrap, user=user) as (agent, home, place):
         shell = agent.call("open_shell", workspace=str(place))
         assert shell.get("sandbox") == "workspace-write", shell
         begin(agent, shell, place / "report", home, "open_beside", str(other))
@@ -79,7 +60,7 @@ def test_a_confined_program_opens_no_workspace_that_it_names_itself(ground: Path
 @ORPHAN
 @pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
 def test_no_program_inside_answers_its_own_question(ground: Path, user: bool, orphan: bool) -> None:
-    with serving(ground, '[policy]\nask = ["touch"]\n', bwrap=True, user=user) as (agent, home, place):
+    with machines.serving(ground, '[policy]\nask = ["touch"]\n', bwrap=True, user=user) as (agent, home, place):
         shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
         begin(agent, shell, place / "report", home, "answer_myself", str(place), orphan=orphan)
         if not orphan:  # an orphan may not even open a shell to ask from
@@ -94,7 +75,7 @@ def test_no_program_inside_answers_its_own_question(ground: Path, user: bool, or
 @pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
 @pytest.mark.parametrize("method", ["approve", "page.open", "daemon.stop", "exec"])
 def test_no_program_inside_is_the_operator(ground: Path, user: bool, orphan: bool, method: str) -> None:
-    with serving(ground, "", bwrap=True, user=user) as (agent, home, place):
+    with machines.serving(ground, "", bwrap=True, user=user) as (agent, home, place):
         shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
         begin(agent, shell, place / "report", home, "control", method, orphan=orphan)
         said = ended(place / "report")
@@ -105,7 +86,7 @@ def test_no_program_inside_is_the_operator(ground: Path, user: bool, orphan: boo
 def test_no_program_inside_reads_the_daemons_environment(ground: Path, user: bool) -> None:
     policy = '[policy]\nenv_pass = ["SHOWN_TOKEN"]\n'
     given = {"HIDDEN_TOKEN": "hidden-3f9a7c", "SHOWN_TOKEN": "shown-3f9a7c"}
-    with serving(ground, policy, bwrap=True, user=user, given=given) as (agent, _, place):
+    with machines.serving(ground, policy, bwrap=True, user=user, given=given) as (agent, _, place):
         shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
         look = "for p in $(pgrep -f shiftlog); do grep -qa hidden-3f9a7c /proc/$p/environ && cat /proc/$p/cmdline; done"
         command = f'({look}) 2>/dev/null | tr "\\0" " "; echo; echo "length ${{#SHOWN_TOKEN}}"'

@@ -38,6 +38,7 @@ class ShellBounds:
 
 
 # A process that left its shell, as by ending the shell's reaper: which bounds it had is not known any more.
+_ORPHANS_HINT = "The calling process has the mark of a shell but runs in none; connect from outside of all shells"
 OF_AN_ORPHAN = ShellBounds(mode=SANDBOXES[0])
 
 
@@ -71,7 +72,8 @@ def check(held: ShellBounds, wanted: ShellBounds) -> None:
     """Reject a request that reaches beyond the bounds of the caller."""
     why = held.excess_of(wanted)
     if why is not None:
-        raise SandboxNotAllowed(why, details={"mode": wanted.mode, "max": held.mode})
+        hint = _ORPHANS_HINT if held is OF_AN_ORPHAN else None
+        raise SandboxNotAllowed(why, details={"mode": wanted.mode, "max": held.mode}, hint=hint)
 
 
 def _holds(place: str | None, wanted: str | None) -> bool:

@@ -1,0 +1,58 @@
+"""An agent's shells write only where they were opened, and never replace what the operator laid down."""
+
+import os
+from collections.abc import Generator
+from pathlib import Path
+
+import pytest
+
+from tests.shell.sandbox.flipping import flipped
+from tests.story import machines
+from tests.story.machines import KINDS
+
+POLICY = '[policy]\nsandbox_max = "workspace-write"\n'
+TRIES = pytest.mark.parametrize("tries", [5, pytest.param(200, marks=pytest.mark.guard)])
+
+
+@pytest.fixture
+def ground() -> Generator[Path]:
+    with machines.ground() as place:
+        yield place
+
+
+@KINDS
+@TRIES
+def test_a_workspace_that_is_flipped_while_it_opens_writes_nothing_outside(
+    ground: Path, bwrap: bool, user: bool, tries: int
+) -> None:
+    outside = machines.give(ground / "outside", user=user)
+    with machines.serving(ground, POLICY, bwrap=bwrap, user=user) as (agent, _, place):
+        sub, link = machines.give(place / "sub", user=user), place / "link"
+        link.symlink_to(os.path.relpath(outside, place))
+        with flipped(sub, link, 0.2):
+            for _ in range(tries):
+                shell = agent.call("open_shell", workspace=str(sub))
+                if "shell_id" not in shell:
+                    assert shell["error"]["code"] in ("workspace_invalid", "sandbox_unavailable", "open_failed"), shell
+                    continue
+                command = f"echo x > {outside}/a; echo x > {sub}/b; cd {sub}; echo x > c; chmod 777 {outside} ."
+                agent.call("run_command", shell_id=shell["shell_id"], command=command)
+                agent.call("close_shell", shell_id=shell["shell_id"])
+                assert list(outside.iterdir()) == []
+                assert outside.stat().st_mode & 0o777 == 0o755
+
+
+@KINDS
+def test_the_policy_cannot_be_replaced_by_an_agent_that_works_in_the_home_directory(
+    ground: Path, bwrap: bool, user: bool
+) -> None:
+    with machines.serving(ground, POLICY, bwrap=bwrap, user=user, home=".local/share/shiftlog") as (agent, home, place):
+        shell = agent.call("open_shell", workspace=str(place))
+        assert shell["error"]["code"] == "workspace_invalid", shell
+        assert "state directory" in shell["error"]["message"]
+        for place_inside in (home, home.parent, home.parent.parent):
+            assert "error" in agent.call("open_shell", workspace=str(place_inside))
+        reading = agent.call("open_shell", cwd=str(place), sandbox="read-only")
+        attack = "mv .local moved; mkdir -p .local/share/shiftlog; echo > .local/share/shiftlog/config.toml; cat moved"
+        agent.call("run_command", shell_id=reading["shell_id"], command=f"cd {place}; {attack}")
+    assert (home / "config.toml").read_text() == POLICY
