@@ -1,6 +1,8 @@
 """An agent's shells write only where they were opened, and never replace what the operator laid down."""
 
 import os
+import random
+import time
 from collections.abc import Generator
 from pathlib import Path
 
@@ -34,6 +36,7 @@ def test_a_workspace_that_is_flipped_while_it_opens_writes_nothing_outside(
                 shell = agent.call("open_shell", workspace=str(sub))
                 if "shell_id" not in shell:
                     assert shell["error"]["code"] in ("workspace_invalid", "sandbox_unavailable", "open_failed"), shell
+                    time.sleep(random.random() * 0.05)  # so that the next try meets another moment of the race
                     continue
                 command = f"echo x > {outside}/a; echo x > {sub}/b; cd {sub}; echo x > c; chmod 777 {outside} ."
                 agent.call("run_command", shell_id=shell["shell_id"], command=command)
