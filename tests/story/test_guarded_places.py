@@ -55,7 +55,8 @@ def test_the_policy_cannot_be_replaced_by_an_agent_that_works_in_the_home_direct
         assert "state directory" in shell["error"]["message"]
         for place_inside in (home, home.parent, home.parent.parent):
             assert "error" in agent.call("open_shell", workspace=str(place_inside))
-        reading = agent.call("open_shell", cwd=str(place), sandbox="read-only")
-        attack = "mv .local moved; mkdir -p .local/share/shiftlog; echo > .local/share/shiftlog/config.toml; cat moved"
-        agent.call("run_command", shell_id=reading["shell_id"], command=f"cd {place}; {attack}")
+        project = machines.give(place / "project", user=user)
+        below = agent.call("open_shell", workspace=str(project))
+        attack = "mv .local moved; mkdir -p .local/share/shiftlog; echo > .local/share/shiftlog/config.toml"
+        agent.call("run_command", shell_id=below["shell_id"], command=f"cd {place}; {attack}")
     assert (home / "config.toml").read_text() == POLICY
