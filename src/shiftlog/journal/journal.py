@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
+from shiftlog.guard.secrets.off_loop import run_off_loop
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.pen import Pen
@@ -122,6 +123,12 @@ class Journal:
                 values[name], count, _ = self._redactor.value(value)
                 masked += count
         return Request(operation=operation, values=values, masked=masked, caller=caller)
+
+    async def request_off_loop(
+        self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller, check: Check | None = None
+    ) -> Request:
+        """Check and mask as `request` does; long arguments in a thread, so that no other client waits."""
+        return await run_off_loop(arguments, self.request, operation, fields, arguments, caller, check)
 
     def refuse_secrets(self, values: Mapping[str, Any], *names: str) -> None:
         """Refuse a new name that holds a secret: a name is kept as it is given and cannot be masked."""

@@ -47,7 +47,9 @@ class Sessions:
 
     async def open_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a session, and its run if any fact of a run is given."""
-        request = self._journal.request("open_session", OPEN_SESSION, arguments, caller, self._check_names)
+        request = await self._journal.request_off_loop(
+            "open_session", OPEN_SESSION, arguments, caller, self._check_names
+        )
         values = request.values
         self._journal.refuse_secrets(values, "agent", "session_id")
         if values.get("session_id"):
@@ -59,18 +61,22 @@ class Sessions:
 
     async def begin_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a turn."""
-        request = self._journal.request("begin_turn", BEGIN_TURN, arguments, caller)
+        request = await self._journal.request_off_loop("begin_turn", BEGIN_TURN, arguments, caller)
         self._journal.refuse_secrets(request.values, "request_id")
         return await self._journal.write(request, rules.begin_turn)
 
     async def update_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Change the open turn."""
-        request = self._journal.request("update_turn", UPDATE_TURN, arguments, caller, rules.check_update)
+        request = await self._journal.request_off_loop(
+            "update_turn", UPDATE_TURN, arguments, caller, rules.check_update
+        )
         return await self._journal.write(request, rules.update_turn)
 
     async def finish_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Complete or fail a turn."""
-        request = self._journal.request("finish_turn", FINISH_TURN, arguments, caller, rules.check_outcome)
+        request = await self._journal.request_off_loop(
+            "finish_turn", FINISH_TURN, arguments, caller, rules.check_outcome
+        )
         return await self._journal.write(request, rules.finish_turn)
 
     def _check_names(self, values: Mapping[str, Any]) -> None:

@@ -34,6 +34,7 @@ from shiftlog.dialects.mcpserver.imports import Tally
 from shiftlog.dialects.mcpserver.objects import current_object, history_object
 from shiftlog.dialects.mcpserver.sessions import already_exists, import_session, open_session, update_session
 from shiftlog.dialects.mcpserver.threads import Threads, by_thread
+from shiftlog.guard.secrets.off_loop import run_off_loop
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
 from shiftlog.journal.journal import closed_error
@@ -80,7 +81,8 @@ class Sessionlog:
         """Answer a method or tool within its time; raise ShiftlogError."""
         operation = method.operation or name
         with anyio.move_on_after(context.timeout_s if method.is_timed else None):
-            call = check_call(self.calls.redactor, operation, method.takes, params, context, method.prepare)
+            checked = (self.calls.redactor, operation, method.takes, params, context, method.prepare)
+            call = await run_off_loop(params, check_call, *checked)
             return await method.answer(self, call)
         raise timed_out(context)
 

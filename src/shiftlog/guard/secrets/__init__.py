@@ -1,1 +1,2 @@
-"""Finds and masks secrets. Doors: `redactor` (texts, JSON), `scan` (text in pieces) and `blobs` (encoded data)."""
+"""Finds and masks secrets. Doors: `redactor` (texts, JSON), `scan` (text in pieces), `blobs` (encoded data) and
+`off_loop` (long texts)."""

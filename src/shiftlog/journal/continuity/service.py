@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
+from shiftlog.guard.secrets.off_loop import run_off_loop
 from shiftlog.journal.continuity.closing import Closer, Ending
 from shiftlog.journal.continuity.drift import look
 from shiftlog.journal.continuity.handover import END_OFFER, OFFER, Handover, offered
@@ -73,7 +74,7 @@ class Continuity:
         self, arguments: Mapping[str, Any], caller: Caller, fields: Record = CLOSE_SESSION
     ) -> Answered:
         """End a session and return the whole answer. A dialect passes `fields` with parameters of its own."""
-        request = self._request("close_session", fields, arguments, caller)
+        request = await run_off_loop(arguments, self._request, "close_session", fields, arguments, caller)
         await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._closer.close(writer, request))
 

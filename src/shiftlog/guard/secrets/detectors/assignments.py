@@ -26,6 +26,7 @@ from shiftlog.guard.secrets.detectors.values import (
     JUDGED_CHARS,
     Need,
     Notation,
+    is_chosen,
     is_random,
     is_secret,
     is_unlike_prose,
@@ -53,18 +54,19 @@ _LINE_START = re.compile(
     re.ASCII,
 )
 # Prompts and remarks: words alone before the name.
-_SAID_START = re.compile(r"(?:^|\\[nr]|[\"'`>#*:] ?)(?:[A-Z][\w'-]{0,32} |[a-z][\w'-]{0,32} ){1,6}$")
+_SAID_START = re.compile(r"(?:^|\\[nr]|[\"'`>#*:+-] {0,4})(?:[A-Z][\w'-]{0,32} |[a-z][\w'-]{0,32} ){1,6}$")
 _DECLARES = re.compile(
     r"\b(?:private|public|protected|readonly|let|var|const|val|static|final|export|mut|fn|def|func|type|if|case|else)\b"
 )
 _LISTED_BEFORE = re.compile(
-    r"(?:^|\s)(?:--?[A-Za-z][\w-]{0,32}[ =]|[\w.-]{1,64}=[^\s,({]{1,64} |(?:put|set|create|write|POST|PUT"
+    r"(?:^|\s)(?:-[DP]|--?[A-Za-z][\w-]{0,32}[ =]|[\w.-]{1,64}=[^\s,({]{1,64} |(?:put|set|create|write|POST|PUT"
     r"|update) (?:[^\s=(]{1,64} ){0,4})"
     r"\\{0,7}[\"']?(?:[\w.-]{1,64}=[^\s,({]{0,64},)*(?:[\w-]{1,32}\.){0,6}$",
     re.ASCII,
 )
 _LISTED_AFTER = re.compile(r"[^\s,(){}]{4,128}[ ;][\w.-]{1,64}=[^=\s]", re.ASCII)
 _LINE_REST = re.compile(r"[ \t\r]*(?:$|[ \t]#|\\{1,4}[nr]|\\{0,7}[\"'`])")
+_DEFINED = re.compile(r"\((?:def\w*|setq|setf|set!|let|define)\s{1,4}$")
 _DECLARED = re.compile(r"\b(?:string|String|str|char|auto)[&*]? $")
 _FALLBACK = re.compile(
     r"(?:os\.environ\.get|os\.getenv|process\.env\.\w{1,64}|getenv|ENV\.fetch|env|System\.getenv)(?:\([^()]{0,80}\))?"
@@ -230,6 +232,8 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
         value = converted.end()
     elif fallback := _FALLBACK.match(line, value):
         value, need = fallback.end(), max(need, Need.DIGITS)
+    if announced.sep == "" and _DEFINED.search(line, max(0, start - 40), start):
+        need = name.need
     if announced.sep == "(" and _DECLARED.search(line, max(0, start - 40), start):
         need = name.need
     opening = OPENING.match(line, value)
@@ -237,12 +241,25 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
         return None  # a command of a shell
     if opening and not announced.quoted and is_inside_quotes(line, start, opening["quote"]):
         return None  # the quote ends the text around the name: `input("Password: ")`
+    if (
+        opening
+        and announced.preceding in (":", "[", "@")
+        and not announced.text.isupper()
+        and _is_binding(line, opening, announced)
+    ):
+        return None
     kind, in_query = _kind_of(line, announced), announced.preceding in ("?", "&")
     if settings and announced.sep == "=" and announced.leads:
         notation = Notation.CONFIG
     if kind in (kinds.CONNECTION_PART, kinds.AZURE_PART) and announced.text[0].isupper():
         notation, need = Notation.SHELL, Need.PLAIN  # variables are not named like parts of a connection string
     return _judge_value(line, value, name, kind, notation, need, in_query=in_query, announced=announced)
+
+
+def _is_binding(line: str, opening: re.Match[str], announced: _Announcement) -> bool:
+    """Return True for attributes of templates, such as `:api-key="userKey"`, whose value is a variable."""
+    value = line[opening.end() : closing_quote(line, opening.end(), opening["quote"])]
+    return announced.sep == "=" and not announced.spaced and _IDENTIFIER.match(value) is not None and is_chosen(value)
 
 
 def _read_announcement(line: str, inside: int) -> _Announcement | None:
@@ -288,11 +305,8 @@ def _leads_line(line: str, start: int, name: SecretName) -> bool:
     begin = max(0, start - 160)
     if _LINE_START.search(line, begin, start):
         return True
-    return (
-        name.need == Need.PLAIN
-        and _SAID_START.search(line, begin, start) is not None
-        and not _DECLARES.search(line, begin, start)
-    )
+    said = _SAID_START.search(line, begin, start) if name.need == Need.PLAIN else None
+    return said is not None and _DECLARES.search(said[0]) is None
 
 
 def _is_key_of_path(match: re.Match[str], name: SecretName | None) -> bool:
@@ -366,6 +380,8 @@ def _judge_value(
         if notation != Notation.SHELL:
             value = value.partition(",")[0]
         alone = announced is not None and _LINE_REST.match(line, start + len(value)) is not None and announced.leads
+        if alone and notation == Notation.CONFIG and not name.weak:
+            need = min(need, Need.MIXED)
         context = line[start : start + JUDGED_CHARS]
         if not _is_secret(name, value, need, notation, quoted=False, context=context, alone=alone):
             return None

@@ -58,7 +58,7 @@ NAME_PATTERN = "|".join(
         LINEAR_EDGE + r"(?:login\s+\S+\s+password|requirepass|masterauth|bindpw|rootpw)\s",
         r"(?:store|key|keystore|db)[Pp]assword +\\*[\"']",
         LINEAR_EDGE + r"(?i:(?:pass(?:word|wd|phrase|code)|(?:api|access|secret|private|auth)[ -]key|token|secret"
-        r"|credentials|key|pw)[ \t]+"
+        r"|credentials|key|pw|pwd|pass)[ \t]+"
         + r"(?:[\"'`]|(?:is|was|for|of|to|on|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])|(?:my|the|your|our|this) key: )",
     )
 )

@@ -22,7 +22,7 @@ NEARBY_PATTERN = "|".join(
 _is_near = tells_whether(compile_linear(NEARBY_PATTERN))
 # Of keyword arguments only defaults count: other keywords say what their value is.
 _LITERAL = re.compile(
-    r"(?:[(,]\s{0,4}|[|?]{2}=\s{0,4}|\b(?:default|fallback|value)\s{0,2}[=:]\s{0,4}|\b(?:assert\w{0,24}|eq)\s{1,4})"
+    r"(?:[({,]\s{0,4}|[|?]{2}=\s{0,4}|\b(?:default|fallback|value)\s{0,2}[=:]\s{0,4}|\b(?:assert\w{0,24}|eq)\s{1,4})"
     rf"[bBrR]?\\{{0,7}}(?P<quote>[\"'])(?P<value>{_LITERAL_TEXT})\\{{0,7}}(?P=quote)"
 )
 _NAMES = re.compile(r"(?<![\w])[A-Za-z_][\w.-]{2,64}")

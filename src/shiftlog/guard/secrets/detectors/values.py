@@ -36,7 +36,7 @@ class Notation(IntEnum):
 
 
 _MASKED = re.compile(
-    r"\*{3,}|[xX]{6,}|(?<![A-Za-z0-9])[xX]{3,}(?![A-Za-z0-9])|\.{3,}|(?:\xe2\x80\xa2){2,}|\xe2\x80\xa6|_{4,}"
+    r"\*{3,}|[xX]{6,}|(?<!\w)[xX]{3,}(?!\w)|\.{3,}|(?:\xe2\x80\xa2){2,}|\xe2\x80\xa6|_{4,}"
     r"|-{4,}|#{4,}"
     r"|(?i:redacted|<hidden>|\[hidden\]|\[filtered\])"
 )
@@ -52,11 +52,12 @@ _REFERENCE = re.compile(
     r"|<[A-Za-z_/!|][^<>]{0,80}>|#\{[^}]*\}|@[A-Z_]{3,}@|\\\([^)]*\)"
 )
 _CODE_START = re.compile(
-    r"(?:new|await|async|yield|lambda|function|fn|func|def|return|typeof|not|if|else|ref|out|mut|const|let|var)\b[ (]"
+    r"(?:new|await|async|yield|lambda|function|fn|func|def|return|typeof|not|if|else|ref|out|mut|const|let|var)\b[ (:]"
     r"|[&*!~?]{0,2}[A-Za-z_][\w$]*(?:(?:\.|::|->|\?\.|!\.)[A-Za-z_$][\w$]*)*"  # a name, then a call, subscript, union
     r"(?:[!?]?(?:<[\w\[\], .&'|?]*>|\[[\w\[\], .&'|?\"]*\])?\(|\[|<(?![\s/])| \||\s*\?\?|\s*\|\|)"
-    r"|\?\w|[A-Za-z_]\w*(?:->|&\.|::)\w|@[a-z_]\w*\s*$|%[wiqQ]?[\[({]|(?:null|void 0|undefined)\b|\w+[=!]==?\w"
-    r"|[\[({]|[&*]?mut\b|\*+[a-z]+\b|&'?[a-z]+\b|!\w+\b(?=\s|$)|@\w+\.|\\?[\"'`]"
+    r"|\?\w|[A-Za-z_]\w*(?:->|&\.|::)\w|@[a-z_]\w*(?![\w!#$%^&*+@-])|%[wiqQ]?[\[({]|(?:null|void 0|undefined)\b"
+    r"|\w+[=!]==?\w"
+    r"|[\[({]|[&*]?mut\b|\*+[a-z]+\b|&'?[a-z]+\b|!\w+\b(?=[\s;,)]|$)|@\w+\.|\\?[\"'`]"
 )
 _DOTTED = re.compile(
     r"[&*!]{0,2}[A-Za-z_$][\w$]*(?:(?:\.|::|->|\?\.|!\.)(?:[A-Za-z_$][\w$]*|\d{1,2}))+[;,)]*$", re.ASCII
@@ -203,8 +204,9 @@ def _numbered_within(value: str) -> list[str]:
 
 def is_unlike_prose(value: str) -> bool:
     """Return True if a word in a sentence is a secret: it has digits, and is neither a number nor a name."""
-    words = split_words(value)
-    if len(value) < 6 or not NUMBERED_WORDS.isdisjoint(words[:1]) or not any(map(str.isalpha, value)):
+    if len(value) < 6 or not any(map(str.isalpha, value)):
+        return False
+    if not NUMBERED_WORDS.isdisjoint(split_words(value)[:1]) and is_chosen(value):
         return False
     digits = sum(map(str.isdigit, value))
     if digits == 0 or (value[0].isdigit() and len(_DIGIT_TURN.findall(value)) < 4):
@@ -262,7 +264,9 @@ def _is_bare_word_secret(literal: str, need: Need, notation: Notation, *, alone:
     if need == Need.RANDOM or not literal[0].isalnum():
         return False
     digits = sum(map(str.isdigit, literal))
-    if any(word in _LABELS for word in words) or (len(words) <= 2 and not NUMBERED_WORDS.isdisjoint(words[:1])):
+    if any(len(word) > 2 and word in _LABELS for word in words) or (
+        len(words) <= 2 and not NUMBERED_WORDS.isdisjoint(words[:1])
+    ):
         return alone and need == Need.PLAIN and digits >= 2 and NUMBERED_WORDS.isdisjoint(words[:1])
     if notation == Notation.CONFIG and alone:
         return True
