@@ -19,6 +19,7 @@ from collections import Counter
 from collections.abc import Callable, Generator, Iterable
 from contextlib import suppress
 from pathlib import Path
+from typing import Self
 
 import pytest
 
@@ -31,6 +32,8 @@ from tests.story.writers import MARK, Booked, Writer
 SOAK_S = float(os.environ.get("SOAK_S", "3600"))
 FAULT_EVERY_S = 10.0
 FAULT_S = 1.0
+ANSWER_S = 30.0
+PAUSE_S = 0.1
 WRITERS = 3
 MEMORY_BYTES = 200 << 20
 DESCRIPTORS = 200
@@ -41,15 +44,32 @@ HOOK = [
 ]
 
 
+class PatientAgent(Agent):
+    """An agent that repeats a handshake which a fault met."""
+
+    def __enter__(self) -> Self:
+        deadline = time.monotonic() + ANSWER_S
+        while "result" not in self.bridge.shake_hands():
+            assert time.monotonic() < deadline, "no daemon takes the handshake"
+            time.sleep(PAUSE_S)
+        return self
+
+
 class PatientWriter(Writer):
     """A writer that books a refused write as not applied, or as unknown if the file itself was gone."""
 
+    agent = PatientAgent
+
     def booked(self, mark: str, answer: Answer) -> Booked:
         try:
-            return super().booked(mark, answer)
+            booked = super().booked(mark, answer)
+            if not booked.acknowledged:
+                time.sleep(PAUSE_S)
+            return booked
         except Refused as refused:
             if refused.error["code"] != "storage_error":
                 raise
+            time.sleep(PAUSE_S)
             is_gone = "deleted" in refused.error["message"] or "deleted" in str(refused.error["details"])
             return Booked(mark=mark, applied=None if is_gone else False, acknowledged=False)
 
@@ -88,7 +108,7 @@ class Load:
             self.failures.append(error)
 
     def _run_commands(self) -> None:
-        with Agent(self.home) as agent:
+        with PatientAgent(self.home) as agent:
             while not self.stopped.wait(0.2):
                 with suppress(Refused):
                     session = agent.call("open_session", agent="Soak", title="shell")["session_id"]
@@ -99,7 +119,7 @@ class Load:
                     agent.call("close_shell", shell_id=shell)
 
     def _read(self) -> None:
-        with Agent(self.home) as agent:
+        with PatientAgent(self.home) as agent:
             while not self.stopped.wait(0.1):
                 with suppress(Refused):
                     agent.call("query_history", limit=5)

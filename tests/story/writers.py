@@ -44,6 +44,8 @@ class Booked:
 class Writer:
     """One agent that writes for as long as it is told to, several calls in flight at a time."""
 
+    agent = Agent
+
     def __init__(self, home: Path, name: str, *arguments: str, shared: str | None = None) -> None:
         self.name = name
         self._arguments = arguments
@@ -58,7 +60,7 @@ class Writer:
     def write_until(self, stop: Callable[[], bool]) -> None:
         """Write until told to stop; what goes wrong is kept in `failure`."""
         try:
-            with Agent(self._home, *self._arguments) as agent:
+            with self.agent(self._home, *self._arguments) as agent:
                 while not stop():
                     self._open(agent)
                     while self._own is not None and not stop():

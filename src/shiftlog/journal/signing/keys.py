@@ -29,6 +29,10 @@ RECEIPT_LABEL = b"shiftlog-receipt-v1\n"
 _RAW = serialization.Encoding.Raw
 
 
+def _public(private: Ed25519PrivateKey) -> bytes:
+    return private.public_key().public_bytes(_RAW, serialization.PublicFormat.Raw)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Keys:
     """The keys in one folder."""
@@ -55,15 +59,21 @@ class Keys:
         except ValueError as error:
             reason = f"{path} is no key: it does not hold {KEY_BYTES} bytes"
             raise StorageError("Storage error", details={"reason": reason}, hint=DAMAGED_HINT) from error
-        public = private.public_key().public_bytes(_RAW, serialization.PublicFormat.Raw)
-        key_id = hashlib.sha256(public).hexdigest()[:16]
-        public_path = folder / f"{key_id}.pub"
-        if not read_only and not public_path.exists():
-            publish(public_path, public)
-        return cls(folder=folder, private=private, key_id=key_id)
+        key_id = hashlib.sha256(_public(private)).hexdigest()[:16]
+        keys = cls(folder=folder, private=private, key_id=key_id)
+        if not read_only:
+            keys._publish()
+        return keys
+
+    def _publish(self) -> None:
+        path = self.folder / f"{self.key_id}.pub"
+        if not path.exists():
+            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            publish(path, _public(self.private))
 
     def sign(self, receipt: Receipt) -> Receipt:
-        """Return the receipt with this key's signature."""
+        """Return the receipt with this key's signature; a public key that was deleted meanwhile is kept again."""
+        self._publish()
         receipt = replace(receipt, key_id=self.key_id, signature="")
         signature = self.private.sign(RECEIPT_LABEL + canonical(_unsigned(receipt)))
         return replace(receipt, signature=base64.b64encode(signature).decode("ascii"))
