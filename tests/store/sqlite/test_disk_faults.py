@@ -205,3 +205,14 @@ async def test_a_backup_in_the_place_of_the_database_is_no_missing_log(path: Pat
     beside(path, ".backup").replace(path)
     async with SqliteStore(path) as store:
         assert await session_names(store) == [b.session_id("one")]
+
+
+async def test_entries_that_were_deleted_from_the_file_are_left_to_verify(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, "one", "two", of=b.session("one"))
+    with sqlite3.connect(path) as db:
+        db.execute("DELETE FROM entries WHERE id = (SELECT max(id) FROM entries)")
+        db.execute("UPDATE journals SET head_seq = head_seq - 1")
+    db.close()
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == [b.session_id("one")]
