@@ -22,9 +22,9 @@ from shiftlog.ingest.readers.records import call_line, first_line, object_in, re
 from shiftlog.model.errors import TranscriptNotFound, TranscriptUnreadable
 from shiftlog.model.ids import slug
 from shiftlog.model.times import parse, precise, shown
+from shiftlog.model.turn_texts import shortened_result
 
 NICKNAME = "codex"
-RESULT_CHARS = 2_000
 MAX_LINE_BYTES = 128 << 20
 HEADER_BYTES = 16 << 20
 FILES = ("rollout-*.jsonl", "rollout-*.jsonl.zst")
@@ -126,7 +126,7 @@ class _FoldedTurns:
             case f.ToolCall():
                 self._say(name, fact.at, "tool", "tool_call", call_line(fact.tool, self._mask(fact.input)))
             case f.ToolResult():
-                self._say(name, fact.at, "tool", "tool_result", _shortened(self._mask(fact.content)))
+                self._say(name, fact.at, "tool", "tool_result", shortened_result(self._mask(fact.content)))
             case f.Action():
                 self._act(self._turns[name], fact)
             case f.UsageFact():
@@ -196,12 +196,6 @@ def _end(turn: Turn, fact: f.TurnEnded) -> None:
     turn["response"] = fact.response or turn["response"]
     turn["failureNote"] = fact.failure_note or ""
     turn["model"] = fact.model or turn["model"]
-
-
-def _shortened(content: str) -> str:
-    if len(content) <= RESULT_CHARS:
-        return content
-    return f"{content[:RESULT_CHARS]}\n[the first {RESULT_CHARS} of {len(content)} characters]"
 
 
 def _time(at: str | None) -> str | None:

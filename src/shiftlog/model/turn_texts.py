@@ -1,4 +1,7 @@
-"""The texts by which a search finds a turn, besides its dialog items and actions; indexes use the same list."""
+"""The texts by which a search finds a turn, besides its dialog items and actions; indexes use the same list.
+
+Also here: how much of a tool's result the session log shows.
+"""
 
 from collections.abc import Iterator, Mapping
 from typing import cast
@@ -29,6 +32,15 @@ LIST_FIELDS = (
 )
 # By the kind of an item's entry: which of its facts a turn is found by.
 ITEM_TEXTS = {"dialog": ("content", "role", "category"), "action": ("description", "type", "file_path", "status")}
+
+RESULT_CHARS = 2_000
+
+
+def shortened_result(content: str) -> str:
+    """Return the beginning of a tool's result as the session log shows it, with the length of the whole."""
+    if len(content) <= RESULT_CHARS:
+        return content
+    return f"{content[:RESULT_CHARS]}\n[the first {RESULT_CHARS} of {len(content)} characters]"
 
 
 def own_texts(turn: Turn) -> Iterator[str]:

@@ -419,3 +419,26 @@ def test_a_session_of_a_transcript_can_be_submitted_as_it_was_read_here_and_unde
             assert submitted["journal"]["changed"] is changed
         (copy,) = tools.do("sessionlog_query", text=OTHER_SESSION)["items"]
     assert copy["turns"] == read["turns"]
+
+
+def test_a_transcript_of_turns_that_were_imported_here_tells_nothing_twice(log: Log) -> None:
+    codex = two_turns(log)
+    codex.event("task_started", turn_id="turn-three").event("user_message", message="Look")
+    codex.line("response_item", type="function_call", name="shell", arguments='{"command": ["ls"]}', call_id="call-9")
+    codex.line("response_item", type="function_call_output", call_id="call-9", output="x" * 5000)
+    codex.event("agent_message", message="Same").event("agent_message", message="Same")
+    codex.event("task_complete", turn_id="turn-three", last_agent_message="Same")
+    path = written(log, codex)
+    run(log, "import", str(path), SESSION, "--apply")
+    before = listed(log)
+    log.do("repl.sessionlog.ingestTranscripts", path=str(path))
+    after = listed(log)
+    assert [len(turn["processingDialog"]) for turn in after.values()] == [
+        len(turn["processingDialog"]) for turn in before.values()
+    ]
+    assert not any(
+        name in note["fields"]
+        for turn in after.values()
+        for note in turn.get("amendments", ())
+        for name in ("dialog", "actions", "processingDialog")
+    ), [turn.get("amendments") for turn in after.values()]

@@ -17,6 +17,7 @@ from shiftlog.journal.projection import ERASED_TEXT
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown, shown_text
+from shiftlog.model.turn_texts import shortened_result
 from shiftlog.store.protocol import Reader
 
 TURNS_AT_ONCE = 200
@@ -24,7 +25,6 @@ NONE = "None"
 ITEMS = (Kind.DIALOG, Kind.ACTION)
 _ACTION = ("order", "description", "type", "status", "file_path")
 _DIALOG = ("timestamp", "role", "content", "category")
-RESULT_CHARS = 2_000
 _ERASED_DIALOG = {"role": "system", "category": "observation", "content": ERASED_TEXT}
 _ERASED_ACTION = {"order": 0, "description": ERASED_TEXT, "type": "erased", "status": "completed", "file_path": ""}
 
@@ -190,10 +190,9 @@ def as_shown(entry: Entry) -> Mapping[str, Any]:
     if entry.body is None:
         return {"timestamp": shown(entry.at), **_ERASED_DIALOG} if entry.kind is Kind.DIALOG else _ERASED_ACTION
     facts: Mapping[str, Any] = entry.facts
-    content = str(facts.get("content"))
-    if "call_id" not in facts or facts.get("category") != "tool_result" or len(content) <= RESULT_CHARS:
+    if "call_id" not in facts or facts.get("category") != "tool_result":
         return facts
-    return {**facts, "content": f"{content[:RESULT_CHARS]}\n[the first {RESULT_CHARS} of {len(content)} characters]"}
+    return {**facts, "content": shortened_result(str(facts.get("content")))}
 
 
 def _item(entry: Entry, names: Iterable[str]) -> dict[str, Any]:

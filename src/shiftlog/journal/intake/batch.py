@@ -18,7 +18,7 @@ from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen, Pens
 from shiftlog.journal.intake.prompts import are_near, left_by_hook, turn_now
 from shiftlog.journal.intake.sessions import UNTITLED, minted_id, session_name, under_vendor_id, worked_in
-from shiftlog.journal.intake.turns import SOURCE, clear_items, end_turn, late_dialog, update_turn
+from shiftlog.journal.intake.turns import SOURCE, HeldItems, clear_items, end_turn, late_dialog, update_turn
 from shiftlog.journal.rules import next_order
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id
@@ -65,6 +65,7 @@ class BatchWork:
         self._naming: list[Incoming] | None = None
         self._unnamed: set[str | None] = set()
         self._late: dict[tuple[str, str], list[Incoming]] = {}
+        self._held: dict[tuple[str, str], HeldItems | None] = {}
         self._masked: dict[str, Counter[str]] = {}
         shared = None if batch.first else self._origins.document(_shared_name(source.path, source.ahead))
         self._shared: dict[str, Any] = dict(shared or {})
@@ -80,7 +81,7 @@ class BatchWork:
             self._take(item, place)
         self._counting.write_responses()
         for (session_id, turn), late in self._late.items():
-            late_dialog(self._pens[session_id], turn, late)
+            late_dialog(self._pens[session_id], turn, late, self._held_by(session_id, turn, late[0]))
         if self._batch.last:
             known = {index: found for index, found in self._ids.items() if found is not None}
             self._family.finish(self._batch.sessions, known)
@@ -378,6 +379,9 @@ class BatchWork:
         turn = pen.turn(request_id) if request_id else None
         body = {"order": next_order(pen, turn) if turn else 0, **item.body}
         if turn is not None and turn.is_terminal:
+            held = self._held_by(pen.id, turn.request_id, item)
+            if held is not None and held.takes_action(body):
+                return
             fields: dict[str, Any] = {"actions": [body]}
             if body.get("type") in ("edit", "create", "delete") and body.get("file_path"):
                 fields["files_modified"] = [body["file_path"]]
@@ -385,6 +389,15 @@ class BatchWork:
             self._write(pen, Kind.IMPORT_NOTED, item.at, amendment, turn.request_id)
             return
         self._write(pen, Kind.ACTION, item.at, body, request_id)
+
+    def _held_by(self, session_id: str, request_id: str, item: Incoming) -> HeldItems | None:
+        """Return what a turn that was recorded otherwise holds; None for one that only transcripts tell of."""
+        place = session_id, request_id
+        if place not in self._held:
+            pen = self._pens[session_id]
+            turn = pen.turn(request_id) if self._origins.is_live(session_id, item.turn) else None
+            self._held[place] = HeldItems(pen, turn) if turn is not None else None
+        return self._held[place]
 
     # The rest
 

@@ -3,18 +3,19 @@
 A transcript only fills empty fields of a turn that was written live, and unites lists; the agent's own words win.
 """
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shiftlog.facts.batch import Incoming
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.pen import IntakePen
-from shiftlog.journal.merge import MAX_LIST_ITEMS, TEXT_FIELDS, changes_to, is_empty
+from shiftlog.journal.merge import MAX_LIST_ITEMS, TEXT_FIELDS, action_key, changes_to, dialog_key, is_empty
 from shiftlog.journal.projection import seal_of
 from shiftlog.model.entry import Kind
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Turn
-from shiftlog.model.turn_texts import LIST_FIELDS
+from shiftlog.model.turn_texts import LIST_FIELDS, shortened_result
 from shiftlog.store.codec import blobs
 from shiftlog.store.codec.documents import decode_body
 
@@ -82,7 +83,7 @@ def _beyond(turn: Turn, changes: dict[str, Any]) -> dict[str, Any]:
 
 def amend(pen: IntakePen, turn: Turn, at: str, fields: dict[str, Any]) -> None:
     """Note what came later for a terminal turn."""
-    if fields:
+    if any(fields.values()):
         body = {"source": SOURCE, "seal": turn.seal, "fields": fields}
         write(pen, Kind.IMPORT_NOTED, at, body, turn.request_id)
 
@@ -125,13 +126,48 @@ def clear_items(pen: IntakePen, request_id: str, at: str) -> None:
         write(pen, Kind.TURN_UPDATED, at, {"clear": brought}, request_id)
 
 
-def late_dialog(pen: IntakePen, request_id: str, items: Sequence[Incoming]) -> None:
-    """Write dialog items that came for a terminal turn as one amendment of it."""
+class HeldItems:
+    """The dialog items and actions that a turn recorded otherwise holds, so that a transcript does not tell them again.
+
+    The session log keeps only the beginning of a long result, and numbers actions in its own order.
+    """
+
+    def __init__(self, pen: IntakePen, turn: Turn) -> None:
+        kinds = (Kind.DIALOG, Kind.ACTION)
+        until = min(turn.last_seq, pen.next_seq - pen.written - 1)
+        stored = pen.reader.entries(pen.id, after=turn.begun_seq, until=until, turn=turn.request_id, kinds=kinds)
+        spoken = [entry.facts for entry in stored if entry.kind is Kind.DIALOG and turn.keeps_dialog(entry.seq)]
+        acted = [entry.facts for entry in stored if entry.kind is Kind.ACTION and turn.keeps_action(entry.seq)]
+        for note in turn.amendments:
+            spoken += note.fields.get("dialog", ())
+            acted += note.fields.get("actions", ())
+        self._keys = Counter([*map(dialog_key, spoken), *(action_key(item)[1:] for item in acted)])
+
+    def takes_dialog(self, item: Mapping[str, Any]) -> bool:
+        """Return True if the turn holds an item, each of several equal ones once; a blank one says nothing."""
+        if not str(item.get("content")).strip():
+            return True
+        return self._take(dialog_key(item)) or self._take(
+            dialog_key({**item, "content": shortened_result(str(item.get("content")))})
+        )
+
+    def takes_action(self, item: Mapping[str, Any]) -> bool:
+        """Return True if the turn holds an action; each of several equal ones once."""
+        return self._take(action_key({"file_path": "", **item})[1:])
+
+    def _take(self, key: tuple[Any, ...]) -> bool:
+        held = self._keys[key] > 0
+        self._keys[key] -= held
+        return held
+
+
+def late_dialog(pen: IntakePen, request_id: str, items: Sequence[Incoming], held: HeldItems | None) -> None:
+    """Write dialog items that came for a terminal turn, and that it does not hold, as one amendment of it."""
     turn = pen.turn(request_id)
     if turn is None:
         return
     dialog = [_item(item) for item in items]
-    amend(pen, turn, items[-1].at, {"dialog": dialog})
+    amend(pen, turn, items[-1].at, {"dialog": [one for one in dialog if held is None or not held.takes_dialog(one)]})
 
 
 def _item(item: Incoming) -> dict[str, Any]:
