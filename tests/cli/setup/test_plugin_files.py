@@ -228,3 +228,43 @@ def test_the_plugins_of_the_repository_are_those_of_the_table() -> None:
             tomllib.loads(text)
         elif name.endswith("SKILL.md"):
             assert text.startswith("---\nname: ")
+
+
+def test_lines_that_were_edited_are_left_and_named(home: Path) -> None:
+    path = home / ".codex" / "hooks.json"
+    run("codex", "--write")
+    document = json.loads(path.read_text())
+    document["hooks"]["Stop"][0]["hooks"][0]["command"] = "env LANG=C shiftlog-hook  codex --loud"
+    document["hooks"]["Stop"][0]["hooks"].append({"type": "command", "command": "say done"})
+    path.write_text(json.dumps(document, indent=2))
+    said = report("codex", "--remove")
+    (left,) = [one for one in said["files"] if one["state"] == "left"]
+    assert left["path"] == str(path)
+    assert len(left["lines"]) == 1
+    assert "shiftlog-hook  codex --loud" in left["lines"][0]
+    assert "shiftlog-hook  codex --loud" in run("codex", "--remove").output
+    assert list(json.loads(path.read_text())["hooks"]) == ["Stop"]
+
+
+def test_an_edited_file_of_the_plugin_is_left_and_named(home: Path) -> None:
+    run("claude", "--write")
+    plugin = Path(report("claude")["plugin"]) / "shiftlog" / "skills" / "session" / "SKILL.md"
+    plugin.write_text(plugin.read_text() + "\nMine.\n")
+    said = report("claude", "--remove")
+    assert [one["path"] for one in said["files"] if one["state"] == "left"] == [str(plugin)]
+    assert plugin.exists()
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_every_file_is_shown_whole_before_it_is_written(agent: str, home: Path) -> None:
+    settings = home / (".claude/settings.json" if agent == "claude" else ".codex/hooks.json")
+    settings.parent.mkdir()
+    settings.write_text(OTHER_HOOKS)
+    shown = report(agent)["contents"]
+    printed = run(agent).output
+    run(agent, "--write")
+    assert set(shown) >= {str(settings)}
+    for path, text in shown.items():
+        assert Path(path).read_text() == text
+        assert path in printed
+        assert text.rstrip("\n") in printed

@@ -11,7 +11,7 @@ import click
 
 from shiftlog.cli.setup.agents import AGENT_FILES
 from shiftlog.cli.setup.files import Edited
-from shiftlog.cli.setup.plan import HOOKED, SetupPlan
+from shiftlog.cli.setup.plan import HOOKED, PRINTED, SetupPlan
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -59,7 +59,7 @@ def setup(
         raise click.UsageError(f"--per-call is for {' and '.join(HOOKED)}")
     plan = SetupPlan.of(agent, per_call=per_call, watch=watch or remove, **given)
     done: list[Edited] = []
-    state = "printed"
+    state = PRINTED
     if write or remove:
         done = plan.put() if write else plan.take()
         changed = any(one.state != "unchanged" for one in done)
@@ -79,16 +79,11 @@ def _print_instructions(agent: str, plan: SetupPlan, command: str | None) -> Non
     if command:
         console.print(f"Run this to give {title} the tools:\n", style="bold")
         console.print(command, style="cyan")
-    if plan.files:
-        console.print(f"\nOr, with hooks and skills, put our plugin into {plan.folder} and this into {plan.path}:\n")
-    elif command:
-        console.print(f"\nOr put this into {plan.path}:\n", style="bold")
-    else:
-        console.print(f"To connect {title}, put this into {plan.path}:\n", style="bold")
-    console.print(plan.text, style="cyan")
-    for edit in plan.edits[1:]:
-        console.print(f"And this into {edit.path}:\n", style="bold")
-        console.print(edit.add(""), style="cyan")
+    how = "\nOr, with hooks and skills, make" if plan.files else "\nOr make" if command else f"To connect {title}, make"
+    for path, text in plan.contents():
+        console.print(f"{how} {path} this, whole:\n", style="bold")
+        console.print(text, style="cyan")
+        how = "And"
     console.print(f"`shiftlog setup {agent} --write` does it for you and keeps what is there.")
     if plan.note:
         console.print(plan.note)
@@ -98,16 +93,21 @@ def _print_done(plan: SetupPlan, done: list[Edited], *, removed: bool) -> None:
     console = _console()
     title = plan.agent_file.title
     changed = [one for one in done if one.state != "unchanged"]
+    left = [one for one in changed if one.state == "left"]
     if not changed:
         already = f"{plan.path} is already right; nothing was changed."
         console.print(f"Nothing of ours is in the files of {title}." if removed else already)
         return
-    if removed:
+    if removed and len(left) == len(changed):
+        console.print("What is left of ours was edited, so it was not removed:")
+    elif removed:
         console.print(f"{title} is disconnected:", style="green")
     else:
         console.print(f"{title} is connected: {plan.path}", style="green")
     for one in changed:
         console.print(f"  {one.state}: {one.path}")
+        for line in one.lines:
+            console.print(f"    line {line}", style="yellow")
         if one.backup:
             console.print(f"  The file as it was: {one.backup}")
     console.print(f"Start {title} anew to load it." if not removed else f"Start {title} anew to forget it.")

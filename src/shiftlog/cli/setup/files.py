@@ -7,9 +7,10 @@ is copied before it is changed. `plan` decides the edits.
 import hashlib
 import json
 import os
+import re
 import stat
 import tempfile
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -20,6 +21,7 @@ from shiftlog.cli.setup.edit_json import CannotEdit
 from shiftlog.model.times import compact
 
 _BOM = "\ufeff"
+_OURS = re.compile(r"\bshiftlog-hook\b|\bshiftlog\b.*\bmcp\b|mcp_servers\.shiftlog|shiftlog@shiftlog")
 Change = Callable[[str], str]
 
 
@@ -38,11 +40,15 @@ class Edit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Edited:
-    """The outcome for a file: `state` is written, unchanged, restored, removed or edited."""
+    """The outcome for a file: `state` is written, unchanged, restored, removed, edited or left.
+
+    A file is left if somebody edited what we wrote; `lines` are those of it that still name us.
+    """
 
     path: Path
     state: str
     backup: Path | None = None
+    lines: tuple[str, ...] = ()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,7 +122,8 @@ class SetupRecord:
     # Taking away
 
     def take(self, edits: Iterable[Edit]) -> list[Edited]:
-        """Remove our entries from all files; raise EditRefused if that is not safe."""
+        """Remove our entries from all files, and name what is left of them; raise EditRefused if that is not safe."""
+        edits = list(edits)
         done = [found for edit in edits if (found := self._taken(edit)) is not None]
         for name, digest in list(self.files.items()):
             path = Path(name)
@@ -127,8 +134,10 @@ class SetupRecord:
                     folder.rmdir()
                     folder = folder.parent
                 done.append(Edited(path=path, state="removed"))
+            elif path.exists():
+                done.append(Edited(path=path, state="left"))
             del self.files[name]
-        return done
+        return [*done, *_left(edit.path for edit in edits)]
 
     def _taken(self, edit: Edit) -> Edited | None:
         known = self.edits.pop(str(edit.path), None)
@@ -150,6 +159,15 @@ class SetupRecord:
         if after == before:
             return None
         return Edited(path=edit.path, state="edited", backup=_written(edit.path, before, after))
+
+
+def _left(paths: Iterable[Path]) -> Iterator[Edited]:
+    """Yield the files that still name our programs: their lines were edited, so they are not ours to remove."""
+    for path in dict.fromkeys(paths):
+        text = (_read(path) or b"").decode("utf-8", "replace")
+        lines = [f"{number}: {line.strip()}" for number, line in enumerate(text.splitlines(), 1) if _OURS.search(line)]
+        if lines:
+            yield Edited(path=path, state="left", lines=tuple(lines))
 
 
 def _planned(path: Path, change: Change) -> tuple[bytes | None, bytes]:

@@ -4,13 +4,14 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
 from shiftlog.cli.setup.agents import AGENT_FILES, AgentFile, SetupFailed, executable, server_entry
 from shiftlog.cli.setup.edit_json import (
+    CannotEdit,
     Entry,
     Merge,
     with_json_entry,
@@ -25,6 +26,7 @@ from shiftlog.link import wire
 from shiftlog.model.agents import AGENTS
 
 HOOK = "shiftlog-hook"
+PRINTED = "printed"
 PLUGIN = f"{NAME}@{NAME}"
 TRUST = "Codex asks once whether to trust the hooks; say yes, or they do not run."
 HOOKED = tuple(agent.name for agent in AGENTS.values() if agent.hooks)
@@ -80,6 +82,17 @@ class SetupPlan:
             note=TRUST if agent == "codex" else "",
         )
 
+    def contents(self) -> Iterator[tuple[Path, str]]:
+        """Yield every file of the plan as it would be, whole."""
+        for edit in self.edits:
+            try:
+                present = edit.path.read_text(encoding="utf-8-sig") if edit.path.exists() else ""
+                yield edit.path, edit.add(present)
+            except (CannotEdit, OSError, UnicodeError):
+                yield edit.path, edit.add("")  # what is there cannot be edited, so only our part is shown
+        for name, text in self.files.items():
+            yield self.folder / name, text
+
     def put(self) -> list[Edited]:
         """Make the edits and write the plugin; raise SetupFailed, with nothing changed."""
         added = SetupRecord.load(self.added)
@@ -122,7 +135,11 @@ class SetupPlan:
             "text": self.text,
             "command": command,
             "plugin": str(self.folder) if self.files else None,
-            "files": [{"path": str(one.path), "state": one.state, "backup": backups[one.path]} for one in done],
+            "files": [
+                {"path": str(one.path), "state": one.state, "backup": backups[one.path], "lines": list(one.lines)}
+                for one in done
+            ],
+            "contents": {str(path): text for path, text in self.contents()} if state == PRINTED else None,
             "note": self.note or None,
         }
 
