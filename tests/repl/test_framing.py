@@ -158,3 +158,12 @@ def test_a_long_document_with_many_blank_lines_is_not_parsed_again_at_each(text:
     started = time.monotonic()
     assert len(framed(text)) == 1
     assert time.monotonic() - started < 20
+
+
+@pytest.mark.parametrize("text", ["[" * 8000, "a: " + "[" * 8000, "- " * 8000 + "x", "{a: " * 8000, "[\n" * 8000])
+def test_a_document_that_is_nested_too_deeply_is_refused_at_once(text: str) -> None:
+    started = time.process_time()
+    framing = Framing()
+    documents = [*framing.feed(text.encode() + b"\n---\n"), *framing.end()]
+    assert documents
+    assert time.process_time() - started < 5

@@ -1,8 +1,11 @@
 """The REPL as a program: one-shot calls, its options, its time limit, and life without a daemon."""
 
 import json
+import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,8 +14,9 @@ from threading import Timer
 import pytest
 
 from shiftlog.dialects.mcpserver.transcripts import METHOD
-from shiftlog.repl.sending import waiting_s
-from tests.daemon.support import daemons, end_daemon, lock_holder
+from shiftlog.repl.options import TIMEOUT_VARIABLE
+from shiftlog.repl.sending import expiry
+from tests.daemon.support import control, daemons, end_daemon, lock_holder
 from tests.dialects.mcpserver.log import PREFIX, REPL, SESSION, TURN, Call, Log, envelope
 
 SHIFTLOG = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())"]
@@ -251,8 +255,51 @@ def test_a_call_whose_time_is_over_has_not_happened(log: Log) -> None:
 
 
 def test_an_import_is_waited_for_as_long_as_it_takes() -> None:
-    assert waiting_s(METHOD, 120.0) is None
-    assert waiting_s(QUERY, 120.0) == 150.0
+    assert expiry(METHOD, 120.0) is None
+    assert expiry(QUERY, 120.0) is not None
+
+
+def test_a_call_is_given_up_in_its_time_though_the_daemon_is_stopped_and_never_happens(log: Log) -> None:
+    log.open()
+    process = lock_holder(log.home)
+    assert process is not None
+    limit = {TIMEOUT_VARIABLE: "1.5"}
+    begun = {"requestId": TURN, "queryTitle": "x", "queryText": "x"}
+    os.kill(process, signal.SIGSTOP)
+    try:
+        # A call that connects while the daemon is stopped, and one whose connection was there before.
+        started = time.monotonic()
+        done = log.run("", "--invoke", PREFIX + "beginTurn", json.dumps(begun), environ=limit)
+        assert time.monotonic() - started < 8
+    finally:
+        os.kill(process, signal.SIGCONT)
+    refused = json.loads(done.stdout)
+    assert (refused["code"], refused["retryable"]) == ("command_timeout", True)
+    assert log.do("currentSession")["currentTurnRequestId"] is None
+    late = {"method": PREFIX + "beginTurn", "params": {"sessionId": SESSION, **begun}, "workspace": str(log.workspace)}
+    with control(log.home) as client:
+        answer = client.call("sessionlog", {**late, "client": "c", "call": 1, "expires": time.monotonic() - 1})
+    assert answer["error"]["code"] == "command_timeout"
+    assert log.do("currentSession")["currentTurnRequestId"] is None
+
+
+def test_an_unknown_variable_is_a_configuration_error_that_names_it(log: Log) -> None:
+    for method in ("bootstrap", "currentSession"):
+        done = log.run("", "--invoke", PREFIX + method, environ={"SHIFTLOG_" + "COLOUR": "1"})
+        refused = json.loads(done.stdout)
+        assert (refused["code"], refused["retryable"]) == ("invalid_config", False)
+        assert "SHIFTLOG_" + "COLOUR" in refused["details"]["reason"]
+
+
+def test_output_with_control_characters_is_recorded_with_visible_signs_and_said_so(log: Log) -> None:
+    log.open()
+    log.begin()
+    raw = "a\x00b\x01\x1b[31mred\x7f"
+    item = {"role": "tool", "category": "tool_result", "content": raw}
+    answer = log.do("appendDialog", dialogItems=[item])
+    assert [one["code"] for one in answer["warnings"]] == ["control_characters_replaced"]
+    assert answer["warnings"][0]["param"] == "dialogItems[0].content"
+    assert log.dialog()[0]["content"] == "a\u2400b\u2401\x1b[31mred\u2421"
 
 
 def test_what_starts_in_milliseconds_imports_the_standard_library_alone() -> None:

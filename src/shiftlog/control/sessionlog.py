@@ -1,6 +1,7 @@
 """Questions of the session log's clients and of agents' hooks, and what waits in the spool."""
 
 import os
+import time
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
@@ -31,7 +32,7 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
         workspace=workspace_of(str(params["workspace"])),
         agent=params.get("agent"),
         binding=binding,
-        timeout_s=float(params.get("timeout_s", SESSIONLOG_CALL_S)),
+        timeout_s=_left(params),
         again=bool(params.get("again")),
     )
     try:
@@ -39,6 +40,13 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
     except ShiftlogError as error:
         answered = {"error": payload(error)}
     return {**answered, "binding": asdict(binding)}
+
+
+def _left(params: Params) -> float:
+    """Return the seconds that a call still has. A daemon that was stopped may read it when its client has given up."""
+    asked = float(params.get("timeout_s", SESSIONLOG_CALL_S))
+    expires = params.get("expires")
+    return asked if expires is None else min(asked, max(float(expires) - time.monotonic(), 0.0))
 
 
 async def _spool(app: App, params: Params, caller: Caller) -> object:

@@ -5,7 +5,7 @@ receipts are handled here and nowhere else.
 """
 
 import hashlib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
@@ -39,7 +39,7 @@ from shiftlog.model.limits import CONTINUITY_KEYS_KEPT, KEYS_KEPT, LEASE_S
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Lease, Session
 from shiftlog.model.times import shown, shown_or_none
-from shiftlog.params.fields import Record, SessionRef
+from shiftlog.params.fields import Record, SessionRef, replaced_controls
 from shiftlog.store.protocol import Answer, Reader, Store, Writer
 
 T = TypeVar("T")
@@ -51,6 +51,8 @@ TurnBegan = Callable[[str, str], Awaitable[None]]
 
 
 # What to do about a session that cannot be resumed.
+# The warning about control characters that became visible signs.
+CONTROLS_REPLACED = "control_characters_replaced"
 _CLOSED_HINTS = {SessionState.SEALED: "Open a new session", SessionState.SUCCEEDED: SessionSucceeded.hint}
 
 _KEPT_OTHERWISE = {"close_session": CONTINUITY_KEYS_KEPT, "resume_session": CONTINUITY_KEYS_KEPT}
@@ -64,12 +66,13 @@ _NOT_REDACTED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A checked and redacted request, with what was masked in it."""
+    """A checked and redacted request, with what was masked, and where control characters were replaced in it."""
 
     operation: str
     values: dict[str, Any]
     masked: int
     caller: Caller
+    replaced: Sequence[str] = ()
 
     @property
     def key(self) -> str | None:
@@ -110,7 +113,8 @@ class Journal:
         `check` refuses what no single field can; it comes before the formats of ids.
         """
         try:
-            values = fields.read(arguments)
+            with replaced_controls() as replaced:
+                values = fields.read(arguments)
             if check is not None:
                 check(values)
             _check_formats(values, fields)
@@ -122,7 +126,7 @@ class Journal:
             for name, value in texts.items():
                 values[name], count, _ = self._redactor.value(value)
                 masked += count
-        return Request(operation=operation, values=values, masked=masked, caller=caller)
+        return Request(operation=operation, values=values, masked=masked, replaced=replaced, caller=caller)
 
     async def request_off_loop(
         self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller, check: Check | None = None
@@ -236,6 +240,8 @@ class Journal:
         scope: str,
     ) -> Answered:
         """Commit a pen and complete the answer with receipt and warnings; remember it for repeats."""
+        for path in request.replaced:
+            pen.warn(CONTROLS_REPLACED, f"Control characters in {path} were replaced by visible signs", param=path)
         changed = pen.commit(writer)
         session = pen.session
         receipt = {

@@ -85,7 +85,7 @@ PLAN_FILE = Text(max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description=
 TAGS = ListOf(item=Text(lines=True, max_chars=NAME_CHARS), description="Labels; added.")
 CONTEXT_LIST = ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="What was read; added.")
 
-PROMPT = Text(lines=True, max_chars=2**31, description="Prompt.")
+PROMPT = Text(lines=True, signs=True, max_chars=2**31, description="Prompt.")
 RUN_FIELDS: dict[str, Field] = {
     "model": Text(max_chars=NAME_CHARS, description="As given."),
     "reasoning_effort": Text(max_chars=40, description="Default from the tier."),
@@ -124,7 +124,7 @@ BEGIN_TURN = Record(
     fields={
         "session_id": SESSION_ID,
         "query_title": Text(required=True, lines=True, max_chars=TITLE_CHARS, description="In one line."),
-        "query_text": Text(required=True, lines=True, description="In full."),
+        "query_text": Text(required=True, lines=True, signs=True, description="In full."),
         "request_id": Text(lines=True, description="`req-<yyyyMMddTHHmmssZ>-<slug>`; minted."),
         "model": Text(max_chars=NAME_CHARS, description="Default: the session's."),
         "plan_file": PLAN_FILE,
@@ -139,13 +139,13 @@ DIALOG_ITEM = Record(
     fields={
         "role": Choice(required=True, values=ROLES),
         "category": Choice(required=True, values=CATEGORIES),
-        "content": Text(required=True, lines=True),
+        "content": Text(required=True, lines=True, signs=True),
         "timestamp": Text(max_chars=64, check=_check_time, description="ISO 8601."),
     }
 )
 ACTION_ITEM = Record(
     fields={
-        "description": Text(required=True, lines=True, max_chars=DESCRIPTION_CHARS),
+        "description": Text(required=True, lines=True, signs=True, max_chars=DESCRIPTION_CHARS),
         "type": Text(
             required=True,
             pattern=r"[a-z][a-z0-9_]{0,63}",
@@ -161,7 +161,7 @@ COMMIT_ITEM = Record(
     fields={
         "sha": Text(required=True, max_chars=NAME_CHARS),
         "branch": Text(max_chars=PATH_CHARS),
-        "message": Text(lines=True),
+        "message": Text(lines=True, signs=True),
         "author": Text(max_chars=TITLE_CHARS),
         "timestamp": Text(max_chars=64),
         "files_changed": ListOf(item=Text(lines=True, max_chars=PATH_CHARS)),
@@ -180,16 +180,16 @@ USAGE = Record(
 )
 
 TURN_FIELDS: dict[str, Field] = {
-    "response": Text(lines=True, description="Answer given."),
-    "interpretation": Text(lines=True, description="As understood."),
+    "response": Text(lines=True, signs=True, description="Answer given."),
+    "interpretation": Text(lines=True, signs=True, description="As understood."),
     "query_title": Text(lines=True, max_chars=TITLE_CHARS, description="Better title."),
     "token_count": Integer(minimum=0, maximum=2**53 - 1, description="Of the turn so far."),
     "tags": TAGS,
     "context_list": CONTEXT_LIST,
-    "design_decisions": ListOf(item=Text(lines=True), description="Added."),
-    "requirements_discovered": ListOf(item=Text(lines=True), description="Ids; added."),
+    "design_decisions": ListOf(item=Text(lines=True, signs=True), description="Added."),
+    "requirements_discovered": ListOf(item=Text(lines=True, signs=True), description="Ids; added."),
     "files_modified": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Added."),
-    "blockers": ListOf(item=Text(lines=True), description="Added."),
+    "blockers": ListOf(item=Text(lines=True, signs=True), description="Added."),
     "commits": ListOf(
         item=TypeOnly(inner=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."
     ),
@@ -212,9 +212,9 @@ FINISH_TURN = Record(
         "session_id": SESSION_ID,
         "outcome": Choice(required=True, values=("completed", "failed"), description="How it ended."),
         "request_id": REQUEST_ID,
-        "error_message": Text(lines=True, max_chars=ERROR_CHARS, description="Required when failed."),
+        "error_message": Text(lines=True, signs=True, max_chars=ERROR_CHARS, description="Required when failed."),
         "error_code": Text(max_chars=NAME_CHARS, description="Short code."),
-        "response": Text(lines=True, description="Required when completed."),
+        "response": Text(lines=True, signs=True, description="Required when completed."),
         **{
             name: Repeated(inner=spec, description="See update_turn.")
             for name, spec in TURN_FIELDS.items()

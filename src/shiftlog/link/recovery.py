@@ -193,7 +193,7 @@ def refuse_queue(bridge: "Bridge") -> None:
             "applied": False,
             "receipt": None,
             "hint": "Send it again" if failure is None else failure.hint,
-            "retryable": True,
+            "retryable": failure is None or failure.code != "invalid_config",
         }
         end = "" if reason.endswith("?") else "."
         bridge.answer(_error_line(id_text(message), REPLACED, f"{reason}{end} The request was not applied.", data))

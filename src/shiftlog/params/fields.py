@@ -5,7 +5,9 @@ declared beside the service that takes it, and `wording` phrases their faults. `
 """
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 from typing import Any, Self, cast
 
@@ -66,16 +68,38 @@ class Field:
         return schema
 
 
+def _visible(control: re.Match[str]) -> str:
+    """Return the sign that Unicode has for a control character."""
+    code = ord(control[0])
+    return "\u2421" if code == 0x7F else chr(0x2400 + code)
+
+
+_replaced: ContextVar[list[str] | None] = ContextVar("replaced", default=None)
+
+
+@contextmanager
+def replaced_controls() -> Iterator[list[str]]:
+    """Collect the paths of the texts in which reading replaces control characters."""
+    paths: list[str] = []
+    token = _replaced.set(paths)
+    try:
+        yield paths
+    finally:
+        _replaced.reset(token)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Text(Field):
     """A string; one line unless `lines`; `check(value, path)` may refuse it with its own error.
 
-    With `mends`, control characters are replaced instead of refused, so that a program's output never prevents the
-    report about it. To stay short, the schema states the limits of required texts only; the check applies all.
+    With `signs`, control characters become visible signs instead of being refused, so that a program's output never
+    prevents the report about it; `replaced_controls` says where. With `mends`, lone surrogates are replaced too. To
+    stay short, the schema states the limits of required texts only; the check applies all.
     """
 
     max_chars: int = 1_048_576
     lines: bool = False
+    signs: bool = False
     mends: bool = False
     pattern: str | None = None
     pattern_says: str = ""
@@ -86,6 +110,10 @@ class Text(Field):
             raise InvalidParameter.invalid(path, "a string is expected", value)
         if self.mends:
             value = SURROGATES.sub("\ufffd", _BINARY.sub("\ufffd", value))
+        elif self.signs and _BINARY.search(value):
+            value = _BINARY.sub(_visible, value)
+            if (paths := _replaced.get()) is not None:
+                paths.append(path)
         if SURROGATES.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
         if self.required and not value.strip():

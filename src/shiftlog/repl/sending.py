@@ -5,14 +5,16 @@ travels with every call, so that a new daemon goes on where the old one stopped.
 """
 
 import os
+import time
 from typing import Any, Protocol
 
 from shiftlog.link import wire
 from shiftlog.link.client import Client, DaemonUnreachable
-from shiftlog.model.errors import ShiftlogError, StorageError, Unauthorized
+from shiftlog.model.errors import CommandTimeout, ConfigError, ShiftlogError, StorageError, Unauthorized
 
 # The daemon enforces the timeout of a call; we wait a little longer for its answer.
-GRACE_S = 30.0
+GRACE_S = 1.0
+REACH_S = 30.0
 ATTEMPTS = 3
 QUESTION = "sessionlog"
 BOOTSTRAP = "workflow.sessionlog.bootstrap"
@@ -21,6 +23,8 @@ MESSAGES = {
     "storage_error": "Storage error",
     "internal_error": "Internal error",
     "unauthorized": "The state directory belongs to another user",
+    "command_timeout": "Command timed out",
+    "invalid_config": "Configuration error",
 }
 
 Answer = dict[str, Any]
@@ -59,13 +63,15 @@ class CallSender:
 
     def _call(self, method: str, params: object) -> Answer:
         self._calls += 1
-        question = {**self._about, "method": method, "params": params, "call": self._calls}
+        expires = expiry(method, self._timeout_s)
+        question = {**self._about, "method": method, "params": params, "call": self._calls, "expires": expires}
         problem: ShiftlogError | None = None
         for attempt in range(ATTEMPTS):
             try:
-                answers = self._answers = self._answers or self._reach()
+                answers = self._answers = self._answers or self._reach(expires)
                 given = {**question, "binding": self._binding, "again": attempt > 0}
-                answer = answers.call(QUESTION, given, timeout_s=waiting_s(method, self._timeout_s))
+                left = self._left(expires)
+                answer = answers.call(QUESTION, given, timeout_s=None if left is None else left + GRACE_S)
             except DaemonUnreachable as error:
                 problem = error
                 self.close()
@@ -84,15 +90,24 @@ class CallSender:
             self._answers.close()
             self._answers = None
 
-    def _reach(self) -> Answers:
+    def _left(self, expires: float | None) -> float | None:
+        """Return the seconds that a call still has; raise CommandTimeout if there are none. None is for any time."""
+        left = None if expires is None else expires - time.monotonic()
+        if left is not None and left <= 0:
+            raise CommandTimeout("Command timed out", details={"reason": f"not done within {self._timeout_s:g} s"})
+        return left
+
+    def _reach(self, expires: float | None) -> Answers:
         try:
             home = wire.open_home()
         except wire.WireError as error:
             raise _problem(error) from error
         try:
             hello = wire.hello_line(role="control", face="repl", client_id=str(self._about["client"]))
-            return Client(wire.open_connection(home, hello), home)
+            seconds = min(REACH_S, self._left(expires) or REACH_S)
+            return Client(wire.open_connection(home, hello, timeout_s=seconds), home)
         except wire.WireError as error:
+            self._left(expires)
             if error.code != "storage_error":
                 raise _problem(error) from error
         except OSError:
@@ -117,7 +132,7 @@ class CallSender:
         return None
 
     def _failure(self, method: str, problem: ShiftlogError) -> Answer:
-        if method == BOOTSTRAP:
+        if method == BOOTSTRAP and problem.code not in ("command_timeout", "invalid_config"):
             details = {"storageError": _said(problem), "permissions": self._permissions()}
             message = "Failed to initialize session log storage"
             return {"code": "bootstrap_failed", "message": message, "retryable": False, "details": details}
@@ -125,7 +140,7 @@ class CallSender:
         return {
             "code": code,
             "message": MESSAGES[code],
-            "retryable": code == "storage_error",
+            "retryable": code in ("storage_error", "command_timeout"),
             "details": {"reason": _said(problem)},
         }
 
@@ -137,7 +152,7 @@ class CallSender:
 
 
 def _problem(error: wire.WireError) -> ShiftlogError:
-    kind = Unauthorized if error.code == "unauthorized" else StorageError
+    kind = {"unauthorized": Unauthorized, "invalid_config": ConfigError}.get(error.code, StorageError)
     return kind(error.message, hint=error.hint)
 
 
@@ -146,9 +161,9 @@ def _said(problem: ShiftlogError) -> str:
     return f"{problem.message}: {reason}" if reason else problem.message
 
 
-def waiting_s(method: str, timeout_s: float) -> float | None:
-    """Return the timeout of a call; None for an import, which may take any time."""
-    return None if method == INGEST else timeout_s + GRACE_S
+def expiry(method: str, timeout_s: float) -> float | None:
+    """Return when a call that begins now is given up, on the clock of this machine; None for an import."""
+    return None if method == INGEST else time.monotonic() + timeout_s
 
 
 def _defect(error: Exception) -> Answer:

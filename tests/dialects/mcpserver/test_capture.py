@@ -431,6 +431,7 @@ def test_a_transcript_of_turns_that_were_imported_here_tells_nothing_twice(log: 
     path = written(log, codex)
     run(log, "import", str(path), SESSION, "--apply")
     before = listed(log)
+    assert all(turn["lastUpdated"] < "2026-03-04T06:01" for turn in before.values() if "lastUpdated" in turn)
     log.do("repl.sessionlog.ingestTranscripts", path=str(path))
     after = listed(log)
     assert [len(turn["processingDialog"]) for turn in after.values()] == [

@@ -21,7 +21,7 @@ from shiftlog.dialects.mcpserver.requests import Params
 from shiftlog.dialects.mcpserver.subagents import SubagentSession, turn_of_subagent
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
-from shiftlog.journal.journal import Journal, Request, closed_error, masked
+from shiftlog.journal.journal import CONTROLS_REPLACED, Journal, Request, closed_error, masked
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import NAME_CHARS
 from shiftlog.model.entry import Kind
@@ -30,6 +30,7 @@ from shiftlog.model.limits import STALE_CHECK_EVERY
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown
+from shiftlog.params.fields import replaced_controls
 from shiftlog.store.protocol import Reader, Writer
 
 T = TypeVar("T")
@@ -66,7 +67,8 @@ def check_call(
 ) -> LogCall:
     """Check a call's parameters and mask the secrets in them; `prepare` sees them before the ids are checked."""
     try:
-        read, ignored = params.read(given, strict=context.strict)
+        with replaced_controls() as mended:
+            read, ignored = params.read(given, strict=context.strict)
         values = prepare(read)
         named_session_id(values)
     except ShiftlogError as error:
@@ -83,7 +85,8 @@ def check_call(
             # Masked before it is cut, so that no part of a secret stays at its end.
             {"code": "ignored_param", "param": redactor.text(name).text[:NAME_CHARS]}
             for name in ignored[:IGNORED_SHOWN]
-        ],
+        ]
+        + [{"code": CONTROLS_REPLACED, "param": path} for path in mended[:IGNORED_SHOWN]],
         deadline=time.monotonic() + context.timeout_s,
     )
 

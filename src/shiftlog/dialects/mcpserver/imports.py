@@ -171,21 +171,31 @@ def _begin(pen: Pen, incoming: Values) -> None:
         if not is_empty(field, incoming.get(field)):
             body[field] = incoming[field]
     pen.write(Kind.TURN_BEGUN, body, name)
-    _merge(pen, rules.addressed_turn(pen, name), incoming)
+    _merge(pen, rules.addressed_turn(pen, name), incoming, ended=_last_heard_of(incoming, pen))
 
 
-def _merge(pen: Pen, turn: Turn, incoming: Values) -> None:
-    """Unite an open turn with what comes in, and end it if that has ended."""
+def _last_heard_of(incoming: Values, pen: Pen) -> datetime:
+    """Return when a turn that comes whole was over: with its last item, else with the session, else as it began."""
+    begun = begun_at(incoming, pen.now)
+    spoken = [parse(item["timestamp"]) for item in incoming.get("dialog") or () if item.get("timestamp")]
+    latest = max(spoken, default=pen.as_of or begun)
+    return min(max(truncated(latest), begun), pen.now)
+
+
+def _merge(pen: Pen, turn: Turn, incoming: Values, ended: datetime | None = None) -> None:
+    """Unite an open turn with what comes in, and end it if that has ended: now, or when it is known to have."""
     rules.write_changes(pen, turn, incoming, as_shown)
     text = incoming.get("query_text")
     if not is_empty("query_text", text) and text != turn.query_text:
         pen.write(Kind.TURN_UPDATED, {"set": {"query_text": text}}, turn.request_id)
     status = status_in(incoming.get("status"))
     turn = rules.addressed_turn(pen, turn.request_id)
+    session_as_of, pen.as_of = pen.as_of, ended or pen.as_of
     if status is TurnStatus.COMPLETED:
         rules.end_turn(pen, turn, status, {"response": turn.response})
     elif status is TurnStatus.FAILED:
         rules.end_turn(pen, turn, status, {"failure_note": _failure_note(incoming), "error_code": ""})
+    pen.as_of = session_as_of
 
 
 def _failure_note(incoming: Values) -> str:

@@ -72,7 +72,7 @@ class MaybeBlank(Text):
     """A text that must be there and may be blank, as the output of a command that printed nothing."""
 
     def read(self, value: object, path: str) -> str:
-        return Text(lines=self.lines, max_chars=self.max_chars).read(value, path)
+        return Text(lines=self.lines, signs=self.signs, max_chars=self.max_chars).read(value, path)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -234,10 +234,10 @@ SESSION_ID = TextOrNumber(lines=True, description="The session, `<Agent>-<yyyyMM
 REQUEST_ID = Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")
 TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="What the session is for, 1..500 characters.")
 QUERY_TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="The request in one line.")
-QUERY_TEXT = Text(lines=True, description="The request in full.")
+QUERY_TEXT = Text(lines=True, signs=True, description="The request in full.")
 MODEL = Text(max_chars=NAME_CHARS, description="Model name; `unknown` says nothing.")
 TODO = Text(max_chars=NAME_CHARS, description="To-do item that the turn works on.")
-RESPONSE = Text(lines=True, description="The answer given.")
+RESPONSE = Text(lines=True, signs=True, description="The answer given.")
 KEY = Text(max_chars=KEY_CHARS, description="Same key and parameters again return the first result.")
 HEADER = Text(max_chars=PATH_CHARS)
 
@@ -256,14 +256,14 @@ HEADERS: dict[str, Field] = dict.fromkeys(HEADER_FACTS, HEADER)
 LISTS: dict[str, Field] = {
     "tags": ListOf(item=Text(lines=True, max_chars=NAME_CHARS), description="Labels; added to those stored."),
     "contextList": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Files or sources read; added."),
-    "designDecisions": ListOf(item=Text(lines=True), description="Decisions with reasons; added."),
-    "requirementsDiscovered": ListOf(item=Text(lines=True), description="Requirement ids; added."),
+    "designDecisions": ListOf(item=Text(lines=True, signs=True), description="Decisions with reasons; added."),
+    "requirementsDiscovered": ListOf(item=Text(lines=True, signs=True), description="Requirement ids; added."),
     "filesModified": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Files changed; added."),
-    "blockers": ListOf(item=Text(lines=True), description="What stands in the way; added."),
+    "blockers": ListOf(item=Text(lines=True, signs=True), description="What stands in the way; added."),
     "commits": ListOf(item=COMMIT, description="Commits made; added by sha."),
 }
 PLAIN: dict[str, Field] = {
-    "interpretation": Text(lines=True, description="How the request was understood."),
+    "interpretation": Text(lines=True, signs=True, description="How the request was understood."),
     "response": RESPONSE,
     "planFile": PLAN_FILE,
     "todoId": TODO,
@@ -344,10 +344,12 @@ APPEND_ACTIONS = _turn_params(
 COMPLETE_TURN = _turn_params({**RICH, "payload": TURN_OBJECT})
 FAIL_TURN = _turn_params(
     {
-        "errorMessage": Text(lines=True, max_chars=ERROR_CHARS, description="What went wrong."),
+        "errorMessage": Text(lines=True, signs=True, max_chars=ERROR_CHARS, description="What went wrong."),
         "errorCode": Text(max_chars=NAME_CHARS, description="Short code of the failure."),
         **RICH,
-        "payload": Record(fields={**TURN_OBJECT.fields, "failureNote": Text(lines=True, max_chars=ERROR_CHARS)}),
+        "payload": Record(
+            fields={**TURN_OBJECT.fields, "failureNote": Text(lines=True, signs=True, max_chars=ERROR_CHARS)}
+        ),
     },
     failurenote="errorMessage",
 )
@@ -392,13 +394,13 @@ QUERY_HISTORY = params(
 # What was recorded elsewhere beyond the rich fields, or is less strict than in them.
 _RECORDED: dict[str, Field] = {
     "processingDialog": ListOf(
-        item=Record(fields={**DIALOG.fields, "content": MaybeBlank(required=True, lines=True)}),
+        item=Record(fields={**DIALOG.fields, "content": MaybeBlank(required=True, lines=True, signs=True)}),
         description=RICH["processingDialog"].description,
     ),
     "queryTitle": QUERY_TITLE,
     "queryText": QUERY_TEXT,
     "status": Text(max_chars=NAME_CHARS),
-    "failureNote": Text(lines=True, max_chars=ERROR_CHARS),
+    "failureNote": Text(lines=True, signs=True, max_chars=ERROR_CHARS),
 }
 AMENDMENT = Record(
     fields={

@@ -12,6 +12,7 @@ from typing import Any, NoReturn, cast
 from shiftlog.text.printable import SURROGATES
 
 MAX_DEPTH = 100
+TOO_DEEP = f"nested more than {MAX_DEPTH} levels deep"
 ENVELOPE_BYTES = 8 * 1024 * 1024
 TOO_LARGE = f"larger than {ENVELOPE_BYTES >> 20} MiB"
 
@@ -110,7 +111,7 @@ def check(value: Any, *, surrogates: bool) -> None:
         level = [part for item in level for part in _parts(item)]
         if not level:
             return
-    raise UnreadableText(f"nested more than {MAX_DEPTH} levels deep")
+    raise UnreadableText(TOO_DEEP)
 
 
 def _parts(value: Any) -> Iterator[Any]:

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, cast
 
-from shiftlog.repl.texts.json import UnreadableText, check
+from shiftlog.repl.texts.json import MAX_DEPTH, TOO_DEEP, UnreadableText, check
 from shiftlog.text.printable import SURROGATES
 
 _NULL = re.compile(r"null|Null|NULL|~|")
@@ -156,6 +156,8 @@ class _Builder:
         if self._stack and isinstance(self._stack[-1].into, dict) and self._stack[-1].key is None:
             raise UnreadableText("a key must be a plain value")
         self._stack.append(_Open(into))
+        if len(self._stack) > MAX_DEPTH:
+            raise UnreadableText(TOO_DEEP)
 
     def _scalar(self, event: Any) -> None:
         top = self._stack[-1] if self._stack else None
