@@ -138,6 +138,8 @@ class Incoming(msgspec.Struct, array_like=True, frozen=True, gc=False):
     body: dict[str, Any] | None = None
     prepared: Prepared | None = None
     masked: dict[str, int] | None = None
+    former: bytes | None = None
+    """The key that earlier releases had for it; known under that key, in its session, it is known."""
 
 
 class Batch(msgspec.Struct, array_like=True, frozen=True):

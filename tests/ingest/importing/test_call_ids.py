@@ -4,6 +4,10 @@ import json
 from datetime import timedelta
 from pathlib import Path
 
+import pytest
+
+from shiftlog.facts.batch import origin_key
+from shiftlog.store.sources import Origin
 from tests.ingest.import_app import NOW, Claude, Codex, Record, entries_of, open_import_app
 
 COUNTED = "functions.Bash:0"
@@ -85,3 +89,46 @@ async def test_a_copy_shares_its_counted_calls_with_the_original(tmp_path: Path)
         session = await app.session(fork)
         assert await app.dialog(session) == ["Bash: echo three", "three", "Done three"]
         assert session.forked_from == (await app.session(claude(1).session)).id
+
+
+MASKED = ["toolu_REDACTED", "[REDACTED]", "toolu_01XXXXXXXXXXXXXXXXXXXX", "***", "call_00000000000000000000000"]
+
+
+@pytest.mark.parametrize("name", MASKED)
+async def test_calls_that_share_a_masked_id_are_told_apart(name: str, tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        made = Claude(session="5e551000-0000-4000-8000-000000000007").prompt("Go")
+        for word in ("one", "two"):
+            made.calls(name, command=f"echo {word}").returns(name, word)
+        app.write("a.jsonl", made.says("Done").ends().records)
+        thread = Codex(thread="9a000000-0000-4000-8000-000000000007").event("task_started", turn_id="turn-x")
+        thread.event("user_message", message="Go")
+        for word in ("one", "two"):
+            given = json.dumps({"command": ["echo", word]})
+            thread.line("response_item", type="function_call", name="shell", arguments=given, call_id=name)
+            thread.line("response_item", type="function_call_output", call_id=name, output=word)
+        app.write("rollout-b.jsonl", thread.event("task_complete", turn_id="turn-x").lines)
+        await app.take()
+        said = ["Bash: echo one", "one", "Bash: echo two", "two", "Done"]
+        assert await app.dialog(await app.session(made.session)) == said
+        assert await app.dialog(await app.session(thread.thread)) == [
+            text.replace("Bash", "shell") for text in said[:-1]
+        ]
+        assert entries_of(await app.take(full=True)) == 0
+
+
+async def test_a_call_that_an_earlier_release_kept_under_its_id_alone_is_known(tmp_path: Path) -> None:
+    """Before ids that only count were told apart, their keys were the ids; a full reading finds them there."""
+    async with open_import_app(tmp_path) as app:
+        made = claude(1)
+        app.write("1.jsonl", made.records[:1])
+        await app.take()
+        session = await app.session(made.session)
+        owned = Origin(session_id=session.id)
+        former = {origin_key("ClaudeCode", f"{kind}:{COUNTED}"): owned for kind in ("call", "result")}
+        await app.harness.app.store.write(lambda writer: writer.put_origins(former))
+        app.write("1.jsonl", made.records)
+        await app.take(full=True)
+        # The first call was brought by the earlier release, which had lost the second one.
+        assert await app.dialog(session) == ["Done one", "Bash: echo two 1", "two 1", "Done two"]
+        assert entries_of(await app.take(full=True)) == 0

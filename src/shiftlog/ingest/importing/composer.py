@@ -95,6 +95,7 @@ class Composer(Masker):
                 body,
                 None if draft is None else next(prepared),
                 masked,
+                None if (former := _former_key(fact)) is None else self._digest(former),
             )
             for fact, key, (what, body, draft, masked) in zip(facts, keys, composed, strict=True)
         ]
@@ -343,6 +344,16 @@ _KINDS = {
     "note": Kind.IMPORT_NOTED,
     "usage": Kind.USAGE,
 }
+
+
+def _former_key(fact: f.AnyFact) -> f.Key | None:
+    """Return the key of a call before ids that may repeat were told apart by their records and turns.
+
+    Keys of origins are never changed without this: a file that is read again must find what it brought.
+    """
+    if not isinstance(fact, f.ToolCall | f.ToolResult) or len(fact.key) != 2 or fact.key[1] == fact.call_id:
+        return None
+    return (fact.key[0], fact.call_id)
 
 
 def _on_test_clock(entry: Body | OrderedBody) -> Body | OrderedBody:

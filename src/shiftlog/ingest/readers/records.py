@@ -27,6 +27,7 @@ _BOM = b"\xef\xbb\xbf"
 _decode: Callable[[bytes], object] = msgspec.json.Decoder().decode
 _SAFE_INTEGER = 2**53 - 1
 _DRAWN = re.compile(r"(?=[A-Za-z]*[0-9])[A-Za-z0-9]{12}")
+_MASKED = re.compile(r"(?i)redact|masked|hidden|\*\*\*|\.\.\.|…|([a-z0-9])\1{7}")
 
 _CONTAINERS = (dict, list)
 _TEXTS = frozenset({str, bool, type(None)})
@@ -106,8 +107,17 @@ def _without_surrogates(value: object) -> object:
 
 
 def is_drawn(name: str) -> bool:
-    """Return True if an id was drawn at random and is therefore unique; some hosts only count their calls."""
-    return _DRAWN.search(name) is not None
+    """Return True if an id was drawn at random and is therefore unique; some hosts only count their calls.
+
+    Keys of origins depend on it, and so does what an import of a file takes for known: an id that changes sides here
+    must be found under its former key (`former_key`).
+    """
+    return _DRAWN.search(name) is not None and not is_masked(name)
+
+
+def is_masked(name: str) -> bool:
+    """Return True if somebody masked an id before the file came here, so that many calls may share it."""
+    return _MASKED.search(name) is not None
 
 
 def bounded(value: Any) -> Any:

@@ -197,6 +197,7 @@ def _programs(script: str, nesting: int = 0) -> Iterator[list[CommandWord]]:
 
 # -- commits -----------------------------------------------------------------------------------------------------------
 
+_RUNS_SCRIPTS = frozenset({"rebase", "submodule"})
 _GIT_VALUES = frozenset({"-C", "-c", "--git-dir", "--work-tree", "--namespace", "--exec-path"})
 
 
@@ -213,7 +214,25 @@ def commit_messages(script: str) -> list[str]:
             texts = [word.text for word in arguments[1:]]
             if "--dry-run" not in texts:
                 found.append(_message(texts))
+        elif arguments and arguments[0].text in _RUNS_SCRIPTS:
+            found += [message for inner in _given_scripts(arguments) for message in commit_messages(inner)]
     return found
+
+
+def _given_scripts(arguments: list[CommandWord]) -> Iterator[str]:
+    """Yield the scripts that `git rebase --exec` or `git submodule foreach` is given to run."""
+    verb, *rest = [word.text for word in arguments]
+    if verb == "submodule":
+        at = rest.index("foreach") + 1 if "foreach" in rest else len(rest)
+        yield " ".join(text for text in rest[at:] if text not in ("--recursive", "--quiet", "-q"))
+        return
+    for at, text in enumerate(rest):
+        if text in ("-x", "--exec") and at + 1 < len(rest):
+            yield rest[at + 1]
+        elif text.startswith("--exec="):
+            yield text.partition("=")[2]
+        elif text.startswith("-x") and len(text) > 2:
+            yield text[2:]
 
 
 def _message(arguments: list[str]) -> str:

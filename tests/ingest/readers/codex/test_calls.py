@@ -100,6 +100,19 @@ def test_a_command_that_goes_on_is_judged_when_its_exit_code_comes() -> None:
     assert found.field("commits") == [{"sha": "1a2b3c4", "branch": "main", "message": "x"}]
 
 
+def test_a_commit_that_a_command_prints_before_it_goes_on_is_told() -> None:
+    found = read(
+        meta(), started(1, "a"), called(2, "c", "exec_command", cmd="git commit -m x && git commit -m y && serve"),
+        output(3, "c", "Process running with session ID 12\nOutput:\n[main 1a2b3c4] x\n 1 file changed"),
+        called(4, "w", "write_stdin", session_id=12, chars=""),
+        output(5, "w", "Process running with session ID 12\nOutput:\n[main 2b3c4d5] y\n 1 file changed"),
+        called(6, "v", "write_stdin", session_id=12, chars=""),
+        output(7, "v", "Process exited with code 0\nOutput:\nserved"),
+    )  # fmt: skip
+    assert [action.description for action in found.of(Action)] == ["git: x", "git: y"]
+    assert [commit["sha"] for commit in found.field("commits")] == ["1a2b3c4", "2b3c4d5"]
+
+
 def test_results_pair_with_unnamed_calls_by_order() -> None:
     """Early files have no call ids."""
     found = read(

@@ -12,8 +12,8 @@ from shiftlog.ingest.readers.codex.dialog import Rollout
 from shiftlog.ingest.readers.codex.patch import BEGIN, FileChange, changes_in_patch, patches_in_argv, patches_in_script
 from shiftlog.ingest.readers.codex.state import MAX_ANSWERED, CodexCall, CodexTurn
 from shiftlog.ingest.readers.codex.text import Output
-from shiftlog.ingest.readers.records import Object, bounded, call_line, is_drawn, relative_path, text_in
-from shiftlog.ingest.readers.shell_actions import commits_made, packages_added, simple_commands
+from shiftlog.ingest.readers.records import Object, bounded, call_line, is_drawn, is_masked, relative_path, text_in
+from shiftlog.ingest.readers.shell_actions import Commit, commits_made, packages_added, simple_commands
 
 SHELL_TOOLS = frozenset({"shell", "exec_command", "local_shell", "local_shell_call", "container.exec", "shell_command"})
 SCRIPT_TOOLS = frozenset({"exec"})
@@ -51,8 +51,10 @@ def open_call(
         state.unnamed_count += 1
         call_id = f"{rollout.ref.vendor_id}/{state.unnamed_count}"
         state.unnamed.append(call_id)
-    elif _is_known(rollout, call_id, turn, nested=nested):
-        return None
+    else:
+        call_id = call_id if nested else _own_id(rollout, call_id, turn, "call")
+        if _is_known(rollout, call_id, turn, nested=nested):
+            return None
     rollout.work(turn)
     call = CodexCall(
         tool=tool, turn=turn and turn.request_id, nested=nested, name=rollout.call_name(call_id, turn)
@@ -70,6 +72,14 @@ def open_call(
     )  # fmt: skip
     rollout.emit(fact, turn)
     return call_id
+
+
+def _own_id(rollout: Rollout, call_id: str, turn: CodexTurn | None, kind: str) -> str:
+    """Return an id of a call; of those that share a masked one the nth call has the nth result."""
+    if not is_masked(call_id):
+        return call_id
+    number = rollout.number_of(turn, kind, call_id)
+    return call_id if number == 1 else f"{call_id}#{number}"
 
 
 def _is_known(rollout: Rollout, call_id: str, turn: CodexTurn | None, *, nested: bool) -> bool:
@@ -139,6 +149,8 @@ def answer(
     state = rollout.state
     if call_id is None:
         call_id = state.unnamed.pop(0) if state.unnamed else f"{rollout.ref.vendor_id}/-{state.unnamed_count}"
+    else:
+        call_id = _own_id(rollout, call_id, turn, "result")
     if call_id in state.answered:
         return False
     call = state.calls.get(call_id)
@@ -180,11 +192,16 @@ def _conclude(rollout: Rollout, call_id: str, call: CodexCall, output: Output, t
         state.sessions[output.session] = call_id
         if len(state.sessions) > _MAX_OPEN:
             state.calls.pop(state.sessions.pop(next(iter(state.sessions))), None)
+        _read_chunk(rollout, call_id, call, output.text, turn)
         return
     del state.calls[call_id]
     act(rollout, call_id, call, output, turn)
-    if call.tool == "write_stdin" and call.session in state.sessions and output.exit_code is not None:
-        conclude_session(rollout, call.session, output, turn)
+    if call.tool == "write_stdin" and call.session in state.sessions:
+        started = state.sessions[call.session]
+        if output.exit_code is not None:
+            conclude_session(rollout, call.session, output, turn)
+        elif (running := state.calls.get(started)) is not None:
+            _read_chunk(rollout, started, running, output.text, turn)
 
 
 def conclude_session(rollout: Rollout, session: str, output: Output, turn: CodexTurn | None) -> bool:
@@ -214,9 +231,7 @@ def act(rollout: Rollout, call_id: str, call: CodexCall, output: Output, turn: C
     if call.read_path is not None and turn is not None:
         rollout.update_turn(turn, {}, {"context_list": [shown_path(rollout, call.read_path, call.workdir)]})
     for number, script in enumerate(call.commands):
-        _read_script(
-            rollout, f"{call_id}/{number}" if number else call_id, call.workdir, script, output.text, code, turn
-        )
+        _read_script(rollout, f"{call_id}/{number}" if number else call_id, call, script, output.text, code, turn)
 
 
 def write_changes(
@@ -259,15 +274,34 @@ def _write_file(rollout: Rollout, call_id: str, call: CodexCall, turn: CodexTurn
         rollout.update_turn(turn, {}, {"files_modified": [path]})
 
 
+def _read_chunk(rollout: Rollout, call_id: str, call: CodexCall, text: str, turn: CodexTurn | None) -> None:
+    """Write the commits that a command printed, though it goes on."""
+    made = [one for script in call.commands for one in commits_made(script, text) if one.sha]
+    for commit in made:
+        _emit_commit(rollout, call_id, turn, f"commit/{commit.sha}", commit)
+        call.commits = [*call.commits, commit.sha or ""]
+    if made and turn is not None:
+        rollout.update_turn(turn, {}, {"commits": list(map(_named, made))})
+
+
+def _emit_commit(rollout: Rollout, call_id: str, turn: CodexTurn | None, what: str, commit: Commit) -> None:
+    extra = {"sha": commit.sha, "branch": commit.branch} if commit.sha else {}
+    emit_action(rollout, call_id, turn, what, type="commit", description=f"git: {commit.message}", extra=extra)
+
+
+def _named(commit: Commit) -> dict[str, Any]:
+    return {"sha": commit.sha, "branch": commit.branch, "message": commit.message}
+
+
 def _read_script(
-    rollout: Rollout, call_id: str, workdir: str | None, script: str, text: str, code: int | None,
+    rollout: Rollout, call_id: str, call: CodexCall, script: str, text: str, code: int | None,
     turn: CodexTurn | None,
 ) -> None:  # fmt: skip
-    made = [one for one in commits_made(script, text) if one.sha is not None or code == 0]
+    workdir = call.workdir
+    made = [one for one in commits_made(script, text) if one.sha is not None or (code == 0 and not call.commits)]
     for number, commit in enumerate(made):
-        emit_action(rollout, call_id, turn, f"commit/{number}", type="commit", description=f"git: {commit.message}",
-                     extra={"sha": commit.sha, "branch": commit.branch} if commit.sha else {})  # fmt: skip
-    named = [{"sha": one.sha, "branch": one.branch, "message": one.message} for one in made if one.sha]
+        _emit_commit(rollout, call_id, turn, f"commit/{number}", commit)
+    named = [_named(one) for one in made if one.sha]
     for manager, name in packages_added(script):
         emit_action(rollout, call_id, turn, f"package/{manager}/{name}", type="dependency_add",
                      description=f"{manager}: {name}")  # fmt: skip

@@ -46,6 +46,8 @@ class CodexCall(msgspec.Struct, kw_only=True, omit_defaults=True):
     read_path: str | None = None
     patched: bool = False
     session: str | None = None
+    commits: list[str] = []
+    """Commits that it printed while it was running."""
     exit_code: int | None = None
     duration_ms: int | None = None
     failed: bool = False
