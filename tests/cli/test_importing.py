@@ -10,7 +10,7 @@ import pytest
 
 from bench.corpus import write_corpus
 from tests.cli.support import PROGRAM, Terminal, shiftlog
-from tests.daemon.support import DEADLINE_S, environment, eventually, lock_holder
+from tests.daemon.support import DEADLINE_S, end_daemon, environment, eventually, lock_holder
 from tests.ingest.import_app import Claude, usage_of
 
 SESSION = "5e551000-0000-4000-8000-00000000000a"
@@ -150,6 +150,24 @@ def test_watching_prints_a_line_for_each_change(home: Path, folder: Path) -> Non
     assert status == 130
 
 
+def test_watching_goes_on_with_the_next_daemon(home: Path, folder: Path) -> None:
+    shiftlog(home, "daemon", "start")
+    watching = watch(home, folder, "--json")
+    assert watching.stdout is not None
+    try:
+        assert json.loads(watching.stdout.readline())["totals"]["sessions_new"] == 1
+        end_daemon(home)
+        path = folder / "claude" / "projects" / "-srv" / f"{SESSION}.jsonl"
+        known = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        with path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(Claude(records=known).prompt("More").records[-1]) + "\n")
+        assert json.loads(watching.stdout.readline())["totals"]["turns"] == 1
+    finally:
+        watching.send_signal(signal.SIGINT)
+        assert watching.wait(DEADLINE_S) == 130
+        watching.stdout.close()
+
+
 def test_watching_ends_when_its_reader_went_away(home: Path, folder: Path) -> None:
     with watch(home, folder, "--json") as watching:
         assert watching.stdout is not None
@@ -185,13 +203,12 @@ def test_watching_ends_with_the_summary_of_all_that_came(home: Path, folder: Pat
     assert last.startswith("skipped: ")
 
 
-@pytest.mark.parametrize("watch", [False, True])
-def test_an_import_whose_daemon_is_stopped_says_that_it_was_not_done(watch: bool, home: Path, tmp_path: Path) -> None:
+def test_an_import_whose_daemon_is_stopped_says_that_it_was_not_done(home: Path, tmp_path: Path) -> None:
     """8.1: exit 0 means done."""
-    write_corpus(tmp_path, 1_000_000 if watch else 60_000_000, turns=8)
+    write_corpus(tmp_path, 60_000_000, turns=8)
     shiftlog(home, "daemon", "start")
-    with Terminal(home, "import", str(tmp_path), *(["--watch"] if watch else []), width=120) as terminal:
-        terminal.wait_for("imported" if watch else "files")
+    with Terminal(home, "import", str(tmp_path), width=120) as terminal:
+        terminal.wait_for("files")
         stopped = lock_holder(home)
         assert stopped is not None
         os.kill(stopped, signal.SIGTERM)

@@ -25,6 +25,10 @@ FAILED, INTERRUPTED = 1, 130
 BAR_AFTER_S = 0.5
 BAR_CHARS = 24
 MOST_KEPT = 100
+# A watch gives up after this many daemons in a row that ended at once.
+MOST_LOST = 5
+STEADY_S = 5.0
+RETRY_S = 0.5
 
 # The user's environment, not the daemon's, says where agents keep their transcripts.
 SEVERAL_FOLDERS = "CLAUDE_CONFIG_DIR"
@@ -65,9 +69,27 @@ def import_(paths: tuple[str, ...], as_json: bool, quiet: bool, watch: bool, **g
     params: Shown = {name: value for name, value in given.items() if value not in (None, (), False)}
     params |= {"paths": [os.path.abspath(path) for path in paths], "agents": list(given["agents"])}  # noqa: PTH100
     params["environ"] = {name: _absolute(name, os.environ[name]) for name in FOLDER_VARIABLES if name in os.environ}
-    params |= {"token": os.urandom(8).hex(), "watch": watch}
-    with open_client(purpose="import") as client:
-        return _follow(client, params, as_json=as_json, quiet=quiet)
+    params["watch"] = watch
+    return _followed(params, as_json=as_json, quiet=quiet)
+
+
+def _followed(params: Shown, *, as_json: bool, quiet: bool) -> int:
+    """Follow an import to its end; a watch goes on with the next daemon if its own ends."""
+    from shiftlog.link.client import DaemonUnreachable
+
+    lost = 0
+    while True:
+        began = time.monotonic()
+        try:
+            with open_client(purpose="import") as client:
+                return _follow(client, {**params, "token": os.urandom(8).hex()}, as_json=as_json, quiet=quiet)
+        except DaemonUnreachable:
+            lost = 1 if time.monotonic() - began > STEADY_S else lost + 1
+            if not params["watch"] or lost > MOST_LOST:
+                raise
+        if not quiet:
+            click.echo("The daemon ended; the watch goes on with a new one.", err=True)
+        time.sleep(RETRY_S)
 
 
 def _absolute(name: str, folders: str) -> str:

@@ -238,6 +238,84 @@ async def test_a_link_to_a_file_is_followed_once_and_a_link_to_a_folder_is_not(t
         assert [file.reason for file in report.files] == [None, "duplicate"]
 
 
+async def test_no_link_is_followed_out_of_the_folders_that_are_looked_through(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        outside = tmp_path / "elsewhere" / "x.jsonl"
+        outside.parent.mkdir()
+        outside.write_text("".join(json.dumps(record) + "\n" for record in script().records), encoding="utf-8")
+        inner = app.folder / "claude" / "projects" / "p"
+        inner.mkdir(parents=True)
+        (inner / "x.jsonl").symlink_to(outside)
+        environ = {"CLAUDE_CONFIG_DIR": str(app.folder / "claude"), "HOME": str(tmp_path / "nobody")}
+        report = await app.discover(environ)
+        assert [(file.status, file.reason) for file in report.files] == [("skipped", "outside")]
+        report = await app.take(app.folder)
+        assert [(file.status, file.reason) for file in report.files] == [("skipped", "outside")]
+        assert await app.sessions() == {}
+        report = await app.take(inner / "x.jsonl")
+        assert only(report).status == "imported", "a file that is named itself may be a link"
+
+
+@pytest.mark.parametrize("indent", [None, 1])
+@pytest.mark.parametrize("name", ["session-1.jsonl", "session-1.json"])
+async def test_a_document_is_told_by_its_content_whatever_its_name(
+    name: str, indent: int | None, tmp_path: Path
+) -> None:
+    says = {"id": "m1", "timestamp": "2026-03-04T06:00:00.000Z", "type": "user", "content": "Go"}
+    answers = {"id": "m2", "timestamp": "2026-03-04T06:00:02.000Z", "type": "gemini", "content": "Done"}
+    header = {"sessionId": "5e551000-0000-4000-8000-00000000000d", "projectHash": "ab", "startTime": says["timestamp"]}
+    document = {**header, "messages": [says, answers]}
+    async with open_import_app(tmp_path) as app:
+        (app.folder / name).write_text(json.dumps(document, indent=indent), encoding="utf-8")
+        report = await app.take()
+        assert (only(report).agent, only(report).status, report.shown()["totals"]["turns"]) == (
+            "GeminiCli",
+            "imported",
+            1,
+        )
+        again = await app.take(full=True)
+        assert (only(again).status, entries_of(again)) == ("unchanged", 0)
+
+
+async def test_records_in_a_file_named_as_a_document_are_read_line_by_line(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        app.write("a.json", script().records)
+        report = await app.take()
+        assert (only(report).status, report.shown()["totals"]["sessions"]) == ("imported", 1)
+
+
+async def test_a_full_reading_says_of_each_file_what_happened_to_it(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        made = script()
+        path = app.write("a.jsonl", made.records)
+        await app.take()
+        report = await app.take(full=True)
+        assert (only(report).status, entries_of(report), report.shown()["totals"]["changed"]) == ("unchanged", 0, 0)
+        os.utime(path, ns=(1, 1))
+        assert only(await app.take(full=True)).status == "unchanged"
+        app.write("a.jsonl", made.prompt("More").records)
+        assert only(await app.take(full=True)).status == "grown"
+        path.rename(app.folder / "b.jsonl")
+        report = await app.take(full=True)
+        assert (only(report).status, entries_of(report)) == ("renamed", 0)
+        app.write("b.jsonl", script().records[:2])
+        assert only(await app.take(full=True)).status == "rewritten"
+
+
+async def test_a_file_that_gave_its_name_to_another_was_renamed(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        path = app.write("a.jsonl", script().records)
+        await app.take()
+        path.rename(app.folder / "b.jsonl")
+        other = Claude(session="5e551000-0000-4000-8000-00000000000c").prompt("x" * 5000)
+        app.write("a.jsonl", other.records)
+        report = await app.take()
+        assert [(Path(file.path).name, file.status) for file in report.files] == [
+            ("a.jsonl", "rewritten"),
+            ("b.jsonl", "renamed"),
+        ]
+
+
 async def test_a_renamed_project_folder_keeps_its_sessions(tmp_path: Path) -> None:
     """Case 41."""
     async with open_import_app(tmp_path) as app:
@@ -477,3 +555,12 @@ async def test_a_compressed_file_that_was_cut_is_reported_and_read_as_far_as_it_
         assert report.ok
         assert len(await app.turns(await app.session(script.session))) == 300
         assert entries_of(await app.take(full=True)) == 0
+
+
+async def test_one_record_with_a_date_far_ahead_leaves_no_turn_open(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        made = Claude().prompt("One").says("1").prompt("Two").says("2")
+        made.records[-1]["timestamp"] = "2099-01-01T00:00:00.000Z"
+        app.write("a.jsonl", made.records)
+        await app.take()
+        assert [turn.status for turn in await app.turns(await app.session(made.session))] == ["completed"] * 2

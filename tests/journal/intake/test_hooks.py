@@ -483,3 +483,50 @@ async def test_a_fork_shows_the_turns_that_it_shares_with_a_session_of_hooks(age
             (begun.request_id, True)
         ]
         assert [turn["title"] for turn in found["items"]] == ["Two"]
+
+
+@pytest.mark.parametrize("answer", ["Found it", None])
+async def test_the_turn_of_a_subagent_ends_with_it(answer: str | None, tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("UserPromptSubmit", prompt="Look into it")
+        hooked.spool("SubagentStart", agent_id="abc123", agent_type="Explore")
+        hooked.spool("UserPromptSubmit", agent_id="abc123", prompt="Find it")
+        hooked.spool("SubagentStop", agent_id="abc123", last_assistant_message=answer)
+        hooked.later(seconds=11)
+        await hooked.drain()
+        child, parent = await hooked.app.session("abc123"), await hooked.app.session(SESSION)
+        (turn,) = await hooked.app.turns(child)
+        assert (child.state, turn.status, turn.response) == (SessionState.SUSPENDED, "completed", answer or "")
+        assert [turn.status for turn in await hooked.app.turns(parent)] == ["in_progress"]
+
+
+async def test_a_file_that_a_turn_known_by_hooks_alone_creates_is_listed(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("UserPromptSubmit", prompt="Write it")
+        path = "/srv/app/new.py"
+        made = {"type": "create", "filePath": path, "content": "x = 1\n", "structuredPatch": []}
+        given = {"file_path": path, "content": "x = 1\n"}
+        hooked.spool(
+            "PostToolUse", tool_name="Write", tool_use_id="toolu_0123456789abcdef", tool_input=given, tool_response=made
+        )
+        hooked.spool("Stop", last_assistant_message="Written")
+        hooked.later(seconds=11)
+        await hooked.drain()
+        (turn,) = await hooked.app.turns(await hooked.app.session(SESSION))
+        assert (turn.status, turn.files_modified, list(turn.files)) == ("completed", ("new.py",), ["new.py"])
+
+
+async def test_vendor_ids_differ_by_their_case_unless_they_are_uuids(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        for name in ("AbC-one", "abc-ONE"):
+            hooked.spool("SessionStart", session_id=name, source="startup")
+        hooked.later(seconds=1)
+        await hooked.drain()
+        for name in ("AbC-one", "abc-ONE"):
+            assert (await hooked.app.session(name)).vendor_session_id == name
+            found = await hooked.app.harness.read(lambda reader, name=name: reader.session_ids_of_vendor(name))
+            assert len(found) == 1
+        hooked.spool("SessionStart", source="startup")
+        hooked.later(seconds=1)
+        await hooked.drain()
+        assert await hooked.app.harness.read(lambda reader: reader.session_ids_of_vendor(SESSION.upper()))

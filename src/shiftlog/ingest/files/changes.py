@@ -51,24 +51,27 @@ class KnownSources:
     def compare(self, found: FoundFile, now: datetime, *, full: bool, max_line_bytes: int) -> SourceChange:
         """Return what happened to a file since it was read; raise TranscriptUnreadable."""
         source = self._by_path.get(found.path)
-        if source is not None and not full and _status(source) == _status(found):
+        is_same = source is not None and _status(source) == _status(found)
+        if source is not None and is_same and not full:
             due = source.settle_at is not None and source.settle_at <= now
             return SourceChange(found=found, status="unchanged", source=source, is_due=due)
         if is_composed(found.path):
             # It is read whole after any change; the keys of its facts decide what is new.
-            return SourceChange(found=found, status="imported" if source is None else "grown", source=source, offset=0)
+            status = "imported" if source is None else "unchanged" if is_same else "grown"
+            return SourceChange(found=found, status=status, source=source, offset=0)
         with LineFile(found.path, max_line_bytes) as file:
             start = file.start(EDGE_BYTES)
             moved_from = None
             status = "rewritten"
             if source is None:
-                source, moved_from = self._elsewhere(start)
+                source, moved_from = self._elsewhere(start, found)
                 status = "renamed" if moved_from else "imported" if source is None else "copied"
                 source = source if moved_from else None
             offset = 0
-            if source is not None and not full and _continues(source, found, file, start):
-                offset = source.cursor
-                status = "renamed" if moved_from else "grown"
+            if source is not None and _continues(source, found, file, start):
+                offset = 0 if full else source.cursor
+                is_same = is_same or (full and found.size == source.size)
+                status = "renamed" if moved_from else "unchanged" if is_same else "grown"
         return SourceChange(
             found=found,
             status=status,
@@ -79,15 +82,25 @@ class KnownSources:
             head_bytes=len(start),
         )
 
-    def _elsewhere(self, start: bytes) -> tuple[Source | None, str | None]:
-        """Find a source with the same first bytes under another path, and that path if its file is gone."""
+    def _elsewhere(self, start: bytes, found: FoundFile) -> tuple[Source | None, str | None]:
+        """Find a source with the same first bytes under another path, and that path if its file is gone from there."""
         copy: Source | None = None
         for size in {size for _, size in self._by_head if size <= len(start)}:
             for source in self._by_head.get((digest(start[:size]), size), ()):
-                if not Path(source.path).exists():
+                if _has_left(source, found):
                     return source, source.path
                 copy = source
         return copy, None
+
+
+def _has_left(source: Source, found: FoundFile) -> bool:
+    """Return True if a source is no longer at its path, or another file is and this one is the source."""
+    try:
+        now = Path(source.path).stat()
+    except OSError:
+        return True
+    own = (source.device, source.inode)
+    return own == (found.device, found.inode) != (now.st_dev, now.st_ino)
 
 
 def _continues(source: Source, found: FoundFile, file: LineFile, start: bytes) -> bool:

@@ -27,6 +27,9 @@ MAX_SIDECAR_BYTES = 1 << 20
 _ROLLOUT = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-([0-9A-Za-z-]+)(?:_[0-9A-Za-z-]+)?")
 _AGENT_FILE = re.compile(r"agent-(.+)")
 
+# Why a link is not read that leads out of the folders that are looked through.
+OUTSIDE = "outside"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Root:
@@ -78,8 +81,9 @@ def default_roots(environ: Mapping[str, str], home: Path) -> list[Root]:
 
 
 def discover(roots: Iterable[Root]) -> list[FoundFile]:
-    """List the transcripts under the known folders; missing folders are ignored."""
-    return _unique(path for root in roots for path in _under_root(root))
+    """List the transcripts under the known folders; missing folders are ignored, and so are links that lead out."""
+    known = list(roots)
+    return _unique((path for root in known for path in _under_root(root)), [root.folder for root in known])
 
 
 def _under_root(root: Root) -> Iterator[str]:
@@ -117,7 +121,10 @@ def _glob(folder: str, parts: Sequence[str]) -> Iterator[str]:
 
 def find_under(paths: Iterable[str | Path], *, recursive: bool = True) -> list[FoundFile]:
     """List possible transcripts at or under the given paths; raise TranscriptNotFound for a missing path."""
-    return _unique(path for given in paths for path in _at(expanded(given), recursive=recursive))
+    named = [expanded(given) for given in paths]
+    # A file that is named itself may be a link to anywhere; one that lies in a folder may not lead out of the folders.
+    within = [path if path.is_dir() else path.resolve().parent for path in named if exists(path)]
+    return _unique((path for given in named for path in _at(given, recursive=recursive)), within)
 
 
 def _at(path: Path, *, recursive: bool) -> Iterator[str]:
@@ -143,8 +150,9 @@ def exists(path: Path) -> bool:
         return False
 
 
-def _unique(paths: Iterable[str]) -> list[FoundFile]:
+def _unique(paths: Iterable[str], within: Iterable[Path]) -> list[FoundFile]:
     """Return each file once, however many links lead to it; a compressed copy of a plain file is a duplicate."""
+    folders = [os.path.realpath(folder) + os.sep for folder in within]
     found: list[FoundFile] = []
     targets: set[tuple[int, int]] = set()
     given = list(dict.fromkeys(str(Path(path).absolute()) for path in paths))
@@ -168,6 +176,8 @@ def _unique(paths: Iterable[str]) -> list[FoundFile]:
             skip = "duplicate"
         elif not status.st_size:
             skip = "empty"
+        elif os.path.islink(path) and not os.path.realpath(path).startswith(tuple(folders)):  # noqa: PTH114 - quick
+            skip = OUTSIDE
         targets.add(target)
         found.append(FoundFile.of(path, status, skip))
     return found

@@ -5,14 +5,14 @@ reader reads; so the transcript later gives the same facts under the same keys.
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
 import msgspec
 
 from shiftlog.facts.batch import Batch
 from shiftlog.facts.hook import HookFact
-from shiftlog.facts.transcript import Action, Hints, ToolCall, ToolResult
+from shiftlog.facts.transcript import Action, AnyFact, Hints, ToolCall, ToolResult, TurnUpdated
 from shiftlog.ingest.importing.composer import Composer
 from shiftlog.ingest.importing.masking import MAX_TEXT_CHARS
 from shiftlog.ingest.readers.claude.text import without_context
@@ -32,6 +32,7 @@ EVENTS = frozenset((*CALLS, *TURNS, *SESSIONS))
 RAW_CHARS = 65_536
 MAX_ID_CHARS = 200
 _FAILED_CODE = 1
+_CHANGING = ("edit", "create", "delete")
 
 Event = dict[str, Any]
 
@@ -150,7 +151,8 @@ def _calls(spooled: Spooled, name: str, composer: Composer) -> Batch | None:
     facts = [fact for record in records for fact in reader.feed(json.dumps(record).encode())]
     facts.extend(reader.finish())
     of_call = [fact for fact in facts if isinstance(fact, ToolCall | ToolResult | Action)]
-    items = composer.compose([msgspec.structs.replace(fact, record=None) for fact in of_call])
+    told = [*(msgspec.structs.replace(fact, record=None) for fact in of_call), *_touched(of_call, event)]
+    items = composer.compose(told)
     return Batch(
         agent=spooled.agent,
         sessions=composer.sessions,
@@ -161,6 +163,19 @@ def _calls(spooled: Spooled, name: str, composer: Composer) -> Batch | None:
         first=False,
         last=False,
     )
+
+
+def _touched(facts: Sequence[AnyFact], event: Event) -> Iterator[TurnUpdated]:
+    """Yield what a call adds to the lists of its turn, as the transcript would: files changed and commits made."""
+    done = [fact for fact in facts if isinstance(fact, Action) and fact.status == "completed"]
+    files = [fact.file_path for fact in done if fact.type in _CHANGING and fact.file_path]
+    commits = [
+        {**fact.extra, "message": fact.description.removeprefix("git: ")} for fact in done if fact.extra.get("sha")
+    ]
+    adds = {name: list(items) for name, items in (("files_modified", files), ("commits", commits)) if items}
+    if adds:
+        key = ("hook", str(event["tool_use_id"]), *adds)
+        yield TurnUpdated(session=done[0].session, key=key, at=done[0].at, adds=adds)
 
 
 def _claude_records(event: Event, at: str, name: str) -> Sequence[Event]:

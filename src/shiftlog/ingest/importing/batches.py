@@ -16,7 +16,7 @@ from shiftlog.ingest.files.discovery import hints_of
 from shiftlog.ingest.files.lines import FileLine, LineFile
 from shiftlog.ingest.files.opencode_db import is_composed, lines_of
 from shiftlog.ingest.importing.composer import Composer
-from shiftlog.ingest.readers.formats import first_time, reader_for, recognise
+from shiftlog.ingest.readers.formats import first_time, is_one_document, reader_for, recognise
 from shiftlog.model.agents import OPENCODE
 from shiftlog.model.times import parse, precise
 
@@ -28,6 +28,8 @@ SNIFF_BYTES = 1 << 20
 SNIFF_RECORDS = 64
 SNIFF_REACH_BYTES = 1 << 30
 IDLE_AFTER = timedelta(minutes=30)
+# Clocks differ by less than this; a record that is dated later has a wrong date.
+AHEAD = timedelta(days=1)
 # Prefix of unknown record types among the counts of a file.
 UNKNOWN = "unknown/"
 FACTS = "facts"
@@ -68,17 +70,19 @@ def read_file(job: FileJob, composer: Composer) -> Iterator[Batch]:
         yield from _FileReading(job, composer, reader).take(lines_of(job.path))
         return
     with LineFile(job.path, job.max_line_bytes) as file:
+        is_whole = False
         if job.agent is None or job.state is None:
             head = file.start(SNIFF_BYTES)
             agent = recognise(head) or _recognised_later(file)
             if agent is None:
                 file.check_end()
                 raise NotRecognised(job.path)
+            is_whole = is_one_document(head)
             hints = hints_of(job.path, keep_images=job.keep_images, first_at=first_time(head))
             reader = reader_for(agent)(hints)
         else:
             reader = _restored(job)
-        yield from _FileReading(job, composer, reader).read(file)
+        yield from _FileReading(job, composer, reader).read(file, is_whole=is_whole)
 
 
 def _recognised_later(file: LineFile) -> str | None:
@@ -115,11 +119,10 @@ class _FileReading:
         self._partial = 0
         self._given = job.facts
 
-    def read(self, file: LineFile) -> Iterator[Batch]:
-        """Yield the batches of a file of lines."""
+    def read(self, file: LineFile, *, is_whole: bool) -> Iterator[Batch]:
+        """Yield the batches of a file of lines, or of one document."""
         cursor = self._job.offset
-        whole = self._job.path.removesuffix(".zst").endswith(".json")
-        lines: Iterable[FileLine] = _as_one(file.lines(cursor)) if whole else file.lines(cursor)
+        lines: Iterable[FileLine] = _as_one(file.lines(cursor)) if is_whole else file.lines(cursor)
         feed = self._reader.feed
         for line in lines:
             data = line.data
@@ -162,7 +165,12 @@ class _FileReading:
     def _waiting(self) -> list[tuple[f.VendorSession, datetime]]:
         """Return the sessions with a turn that time alone will end, and when."""
         open_turns = [(one, one.last_at) for one in self._reader.standings() if one.ends_as is not None]
-        return [(one.session, parse(last_at) + IDLE_AFTER) for one, last_at in open_turns if last_at is not None]
+        return [(one.session, self._idle_at(parse(last_at))) for one, last_at in open_turns if last_at is not None]
+
+    def _idle_at(self, last: datetime) -> datetime:
+        """Return when a turn with its last record then is idle; a time that lies far ahead says nothing about it."""
+        now = parse(self._job.now)
+        return now if last > now + AHEAD else last + IDLE_AFTER
 
     def _batch(self, cursor: int, tail: str, bytes_read: int, *, last: bool = False) -> Batch:
         self._composer.begin(self._reader.agent)

@@ -192,6 +192,15 @@ def recognise(head: bytes) -> str | None:
     return _recognised_document(head) or _recognised_start(head)
 
 
+def is_one_document(head: bytes) -> bool:
+    """Return True if a file that begins so is one JSON document over many lines, not a record a line."""
+    head = head[:MAX_BYTES].removeprefix(_BOM).lstrip()
+    first = read_line(head.partition(b"\n")[0])
+    if not head.startswith(b"{") or (first is not None and first.record is not None):
+        return False
+    return _recognised_document(head) is not None or _recognised_start(head) is not None
+
+
 def first_time(head: bytes) -> str | None:
     """Return the first timestamp in a file's first records."""
     return next((at for record in _records(head[:MAX_BYTES]) if (at := utc(record.get("timestamp")))), None)

@@ -75,6 +75,7 @@ class BatchWork:
         """Write everything that is new."""
         items = self._batch.items
         keys = [key for item in items for key in (item.key, *item.aliases)]
+        keys += [item.former for item in items if item.former is not None]
         self._origins.load(keys, self._names())
         self._origins.load_turns(self._turns_named())
         for place, item in enumerate(items):
@@ -228,6 +229,8 @@ class BatchWork:
             self._adopt(item, pen)
             return
         owner = self._origins.owner(item.key, item.aliases)
+        if owner is None and item.former is not None:
+            owner = self._formerly(item, item.former, session_id)
         if owner is None and what == "turn_begun":
             owner = self._hooked(item, pen)
             if owner is None and self._only_repeats(place, item, pen):
@@ -246,6 +249,15 @@ class BatchWork:
             self._say(item, item.prepared, pen)
         else:
             _HANDLERS[what](self, item, pen)
+
+    def _formerly(self, item: Incoming, former: bytes, session_id: str) -> Origin | None:
+        """Return the owner of a fact under the key that an earlier release had for it; it moves to its key of today."""
+        origin = self._origins.origin(former)
+        if origin is None or origin.session_id != session_id or (origin.doc or {}).get("moved"):
+            return None
+        self._origins.put(former, replace(origin, doc={"moved": True}))
+        self._origins.put(item.key, origin)
+        return origin
 
     def _again(self, item: Incoming, pen: IntakePen, owner: Origin) -> None:
         """Count a fact that is known already: again, or copied from another session."""

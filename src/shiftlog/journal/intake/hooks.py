@@ -46,6 +46,8 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     turn: str
     response: str = ""
     transcript: str | None = None
+    is_final: bool = False
+    """True for a subagent, which never goes on: its turn ends with or without a response."""
 
     def is_due(self, now: datetime) -> bool:
         """Return True if the transcript has had its time."""
@@ -266,12 +268,17 @@ class _EventWork:
         if turn is None:
             self._save_capsule(pen)
             return
+        self._await_transcript(pen, turn, transcript=self._fact.transcript_path)
+
+    def _await_transcript(self, pen: IntakePen, turn: Turn, *, transcript: str | None, is_final: bool = False) -> None:
+        """Let a turn that stopped end with the hook's response, unless its transcript soon tells more."""
         stop = Stop(
             agent=self._fact.agent,
             at=self._fact.at,
             turn=turn.request_id,
             response=self._fact.response or "",
-            transcript=self._fact.transcript_path,
+            transcript=transcript,
+            is_final=is_final,
         )
         _write_stops(self._writer, {**_read_stops(self._writer), pen.id: stop})
 
@@ -305,6 +312,9 @@ class _EventWork:
     # Sessions
 
     def _subagent_stop(self, child: IntakePen) -> None:
+        turn = self._open_turn(child)
+        if turn is not None:
+            self._await_transcript(child, turn, transcript=None, is_final=True)
         if child.session.state is SessionState.OPEN:
             self._write(child, Kind.SESSION_SUSPENDED, {"cause": SUBAGENT_ENDED})
 
@@ -343,9 +353,10 @@ def end_stopped(pen: IntakePen, stop: Stop, *, is_last: bool = False) -> None:
     Where the stop is the last word on it, as no transcript will tell more, what came since was no more than a notice.
     """
     turn = pen.turn(stop.turn)
+    is_last = is_last or stop.is_final
     if turn is None or turn.is_terminal or (turn.last_updated > parse(stop.at) and not is_last):
         return
-    if not stop.response and not turn.response:
+    if not stop.response and not turn.response and not stop.is_final:
         return
     outcome = {"status": str(TurnStatus.COMPLETED), "response": stop.response}
     end_turn(pen, turn.request_id, stop.at, outcome, live=True)

@@ -7,6 +7,7 @@ from typing import Any
 import apsw
 
 from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.ids import is_vendor_id
 from shiftlog.model.nouns import FileTouch, Receipt, Session, Turn
 from shiftlog.model.search import Expr
 from shiftlog.store.codec.documents import decode_noun, decode_turn
@@ -89,7 +90,11 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
             "SELECT id FROM sessions WHERE vendor_id = ? AND hidden = 0 ORDER BY key",
             (vendor_session_id.lower(),),
         )
-        return [str(row[0]) for row in rows]
+        found = [str(row[0]) for row in rows]
+        if is_vendor_id(vendor_session_id):
+            return found
+        kept = ((name, self.session(name)) for name in found)
+        return [name for name, session in kept if session and session.vendor_session_id == vendor_session_id]
 
     def session_ids(self) -> list[str]:
         return [str(row[0]) for row in self._db.execute("SELECT id FROM journals ORDER BY key")]
