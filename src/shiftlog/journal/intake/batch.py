@@ -18,7 +18,7 @@ from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen, Pens
 from shiftlog.journal.intake.prompts import are_near, left_by_hook, turn_now
 from shiftlog.journal.intake.sessions import UNTITLED, minted_id, session_name, under_vendor_id, worked_in
-from shiftlog.journal.intake.turns import SOURCE, HeldItems, clear_items, end_turn, late_dialog, update_turn
+from shiftlog.journal.intake.turns import SOURCE, HeldTurns, clear_items, end_turn, late_dialog, update_turn
 from shiftlog.journal.rules import next_order
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id
@@ -65,7 +65,7 @@ class BatchWork:
         self._naming: list[Incoming] | None = None
         self._unnamed: set[str | None] = set()
         self._late: dict[tuple[str, str], list[Incoming]] = {}
-        self._held: dict[tuple[str, str], HeldItems | None] = {}
+        self._held = HeldTurns(self._pens, self._origins)
         self._masked: dict[str, Counter[str]] = {}
         shared = None if batch.first else self._origins.document(_shared_name(source.path, source.ahead))
         self._shared: dict[str, Any] = dict(shared or {})
@@ -82,7 +82,7 @@ class BatchWork:
             self._take(item, place)
         self._counting.write_responses()
         for (session_id, turn), late in self._late.items():
-            late_dialog(self._pens[session_id], turn, late, self._held_by(session_id, turn, late[0]))
+            late_dialog(self._pens[session_id], turn, late, self._held.of(session_id, turn, late[0]))
         if self._batch.last:
             known = {index: found for index, found in self._ids.items() if found is not None}
             self._family.finish(self._batch.sessions, known)
@@ -230,7 +230,7 @@ class BatchWork:
             return
         owner = self._origins.owner(item.key, item.aliases)
         if owner is None and item.former is not None:
-            owner = self._formerly(item, item.former, session_id)
+            owner = self._origins.moved(item.former, item.key, session_id)
         if owner is None and what == "turn_begun":
             owner = self._hooked(item, pen)
             if owner is None and self._only_repeats(place, item, pen):
@@ -249,15 +249,6 @@ class BatchWork:
             self._say(item, item.prepared, pen)
         else:
             _HANDLERS[what](self, item, pen)
-
-    def _formerly(self, item: Incoming, former: bytes, session_id: str) -> Origin | None:
-        """Return the owner of a fact under the key that an earlier release had for it; it moves to its key of today."""
-        origin = self._origins.origin(former)
-        if origin is None or origin.session_id != session_id or (origin.doc or {}).get("moved"):
-            return None
-        self._origins.put(former, replace(origin, doc={"moved": True}))
-        self._origins.put(item.key, origin)
-        return origin
 
     def _again(self, item: Incoming, pen: IntakePen, owner: Origin) -> None:
         """Count a fact that is known already: again, or copied from another session."""
@@ -391,7 +382,7 @@ class BatchWork:
         turn = pen.turn(request_id) if request_id else None
         body = {"order": next_order(pen, turn) if turn else 0, **item.body}
         if turn is not None and turn.is_terminal:
-            held = self._held_by(pen.id, turn.request_id, item)
+            held = self._held.of(pen.id, turn.request_id, item)
             if held is not None and held.takes_action(body):
                 return
             fields: dict[str, Any] = {"actions": [body]}
@@ -401,15 +392,6 @@ class BatchWork:
             self._write(pen, Kind.IMPORT_NOTED, item.at, amendment, turn.request_id)
             return
         self._write(pen, Kind.ACTION, item.at, body, request_id)
-
-    def _held_by(self, session_id: str, request_id: str, item: Incoming) -> HeldItems | None:
-        """Return what a turn that was recorded otherwise holds; None for one that only transcripts tell of."""
-        place = session_id, request_id
-        if place not in self._held:
-            pen = self._pens[session_id]
-            turn = pen.turn(request_id) if self._origins.is_live(session_id, item.turn) else None
-            self._held[place] = HeldItems(pen, turn) if turn is not None else None
-        return self._held[place]
 
     # The rest
 

@@ -1,6 +1,7 @@
 """The memory of imports in the store: the owner of each fact by key, and small documents by name; cached per batch."""
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from shiftlog.facts.batch import origin_key
@@ -107,6 +108,15 @@ class Origins:
         for each in (key, *aliases):
             if self._find(each) is None:
                 self._known[each] = self._changed[each] = origin
+
+    def moved(self, former: bytes, key: bytes, session_id: str) -> Origin | None:
+        """Return the owner of a fact under the key that an earlier release had for it; it moves to its key of today."""
+        origin = self.origin(former)
+        if origin is None or origin.session_id != session_id or (origin.doc or {}).get("moved"):
+            return None
+        self.put(former, replace(origin, doc={"moved": True}))
+        self.put(key, origin)
+        return origin
 
     # Turns under other names
 

@@ -9,7 +9,8 @@ from typing import Any
 
 from shiftlog.facts.batch import Incoming
 from shiftlog.journal.encoding import salt_from
-from shiftlog.journal.intake.pen import IntakePen
+from shiftlog.journal.intake.origins import Origins
+from shiftlog.journal.intake.pen import IntakePen, Pens
 from shiftlog.journal.merge import MAX_LIST_ITEMS, TEXT_FIELDS, action_key, changes_to, dialog_key, is_empty
 from shiftlog.journal.projection import seal_of
 from shiftlog.model.entry import Kind
@@ -159,6 +160,24 @@ class HeldItems:
         held = self._keys[key] > 0
         self._keys[key] -= held
         return held
+
+
+class HeldTurns:
+    """What the turns of a batch hold that were recorded otherwise."""
+
+    def __init__(self, pens: Pens, origins: Origins) -> None:
+        self._pens = pens
+        self._origins = origins
+        self._held: dict[tuple[str, str], HeldItems | None] = {}
+
+    def of(self, session_id: str, request_id: str, item: Incoming) -> HeldItems | None:
+        """Return what the turn of an item holds; None for one that only transcripts tell of."""
+        place = session_id, request_id
+        if place not in self._held:
+            pen = self._pens[session_id]
+            turn = pen.turn(request_id) if self._origins.is_live(session_id, item.turn) else None
+            self._held[place] = HeldItems(pen, turn) if turn is not None else None
+        return self._held[place]
 
 
 def late_dialog(pen: IntakePen, request_id: str, items: Sequence[Incoming], held: HeldItems | None) -> None:
