@@ -102,8 +102,12 @@ def _print_session(printer: Printer, facts: Facts) -> None:
     if run := facts["run"]:
         code = f" (exit {run['returncode']})" if run["returncode"] else ""
         _facts(printer, f"run {run['run_id']} ", styled(run["status"]), code, _dotted(run["caller"], run["error"]))
-    for title, name in (("follows", "predecessor_session_id"), ("child of", "parent_session_id")):
-        if facts["lineage"][name]:
+    for title, name in (
+        ("follows", "predecessor_session_id"),
+        ("child of", "parent_session_id"),
+        ("forked from", "forked_from"),
+    ):
+        if facts["lineage"].get(name):
             _facts(printer, f"{title} {facts['lineage'][name]}")
     if facts["closing_note"]:
         printer.block(facts["closing_note"], style="italic")

@@ -6,13 +6,13 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict
 
 from shiftlog.app.app import App
+from shiftlog.control.conversation import dialog_of
 from shiftlog.control.questions import Params, Question
-from shiftlog.dialects.mcpserver.objects import turns_with_items
 from shiftlog.ingest.importing.ports import ImportOptions, ImportProgress, StopSign
-from shiftlog.ingest.restoring import VENDORS, TurnDialog, late_dialog, restore
+from shiftlog.ingest.restoring.transcript import VENDORS, TurnDialog
+from shiftlog.ingest.restoring.writing import restore
 from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
-from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.limits import IMPORT_PROGRESS_S
 from shiftlog.model.nouns import Session
@@ -95,19 +95,10 @@ async def restore_transcript(app: App, params: Params, caller: Caller) -> AsyncG
 
     def work(reader: Reader) -> tuple[Session, list[TurnDialog]]:
         session = find_session(reader, name)
-        begun = {entry.turn: entry.facts for entry in reader.entries(session.id, kinds=(Kind.TURN_BEGUN,))}
-        turns = [
-            TurnDialog(
-                turn=turn,
-                entries=[*(entry for entry in entries if entry.kind is Kind.DIALOG), *late_dialog(turn)],
-                vendor_id=begun.get(turn.request_id, {}).get("vendor_turn_id"),
-            )
-            for turn, entries in turns_with_items(reader, session.id)
-        ]
-        return session, turns
+        return session, dialog_of(reader, session)
 
-    session, turns = await app.store.read(work)
-    restored = restore(session, turns, vendor)
+    session, dialog = await app.store.read(work)
+    restored = restore(session, dialog, vendor)
     for record in restored.records:
         yield {"line": json.dumps(record, ensure_ascii=False)}
     yield {"about": restored.about()}

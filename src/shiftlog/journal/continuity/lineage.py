@@ -1,9 +1,11 @@
 """Lineage: which sessions continue, fork from or were spawned by which others, as a tree."""
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
+from shiftlog.model.ids import is_session_id
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader
@@ -23,7 +25,7 @@ def lineage(reader: Reader, session: Session) -> Node:
     """
     path = _path(reader, session)
     earlier, path = path[:-GENERATIONS], path[-GENERATIONS:]
-    top = _tree(reader, path[0], {one.id for one in path}, GENERATIONS + len(path) - 1)
+    top = _tree(reader, path, GENERATIONS + len(path) - 1)
     return top | {"earlier_session_id": earlier[-1].id if earlier else None}
 
 
@@ -32,23 +34,33 @@ def _path(reader: Reader, session: Session) -> list[Session]:
     path = [session]
     while len(path) <= GENERATIONS:
         above = path[0].predecessor_session_id or path[0].parent_session_id
-        found = reader.session(above) if above and all(above != one.id for one in path) else None
-        if found is None or found.hidden:
+        found = reader.session(above) if above else origin_named(reader, path[0].forked_from)
+        if found is None or found.hidden or any(found.id == one.id for one in path):
             break
         path.insert(0, found)
     return path
 
 
-def _tree(reader: Reader, root: Session, path: set[str], deepest: int) -> Node:
+def origin_named(reader: Reader, name: str | None) -> Session | None:
+    """Return the session that a vendor's fork comes from, which it names by our id or by the vendor's."""
+    if not name:
+        return None
+    found = [name] if is_session_id(name) else reader.session_ids_of_vendor(name)
+    return reader.session(found[0]) if found else None
+
+
+def _tree(reader: Reader, path: Sequence[Session], deepest: int) -> Node:
     # A stack of our own: chains of sessions may be longer than the interpreter's.
+    root, on_path = path[0], {one.id for one in path}
+    forks = {above.id: below for above, below in pairwise(path) if not _is_linked(below)}
     top = _node(root, "root")
     waiting, seen = deque([(root, top, 0)]), {root.id}
     while waiting:
         session, node, depth = waiting.popleft()
-        for below, how in _below(reader, session):
+        for below, how in _below(reader, session, forks.get(session.id)):
             if below.id in seen:
                 continue
-            if depth == deepest or (len(seen) >= MOST_SESSIONS and below.id not in path):
+            if depth == deepest or (len(seen) >= MOST_SESSIONS and below.id not in on_path):
                 node["left_out"] += 1
                 continue
             seen.add(below.id)
@@ -58,9 +70,14 @@ def _tree(reader: Reader, root: Session, path: set[str], deepest: int) -> Node:
     return top
 
 
-def _below(reader: Reader, session: Session) -> Iterator[tuple[Session, str]]:
+def _is_linked(session: Session) -> bool:
+    return bool(session.predecessor_session_id or session.parent_session_id)
+
+
+def _below(reader: Reader, session: Session, fork: Session | None) -> Iterator[tuple[Session, str]]:
     page = Page(limit=MOST_SESSIONS)
-    found = [(row.session, "child") for row in reader.find_sessions(Filter(parent_id=session.id), page)]
+    found = [(fork, "fork")] if fork is not None else []
+    found += [(row.session, "child") for row in reader.find_sessions(Filter(parent_id=session.id), page)]
     for row in reader.find_sessions(Filter(predecessor_id=session.id), page):
         is_successor = session.successor_session_id == row.session.id
         found.append((row.session, "successor" if is_successor else "fork"))

@@ -423,6 +423,8 @@ class BatchWork:
         if not changes:
             return
         run = pen.session.run
+        if changes == {"model": pen.session.model}:
+            return  # another record says what is so
         if run is None:
             self._write(pen, Kind.RUN_UPDATED, item.at, changes)
             return

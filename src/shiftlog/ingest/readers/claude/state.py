@@ -37,6 +37,7 @@ class Observation(msgspec.Struct, kw_only=True, omit_defaults=True):
     uuid: str | None
     parent_uuid: str | None
     line: str = ""
+    injected: str | None = None
 
 
 class HeldCommand(msgspec.Struct, kw_only=True, omit_defaults=True):

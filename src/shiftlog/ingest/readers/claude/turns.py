@@ -191,6 +191,7 @@ def observe(context: Context, strand: Strand, item: Observation) -> None:
         role="system",
         category="observation",
         content=item.text,
+        extra={"injected": item.injected} if item.injected else {},
     )
     context.emit(strand, said)
 

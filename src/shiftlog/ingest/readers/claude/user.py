@@ -12,7 +12,8 @@ from shiftlog.ingest.readers.claude.state import HeldCommand, Observation, Stran
 from shiftlog.ingest.readers.claude.text import element, is_attachment, text_and_images, without_context
 from shiftlog.ingest.readers.records import Object, list_in, object_in, objects_in, text_in
 
-_INJECTED = ("isMeta", "isCompactSummary", "isVisibleInTranscriptOnly")
+# What a record is injected as, by the key that says so; the first one counts.
+_INJECTED = {"isCompactSummary": "summary", "isMeta": "meta", "isVisibleInTranscriptOnly": "hidden"}
 _INTERRUPTED = "[Request interrupted by user"
 _STOPPED = "Operation stopped by hook:"
 STOPS = (_INTERRUPTED, _STOPPED)
@@ -27,6 +28,8 @@ _LOCAL = (
 )
 _NOTICE = ("<task-notification>", "<teammate-message")
 _COMMAND = ("<command-name>", "<command-message>")
+# Texts of the user that no model answers; the client keeps them in the conversation.
+AS_USER = (*_LOCAL, *_COMMAND)
 _HEAD_CHARS = 4096
 
 
@@ -65,17 +68,18 @@ def _read_said(context: Context, strand: Strand, record: Object, message: Object
     if nested:
         context.say(strand, "user", "observation", text, images=images)
         return Disposition.MAPPED
-    if any(record.get(name) is True for name in _INJECTED):
-        return _inject(context, strand, text, images)
+    mark = next((mark for name, mark in _INJECTED.items() if record.get(name) is True), None)
+    if mark is not None:
+        return _inject(context, strand, text, images, mark)
     origin = text_in(object_in(record, "origin"), "kind")
     return _by_text(context, strand, text, images, attached=attached, is_notice=origin == "task-notification")
 
 
-def _inject(context: Context, strand: Strand, text: str, images: tuple[Image, ...]) -> Disposition:
+def _inject(context: Context, strand: Strand, text: str, images: tuple[Image, ...], mark: str) -> Disposition:
     if strand.held is not None and not images:
-        strand.held.injected.append(_observation(context, text))
+        strand.held.injected.append(_observation(context, text, mark))
         return Disposition.MAPPED
-    context.say(strand, "system", "observation", text, images=images)
+    context.say(strand, "system", "observation", text, images=images, extra={"injected": mark})
     if strand.turn is None:
         strand.injected = text
     return Disposition.MAPPED
@@ -123,9 +127,10 @@ def _notice(context: Context, strand: Strand, text: str, editor_context: Sequenc
         link(context, strand, task, rank=3, call_id=element(head, "tool-use-id"))
 
 
-def _observation(context: Context, text: str) -> Observation:
+def _observation(context: Context, text: str, mark: str | None = None) -> Observation:
     line = "" if context.uuid else context.line_text()
-    return Observation(text=text, at=context.at, uuid=context.uuid, parent_uuid=context.parent_uuid, line=line)
+    ids = context.uuid, context.parent_uuid
+    return Observation(text=text, at=context.at, uuid=ids[0], parent_uuid=ids[1], line=line, injected=mark)
 
 
 def read_queued(context: Context, strand: Strand, attachment: Object) -> Disposition:

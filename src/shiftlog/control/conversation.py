@@ -1,0 +1,69 @@
+"""A session's conversation as its vendor's client would have it: inherited turns first, then its own, in order."""
+
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+from shiftlog.dialects.mcpserver.objects import turns_with_items
+from shiftlog.ingest.restoring.transcript import Places, TurnDialog, late_dialog
+from shiftlog.journal.continuity.lineage import origin_named
+from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.nouns import Session
+from shiftlog.store.protocol import Reader
+
+_MOST_ORIGINS = 64
+_PLACES = (Kind.SESSION_OPENED, Kind.SESSION_UPDATED)
+_BESIDE = (Kind.TURN_BEGUN, Kind.USAGE, Kind.IMPORT_NOTED)
+
+
+def dialog_of(reader: Reader, session: Session, depth: int = 0) -> list[TurnDialog]:
+    """Return the conversation of a session, with what a fork inherited from its origins."""
+    inherited = [each for note in session.shared for each in _inherited(reader, note, depth)]
+    return [*inherited, *_own(reader, session)]
+
+
+def _inherited(reader: Reader, note: dict[str, Any], depth: int) -> Iterator[TurnDialog]:
+    """Yield the turns of an origin that a fork shares, and what was said between them."""
+    origin = origin_named(reader, note.get("session")) if depth < _MOST_ORIGINS else None
+    if origin is None:
+        return
+    shared = set(note.get("turns") or ())
+    whole = dialog_of(reader, origin, depth + 1)
+    last = max((at for at, each in enumerate(whole) if each.turn and each.turn.request_id in shared), default=-1)
+    for each in whole[: last + 1]:
+        if each.turn is None or each.turn.request_id in shared:
+            yield each
+
+
+def _own(reader: Reader, session: Session) -> list[TurnDialog]:
+    places = Places([(entry.seq, entry.facts) for entry in reader.entries(session.id, kinds=_PLACES)])
+    beside: dict[str | None, list[Entry]] = defaultdict(list)
+    for entry in reader.entries(session.id, kinds=_BESIDE):
+        # Usage that came for a turn after its end names it.
+        beside[entry.turn or entry.facts.get("request_id")].append(entry)
+    dialog: list[tuple[int, TurnDialog]] = []
+    for turn, entries in turns_with_items(reader, session.id):
+        about = beside[turn.request_id]
+        begun = next((entry.facts for entry in about if entry.kind is Kind.TURN_BEGUN), {})
+        gone = [
+            name for entry in about if entry.kind is Kind.IMPORT_NOTED for name in entry.facts.get("abandoned") or ()
+        ]
+        said = [*(entry for entry in entries if entry.kind is Kind.DIALOG), *late_dialog(turn)]
+        usage = [entry for entry in about if entry.kind is Kind.USAGE]
+        one = TurnDialog(turn=turn, entries=said, places=places, begun=begun, usage=usage, abandoned=frozenset(gone))
+        dialog.append((turn.begun_seq, one))
+    loose = [entry for entry in reader.entries(session.id, kinds=(Kind.DIALOG,)) if entry.turn is None]
+    dialog += [(entry.seq, TurnDialog(turn=None, entries=[entry], places=places)) for entry in loose]
+    dialog.sort(key=lambda each: each[0])
+    return _joined([one for _, one in dialog])
+
+
+def _joined(dialog: list[TurnDialog]) -> list[TurnDialog]:
+    """Join what was said between the same two turns."""
+    joined: list[TurnDialog] = []
+    for each in dialog:
+        if joined and each.turn is None and joined[-1].turn is None:
+            joined[-1] = TurnDialog(turn=None, entries=[*joined[-1].entries, *each.entries], places=each.places)
+        else:
+            joined.append(each)
+    return joined

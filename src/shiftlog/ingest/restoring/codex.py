@@ -1,0 +1,146 @@
+"""A rollout of Codex: a header, then each turn with its items."""
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+from shiftlog.ingest.readers.codex.text import output_of
+from shiftlog.ingest.restoring.transcript import Record, TranscriptWriter, TurnDialog, as_object
+from shiftlog.model.entry import Entry
+from shiftlog.model.moves import TurnStatus
+from shiftlog.model.nouns import Turn
+from shiftlog.model.times import precise
+
+ABORTED = "Turn aborted: "
+SUPERSEDING = "superseded: "
+
+
+@dataclass(slots=True)
+class CodexWriter(TranscriptWriter):
+    """Lines of a rollout: a header, then each turn with its items."""
+
+    custom: set[str] = field(default_factory=set[str])
+
+    def records(self, dialog: Iterable[TurnDialog]) -> Iterator[Record]:
+        """Yield the lines of a session."""
+        session = self.session
+        yield _line(
+            session.started,
+            "session_meta",
+            {
+                "id": self.restored.session_id,
+                "timestamp": precise(session.started),
+                "cwd": self.restored.cwd,
+                "originator": "shiftlog",
+                "cli_version": session.executable_version or "0.0.0",
+                "source": "cli",
+                "model_provider": "openai",
+                "instructions": None,
+            },
+        )
+        for each in dialog:
+            if each.turn is None:
+                for what, facts, entry in self.items(each):
+                    yield from self._item(what, facts, entry)
+                continue
+            self.restored.turns += 1
+            yield from self._turn(each, each.turn)
+        yield _line(session.last_activity, "event_msg", {"type": "thread_name_updated", "thread_name": session.title})
+
+    def _turn(self, dialog: TurnDialog, turn: Turn) -> Iterator[Record]:
+        name = dialog.vendor_id or turn.request_id.split("-", 2)[2]
+        at = turn.begun_at
+        started = {"type": "task_started", "turn_id": name, "started_at": int(at.timestamp())}
+        yield _line(at, "event_msg", {**started, "model_context_window": None})
+        yield _line(
+            at,
+            "turn_context",
+            {
+                "turn_id": name,
+                "cwd": self.restored.cwd,
+                "approval_policy": "on-request",
+                "sandbox_policy": {"type": "read-only"},
+                "model": turn.model or self.session.model or "unknown",
+                "summary": "auto",
+            },
+        )
+        query = turn.query_text or turn.query_title
+        yield _message(at, "user", "input_text", query)
+        yield _line(at, "event_msg", {"type": "user_message", "message": query, "images": []})
+        texts: list[tuple[str, Entry]] = []
+        for what, facts, entry in self.items(dialog):
+            if what == "text":
+                texts.append((str(facts["content"]), entry))
+            yield from self._item(what, facts, entry)
+        answer = self.answer(dialog, texts)
+        if answer is not None:
+            yield from _spoken(turn.last_updated, answer)
+        yield from _ended(turn, name, [*(text for text, _ in texts), *([answer] if answer else [])])
+
+    def _item(self, what: str, facts: Mapping[str, Any], entry: Entry) -> Iterator[Record]:
+        content = str(facts.get("content") or "")
+        if what == "text":
+            yield from _spoken(entry.at, content, facts.get("phase"))
+        elif what in ("user", "injected") and not (what == "injected" and facts.get("injected") == "summary"):
+            yield _message(entry.at, "user", "input_text", content)
+        elif what in ("compaction", "injected"):
+            # Claude Code has a mark and a summary after it; a rollout has one line with the summary.
+            if what == "injected" or "record" not in facts:
+                yield _line(entry.at, "compacted", {"message": content})
+        elif what == "system":
+            self.restored.left_out += 1
+        elif what == "reasoning":
+            yield _line(entry.at, "event_msg", {"type": "agent_reasoning", "text": content})
+        elif what == "call":
+            given: Any = facts.get("input")
+            about = {"name": facts.get("tool") or "unknown", "call_id": facts["call_id"]}
+            if isinstance(given, str):
+                self.custom.add(str(facts["call_id"]))
+                yield _line(entry.at, "response_item", {"type": "custom_tool_call", **about, "input": given})
+            else:
+                arguments = json.dumps(as_object(given), ensure_ascii=False)
+                yield _line(entry.at, "response_item", {"type": "function_call", **about, "arguments": arguments})
+        else:
+            kind = "custom_tool_call_output" if facts["call_id"] in self.custom else "function_call_output"
+            output = _with_exit_code(content, facts.get("exit_code"))
+            yield _line(entry.at, "response_item", {"type": kind, "call_id": facts["call_id"], "output": output})
+
+
+def _spoken(at: datetime, text: str, phase: str | None = None) -> Iterator[Record]:
+    more = {"phase": phase} if phase else {}
+    yield _line(at, "event_msg", {"type": "agent_message", "message": text, **more})
+    yield _message(at, "assistant", "output_text", text, **more)
+
+
+def _ended(turn: Turn, name: str, texts: Sequence[str]) -> Iterator[Record]:
+    at = turn.finished_at or turn.last_updated
+    if turn.status is TurnStatus.COMPLETED:
+        last = turn.response or (texts[-1] if texts else None)
+        yield _line(at, "event_msg", {"type": "task_complete", "turn_id": name, "last_agent_message": last})
+    elif turn.status is TurnStatus.FAILED and turn.failure_note.startswith(SUPERSEDING):
+        return  # the start of the next turn ends it
+    elif turn.status is TurnStatus.FAILED and turn.error_code:
+        error = {"message": turn.failure_note, "code": turn.error_code}
+        yield _line(at, "event_msg", {"type": "task_complete", "turn_id": name, "error": error})
+    elif turn.status is TurnStatus.FAILED:
+        _, mark, reason = turn.failure_note.partition(ABORTED)
+        reason = reason if mark and reason else "interrupted"
+        yield _line(at, "event_msg", {"type": "turn_aborted", "turn_id": name, "reason": reason})
+
+
+def _with_exit_code(text: str, code: Any) -> str:
+    """Return an output from which the exit code can be read again."""
+    if not isinstance(code, int) or output_of(text, keep=False).exit_code == code:
+        return text
+    return json.dumps({"output": text, "metadata": {"exit_code": code}}, ensure_ascii=False)
+
+
+def _message(at: datetime, role: str, kind: str, text: str, **more: str) -> Record:
+    content = [{"type": kind, "text": text}]
+    return _line(at, "response_item", {"type": "message", "role": role, "content": content, **more})
+
+
+def _line(at: datetime, kind: str, payload: Record) -> Record:
+    return {"timestamp": precise(at), "type": kind, "payload": payload}
