@@ -27,6 +27,8 @@ _FLAGS = {
     "summary": {"isVisibleInTranscriptOnly": True, "isCompactSummary": True},
     "hidden": {"isVisibleInTranscriptOnly": True},
 }
+# Begins the name of a record that the journal has no id of; every other one keeps its own.
+_MADE = "+"
 _NO_TOKENS = {"input_tokens": 0, "output_tokens": 0}
 
 
@@ -68,19 +70,19 @@ class ClaudeWriter(TranscriptWriter):
             self.last = self.ends[left[-1]] if left else None
         if turn.query_text or dialog.begun.get("opened_by") != "continued":
             parent = (dialog.begun.get("record") or {}).get("parent_uuid")
-            key = dialog.vendor_id or turn.request_id
+            key = dialog.vendor_id or f"{_MADE}{turn.request_id}"
             yield self._record("user", turn.begun_at, key, self._prompt(dialog, turn), parent=parent)
         texts: list[tuple[str, Entry]] = []
         yield from self._said(dialog, texts)
         answer = self.answer(dialog, texts)
         if answer is not None:
             block = {"type": "text", "text": answer}
-            yield self._says(block, dialog, None, {}, f"{turn.request_id}:answer")
+            yield self._says(block, dialog, None, {}, f"{_MADE}{turn.request_id}:answer")
         if turn.status is TurnStatus.COMPLETED:
             at = turn.finished_at or turn.last_updated
             duration = max(int((at - turn.begun_at).total_seconds() * 1000), 0)
             about = {"subtype": "turn_duration", "durationMs": duration, "isMeta": False}
-            yield self._record("system", at, f"{turn.request_id}:end", None, **about)
+            yield self._record("system", at, f"{_MADE}{turn.request_id}:end", None, **about)
         elif turn.status is TurnStatus.FAILED and turn.failure_note not in (SUPERSEDED, UNFINISHED):
             yield self._failed(dialog, turn)  # those two need no record: the next prompt ends the turn
 
@@ -109,7 +111,7 @@ class ClaudeWriter(TranscriptWriter):
         for what, facts, entry in self.items(dialog):
             self.place = dialog.places.at(entry.seq) or self.place
             given: Mapping[str, Any] = facts.get("record") or {}
-            key = str(given.get("uuid") or f"{entry.seq}:{what}")
+            key = str(given.get("uuid") or f"{_MADE}{entry.seq}:{what}")
             content = str(facts.get("content") or "")
             if what == "text":
                 texts.append((content, entry))
@@ -146,7 +148,7 @@ class ClaudeWriter(TranscriptWriter):
 
     def _failed(self, dialog: TurnDialog, turn: Turn) -> Record:
         """Return the record that ends a failed turn, under its own id if the journal has it."""
-        at, key, text = turn.finished_at or turn.last_updated, f"{turn.request_id}:end", turn.failure_note
+        at, key, text = turn.finished_at or turn.last_updated, f"{_MADE}{turn.request_id}:end", turn.failure_note
         observed = [entry for entry in dialog.entries if entry.facts.get("role") == "system"]
         for entry in reversed(observed):
             content = str(entry.facts.get("content"))
@@ -166,12 +168,13 @@ class ClaudeWriter(TranscriptWriter):
     ) -> Record:
         self.count += 1
         turn = dialog.turn
+        model = (turn.model if turn else None) or self.session.model
         message = str(given.get("message_id") or "") or f"msg_restored_{self.count:06d}"
         body: Record = {
             "id": message,
             "type": "message",
             "role": "assistant",
-            "model": (turn.model if turn else None) or self.session.model or "unknown",
+            **({"model": model} if model else {}),
             "content": [block],
             "stop_reason": None,
             "stop_sequence": None,
@@ -184,7 +187,7 @@ class ClaudeWriter(TranscriptWriter):
     def _record(
         self, kind: str, at: datetime, key: str, message: Record | None, *, parent: str | None = None, **more: Any
     ) -> Record:
-        name = key if _is_uuid(key) else str(uuid.uuid5(SPACE, f"{self.session.id}:{key}"))
+        name = str(uuid.uuid5(SPACE, f"{self.session.id}:{key[1:]}")) if key.startswith(_MADE) else key
         if name in self.written:
             name = str(uuid.uuid5(SPACE, f"{name}:{self.count}:{len(self.written)}"))
         place = self.place
@@ -209,13 +212,7 @@ class ClaudeWriter(TranscriptWriter):
 
 def _tokens_of(dialog: TurnDialog, message: str) -> Record:
     """Return the tokens of a message as its vendor reported them; they are known by the times of its records."""
-    times = {entry.at for entry in dialog.entries if (entry.facts.get("record") or {}).get("message_id") == message}
+    names = [((entry.facts.get("record") or {}).get("message_id"), entry.at) for entry in dialog.entries]
+    times = {at for name, at in names if name == message} - {at for name, at in names if name not in (message, None)}
     reports = [entry.facts.get("vendor") for entry in dialog.usage if entry.at in times]
     return next((dict(report) for report in reversed(reports) if report), _NO_TOKENS)
-
-
-def _is_uuid(text: str) -> bool:
-    try:
-        return str(uuid.UUID(text)) == text.lower()
-    except ValueError:
-        return False

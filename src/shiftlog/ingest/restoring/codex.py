@@ -8,6 +8,7 @@ from typing import Any
 
 from shiftlog.ingest.readers.codex.text import output_of
 from shiftlog.ingest.restoring.transcript import Record, TranscriptWriter, TurnDialog, as_object
+from shiftlog.model.agents import CODEX
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Turn
@@ -52,20 +53,12 @@ class CodexWriter(TranscriptWriter):
     def _turn(self, dialog: TurnDialog, turn: Turn) -> Iterator[Record]:
         name = dialog.vendor_id or turn.request_id.split("-", 2)[2]
         at = turn.begun_at
-        started = {"type": "task_started", "turn_id": name, "started_at": int(at.timestamp())}
-        yield _line(at, "event_msg", {**started, "model_context_window": None})
-        yield _line(
-            at,
-            "turn_context",
-            {
-                "turn_id": name,
-                "cwd": self.restored.cwd,
-                "approval_policy": "on-request",
-                "sandbox_policy": {"type": "read-only"},
-                "model": turn.model or self.session.model or "unknown",
-                "summary": "auto",
-            },
-        )
+        # Early releases marked neither the start of a turn nor its end.
+        is_marked = dialog.begun.get("opened_by") != "prompt" or self.session.agent != CODEX
+        if is_marked:
+            started = {"type": "task_started", "turn_id": name, "started_at": int(at.timestamp())}
+            yield _line(at, "event_msg", {**started, "model_context_window": None})
+        yield _line(at, "turn_context", self._context(dialog, turn, name if is_marked else None))
         query = turn.query_text or turn.query_title
         yield _message(at, "user", "input_text", query)
         yield _line(at, "event_msg", {"type": "user_message", "message": query, "images": []})
@@ -77,35 +70,48 @@ class CodexWriter(TranscriptWriter):
         answer = self.answer(dialog, texts)
         if answer is not None:
             yield from _spoken(turn.last_updated, answer)
-        yield from _ended(turn, name, [*(text for text, _ in texts), *([answer] if answer else [])])
+        if is_marked:
+            yield from _ended(turn, name, [*(text for text, _ in texts), *([answer] if answer else [])])
+
+    def _context(self, dialog: TurnDialog, turn: Turn, name: str | None) -> Record:
+        place = dialog.places.at(turn.begun_seq)
+        return {
+            **({"turn_id": name} if name else {}),
+            "cwd": place.get("cwd") or self.restored.cwd,
+            "approval_policy": place.get("approval_policy") or "on-request",
+            "sandbox_policy": {"type": place.get("sandbox_policy") or "read-only"},
+            "model": turn.model or self.session.model or "unknown",
+            "summary": "auto",
+        }
 
     def _item(self, what: str, facts: Mapping[str, Any], entry: Entry) -> Iterator[Record]:
         content = str(facts.get("content") or "")
         if what == "text":
             yield from _spoken(entry.at, content, facts.get("phase"))
-        elif what in ("user", "injected") and not (what == "injected" and facts.get("injected") == "summary"):
-            yield _message(entry.at, "user", "input_text", content)
-        elif what in ("compaction", "injected"):
-            # Claude Code has a mark and a summary after it; a rollout has one line with the summary.
-            if what == "injected" or "record" not in facts:
-                yield _line(entry.at, "compacted", {"message": content})
-        elif what == "system":
-            self.restored.left_out += 1
-        elif what == "reasoning":
-            yield _line(entry.at, "event_msg", {"type": "agent_reasoning", "text": content})
         elif what == "call":
-            given: Any = facts.get("input")
-            about = {"name": facts.get("tool") or "unknown", "call_id": facts["call_id"]}
-            if isinstance(given, str):
-                self.custom.add(str(facts["call_id"]))
-                yield _line(entry.at, "response_item", {"type": "custom_tool_call", **about, "input": given})
-            else:
-                arguments = json.dumps(as_object(given), ensure_ascii=False)
-                yield _line(entry.at, "response_item", {"type": "function_call", **about, "arguments": arguments})
-        else:
+            yield self._call(facts, entry)
+        elif what == "result":
             kind = "custom_tool_call_output" if facts["call_id"] in self.custom else "function_call_output"
             output = _with_exit_code(content, facts.get("exit_code"))
             yield _line(entry.at, "response_item", {"type": kind, "call_id": facts["call_id"], "output": output})
+        elif what == "reasoning":
+            yield _line(entry.at, "event_msg", {"type": "agent_reasoning", "text": content})
+        elif what == "user" or (what == "injected" and facts.get("injected") in ("meta", "hidden")):
+            yield _message(entry.at, "user", "input_text", content)
+        elif facts.get("injected") == "summary" or (what == "compaction" and "record" not in facts):
+            # Claude Code has a mark and a summary after it; a rollout has one line with the summary.
+            yield _line(entry.at, "compacted", {"message": content})
+        else:
+            self.restored.left_out += what != "compaction"  # Codex injects its own instructions again
+
+    def _call(self, facts: Mapping[str, Any], entry: Entry) -> Record:
+        given: Any = facts.get("input")
+        about = {"name": facts.get("tool") or "unknown", "call_id": facts["call_id"]}
+        if isinstance(given, str):
+            self.custom.add(str(facts["call_id"]))
+            return _line(entry.at, "response_item", {"type": "custom_tool_call", **about, "input": given})
+        arguments = json.dumps(as_object(given), ensure_ascii=False)
+        return _line(entry.at, "response_item", {"type": "function_call", **about, "arguments": arguments})
 
 
 def _spoken(at: datetime, text: str, phase: str | None = None) -> Iterator[Record]:

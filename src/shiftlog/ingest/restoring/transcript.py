@@ -19,6 +19,7 @@ from shiftlog.model.times import parse
 
 VENDORS = tuple(agent.name for agent in BY_NAME.values() if agent.resume)
 _IN_NOTE = 1_000_000
+_FOLLOWED = ("cwd", "branch", "version", "approval_policy", "sandbox_policy")
 
 Record = dict[str, Any]
 
@@ -57,14 +58,14 @@ class RestoredTranscript:
 
 
 class Places:
-    """Where a session worked: directory, branch and version, as they changed with its entries."""
+    """Where and how a session worked, as it changed with its entries: directory, branch, version, policies."""
 
     def __init__(self, changes: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
         self._seqs: list[int] = []
         self._known: list[Mapping[str, Any]] = []
         known: Mapping[str, Any] = {}
         for seq, facts in changes:
-            known = {**known, **{name: facts[name] for name in ("cwd", "branch", "version") if facts.get(name)}}
+            known = {**known, **{name: facts[name] for name in _FOLLOWED if facts.get(name)}}
             self._seqs.append(seq)
             self._known.append(known)
 
@@ -137,7 +138,8 @@ class TranscriptWriter:
         for entry in dialog.entries:
             facts: dict[str, Any] = entry.facts
             category, role, call = facts.get("category"), facts.get("role"), str(facts.get("call_id"))
-            after_compaction, compacted = compacted, "compaction" in facts
+            # Of a mark that came without the kind of what follows: Claude Code writes the summary next.
+            follows, compacted = compacted and bool((facts.get("record") or {}).get("uuid")), "compaction" in facts
             if category == "tool_call" and facts.get("call_id"):
                 yield "call", facts, entry
             elif category == "tool_result" and call in calls:
@@ -150,7 +152,7 @@ class TranscriptWriter:
                 yield "reasoning", facts, entry
             elif compacted:
                 yield "compaction", facts, entry
-            elif facts.get("injected") or after_compaction:
+            elif facts.get("injected") or follows:
                 yield "injected", {"injected": "summary", **facts}, entry
             else:
                 yield "system", facts, entry

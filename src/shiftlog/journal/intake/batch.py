@@ -4,8 +4,8 @@ The pen chains the entries, `counting.py` counts tokens, `family.py` keeps the l
 """
 
 from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, cast
 
 from shiftlog.facts.batch import RECORDS, SEEN_AGAIN, Batch, Incoming, Prepared
@@ -15,9 +15,17 @@ from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.counting import Counting
 from shiftlog.journal.intake.family import Family
 from shiftlog.journal.intake.origins import Origins
+from shiftlog.journal.intake.outcome import BatchOutcome
 from shiftlog.journal.intake.pen import IntakePen, Pens
 from shiftlog.journal.intake.prompts import are_near, left_by_hook, turn_now
-from shiftlog.journal.intake.sessions import UNTITLED, minted_id, session_name, under_vendor_id, worked_in
+from shiftlog.journal.intake.sessions import (
+    UNTITLED,
+    add_redactions,
+    minted_id,
+    session_name,
+    under_vendor_id,
+    worked_in,
+)
 from shiftlog.journal.intake.turns import SOURCE, HeldTurns, clear_items, end_turn, late_dialog, update_turn
 from shiftlog.journal.rules import next_order
 from shiftlog.model.entry import Kind
@@ -33,21 +41,9 @@ PROMPT_TITLE = 1
 BY_RECORD = "continued"
 LOOKED_AHEAD = 4
 _FILLED = ("model", "reasoning_effort")
+# What holds until it changes, so that an old record says nothing about now.
+_PASSING = {"cwd", "branch", "version", "permission_mode", "approval_policy", "sandbox_policy"}
 _OF_SESSION = ("session_updated", "run_updated")
-
-
-@dataclass(slots=True, kw_only=True)
-class BatchOutcome:
-    """What a batch came to."""
-
-    entries: int = 0
-    sessions: dict[str, bool] = field(default_factory=dict[str, bool])
-    """The sessions that the batch speaks of, and whether each is a child."""
-    new: list[str] = field(default_factory=list[str])
-    counts: Counter[str] = field(default_factory=Counter[str])
-    redactions: Counter[str] = field(default_factory=Counter[str])
-    sealed: list[str] = field(default_factory=list[str])
-    places: dict[str, list[dict[str, str | None]]] = field(default_factory=dict[str, list[dict[str, str | None]]])
 
 
 class BatchWork:
@@ -398,6 +394,8 @@ class BatchWork:
     def _update_session(self, item: Incoming, pen: IntakePen) -> None:
         assert item.body is not None
         changes: dict[str, Any] = dict(item.body.get("changes") or {})
+        if changes.keys() <= _PASSING and self._is_old(item, pen):
+            changes = {}
         title, rank = item.body.get("title"), int(item.body.get("title_source") or 0)
         if title and not self._is_live(item):
             known = int((self._origins.document(f"title:{pen.id}") or {}).get("rank", 0))
@@ -414,6 +412,10 @@ class BatchWork:
         if changes:
             self._write(pen, Kind.SESSION_UPDATED, item.at, changes)
 
+    def _is_old(self, item: Incoming, pen: IntakePen) -> bool:
+        """Return True if a session that imports alone tell of has gone on since a record."""
+        return parse(item.at) < pen.session.last_activity and not self._is_live(item)
+
     def _is_live(self, item: Incoming) -> bool:
         """Return True if the session was not opened by an import."""
         return bool((self._origins.document(_session_key(self._batch.sessions[item.session])) or {}).get("live"))
@@ -423,8 +425,8 @@ class BatchWork:
         if not changes:
             return
         run = pen.session.run
-        if changes == {"model": pen.session.model}:
-            return  # another record says what is so
+        if changes == {"model": pen.session.model} or (run is None and self._is_old(item, pen)):
+            return
         if run is None:
             self._write(pen, Kind.RUN_UPDATED, item.at, changes)
             return
@@ -487,10 +489,3 @@ def _session_key(name: VendorSession) -> str:
 def _shared_name(path: str, ahead: int) -> str:
     """Return the name of what a file's sessions share with others, up to its cursor or further ahead."""
     return f"shared:{path}:ahead" if ahead else f"shared:{path}"
-
-
-def add_redactions(writer: Writer, session_id: str, masked: Mapping[str, int]) -> None:
-    """Add to the count of secrets that were masked in a session, by rule."""
-    known = writer.imported(session_id) or {}
-    total = Counter[str](known.get("redactions", {})) + Counter(masked)
-    writer.put_imported(session_id, {**known, "redactions": dict(sorted(total.items()))})

@@ -15,12 +15,12 @@ from shiftlog.facts.hook import HookFact
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.encoding import salt_from
-from shiftlog.journal.intake.batch import BatchWork, add_redactions
+from shiftlog.journal.intake.batch import BatchWork
 from shiftlog.journal.intake.hook_sessions import HookSessions, known_session
 from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
-from shiftlog.journal.intake.sessions import UNTITLED, stamp_of
+from shiftlog.journal.intake.sessions import UNTITLED, add_redactions, stamp_of
 from shiftlog.journal.intake.turns import end_turn, update_turn
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug

@@ -16,7 +16,8 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
 from shiftlog.facts.batch import Batch
 from shiftlog.journal.clock import Clock
-from shiftlog.journal.intake.batch import BatchOutcome, BatchWork
+from shiftlog.journal.intake.batch import BatchWork
+from shiftlog.journal.intake.outcome import BatchOutcome
 from shiftlog.journal.signing.files import publish
 from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Reader, Store, Writer

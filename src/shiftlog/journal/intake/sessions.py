@@ -1,10 +1,11 @@
 """Names of sessions that facts from elsewhere belong to: minted ids, names of origins, and sessions recorded live."""
 
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 
 from shiftlog.facts.batch import Incoming
 from shiftlog.model.ids import slug
-from shiftlog.store.protocol import Reader
+from shiftlog.store.protocol import Reader, Writer
 
 UNTITLED = "(untitled)"
 
@@ -54,3 +55,10 @@ def worked_in(reader: Reader, agent: str, items: Sequence[Incoming], *, taken: C
         if not session.subagent and reader.turn(named, turn) is not None:
             return named
     return None
+
+
+def add_redactions(writer: Writer, session_id: str, masked: Mapping[str, int]) -> None:
+    """Add to the count of secrets that were masked in a session, by rule."""
+    known = writer.imported(session_id) or {}
+    total = Counter[str](known.get("redactions", {})) + Counter(masked)
+    writer.put_imported(session_id, {**known, "redactions": dict(sorted(total.items()))})
