@@ -42,7 +42,7 @@ class Edit:
 class Edited:
     """The outcome for a file: `state` is written, unchanged, restored, removed, edited or left.
 
-    A file is left if somebody edited what we wrote; `lines` are those of it that still name us.
+    A file is left if what we wrote in it was edited since; `lines` are those of it that still name us.
     """
 
     path: Path

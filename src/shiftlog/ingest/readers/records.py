@@ -116,7 +116,7 @@ def is_drawn(name: str) -> bool:
 
 
 def is_masked(name: str) -> bool:
-    """Return True if somebody masked an id before the file came here, so that many calls may share it."""
+    """Return True if an id was masked before the file came here; then many calls may share it."""
     return _MASKED.search(name) is not None
 
 
