@@ -5,7 +5,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, cast
 
 ANSWER = "Understood."
 
@@ -26,7 +26,6 @@ class MessagesApi(ThreadingHTTPServer):
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
-    server: MessagesApi
 
     def log_message(self, format: str, *args: Any) -> None:
         """Say nothing."""
@@ -40,7 +39,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send("application/json", b'{"input_tokens": 10}')
             return
         if body.get("tools"):
-            self.server.requests.append(body)
+            cast(MessagesApi, self.server).requests.append(body)
         message: Json = {
             "id": "msg_scripted",
             "type": "message",

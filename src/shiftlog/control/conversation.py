@@ -27,7 +27,7 @@ def _inherited(reader: Reader, note: dict[str, Any], depth: int) -> Iterator[Tur
     origin = origin_named(reader, note.get("session")) if depth < _MOST_ORIGINS else None
     if origin is None:
         return
-    shared = set(note.get("turns") or ())
+    shared: set[str] = set(note.get("turns") or ())
     whole = dialog_of(reader, origin, depth + 1)
     last = max((at for at, each in enumerate(whole) if each.turn and each.turn.request_id in shared), default=-1)
     for each in whole[: last + 1]:
@@ -44,7 +44,7 @@ def _own(reader: Reader, session: Session) -> list[TurnDialog]:
     dialog: list[tuple[int, TurnDialog]] = []
     for turn, entries in turns_with_items(reader, session.id):
         about = beside[turn.request_id]
-        begun = next((entry.facts for entry in about if entry.kind is Kind.TURN_BEGUN), {})
+        begun = next((entry.facts for entry in about if entry.kind is Kind.TURN_BEGUN), dict[str, Any]())
         gone = [
             name for entry in about if entry.kind is Kind.IMPORT_NOTED for name in entry.facts.get("abandoned") or ()
         ]

@@ -5,7 +5,7 @@ declared beside the service that takes it, and `wording` phrases their faults. `
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -78,7 +78,7 @@ _replaced: ContextVar[list[str] | None] = ContextVar("replaced", default=None)
 
 
 @contextmanager
-def replaced_controls() -> Iterator[list[str]]:
+def replaced_controls() -> Generator[list[str]]:
     """Collect the paths of the texts in which reading replaces control characters."""
     paths: list[str] = []
     token = _replaced.set(paths)

@@ -504,7 +504,7 @@ async def test_a_file_that_a_turn_known_by_hooks_alone_creates_is_listed(tmp_pat
     async with open_hook_app(tmp_path) as hooked:
         hooked.spool("UserPromptSubmit", prompt="Write it")
         path = "/srv/app/new.py"
-        made = {"type": "create", "filePath": path, "content": "x = 1\n", "structuredPatch": []}
+        made: dict[str, object] = {"type": "create", "filePath": path, "content": "x = 1\n", "structuredPatch": []}
         given = {"file_path": path, "content": "x = 1\n"}
         hooked.spool(
             "PostToolUse", tool_name="Write", tool_use_id="toolu_0123456789abcdef", tool_input=given, tool_response=made

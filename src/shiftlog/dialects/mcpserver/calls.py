@@ -78,15 +78,13 @@ def check_call(
         if name not in _NAMES:
             values[name], count, _ = redactor.value(value)
             replaced += count
+    # Masked before it is cut, so that no part of a secret stays at its end.
+    named = [("ignored_param", redactor.text(name).text[:NAME_CHARS]) for name in ignored[:IGNORED_SHOWN]]
+    named += [(CONTROLS_REPLACED, path) for path in mended[:IGNORED_SHOWN]]
     return LogCall(
         request=Request(operation=method, values=values, masked=replaced, caller=context.caller),
         context=context,
-        warnings=[
-            # Masked before it is cut, so that no part of a secret stays at its end.
-            {"code": "ignored_param", "param": redactor.text(name).text[:NAME_CHARS]}
-            for name in ignored[:IGNORED_SHOWN]
-        ]
-        + [{"code": CONTROLS_REPLACED, "param": path} for path in mended[:IGNORED_SHOWN]],
+        warnings=[{"code": code, "param": name} for code, name in named],
         deadline=time.monotonic() + context.timeout_s,
     )
 

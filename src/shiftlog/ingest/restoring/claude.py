@@ -13,7 +13,7 @@ from typing import Any
 from shiftlog.ingest.readers.claude.assistant import SYNTHETIC
 from shiftlog.ingest.readers.claude.turns import SUPERSEDED, UNFINISHED
 from shiftlog.ingest.readers.claude.user import AS_USER, STOPS
-from shiftlog.ingest.restoring.transcript import Record, TranscriptWriter, TurnDialog, as_object
+from shiftlog.ingest.restoring.transcript import Record, TranscriptWriter, TurnDialog, as_object, ids_of
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Turn
@@ -69,7 +69,7 @@ class ClaudeWriter(TranscriptWriter):
             left = [name for name in self.ends if name not in dialog.abandoned]
             self.last = self.ends[left[-1]] if left else None
         if turn.query_text or dialog.begun.get("opened_by") != "continued":
-            parent = (dialog.begun.get("record") or {}).get("parent_uuid")
+            parent = ids_of(dialog.begun).get("parent_uuid")
             key = dialog.vendor_id or f"{_MADE}{turn.request_id}"
             yield self._record("user", turn.begun_at, key, self._prompt(dialog, turn), parent=parent)
         texts: list[tuple[str, Entry]] = []
@@ -81,7 +81,7 @@ class ClaudeWriter(TranscriptWriter):
         if turn.status is TurnStatus.COMPLETED:
             at = turn.finished_at or turn.last_updated
             duration = max(int((at - turn.begun_at).total_seconds() * 1000), 0)
-            about = {"subtype": "turn_duration", "durationMs": duration, "isMeta": False}
+            about: Record = {"subtype": "turn_duration", "durationMs": duration, "isMeta": False}
             yield self._record("system", at, f"{_MADE}{turn.request_id}:end", None, **about)
         elif turn.status is TurnStatus.FAILED and turn.failure_note not in (SUPERSEDED, UNFINISHED):
             yield self._failed(dialog, turn)  # those two need no record: the next prompt ends the turn
@@ -110,7 +110,7 @@ class ClaudeWriter(TranscriptWriter):
     def _said(self, dialog: TurnDialog, texts: list[tuple[str, Entry]]) -> Iterator[Record]:
         for what, facts, entry in self.items(dialog):
             self.place = dialog.places.at(entry.seq) or self.place
-            given: Mapping[str, Any] = facts.get("record") or {}
+            given = ids_of(facts)
             key = str(given.get("uuid") or f"{_MADE}{entry.seq}:{what}")
             content = str(facts.get("content") or "")
             if what == "text":
@@ -126,7 +126,7 @@ class ClaudeWriter(TranscriptWriter):
 
     def _user_record(self, what: str, facts: Mapping[str, Any], entry: Entry, key: str) -> Record:
         """Return what the client wrote as the user's: a result, an injected text, or the mark of a compaction."""
-        content, parent = str(facts.get("content") or ""), (facts.get("record") or {}).get("parent_uuid")
+        content, parent = str(facts.get("content") or ""), ids_of(facts).get("parent_uuid")
         if what == "compaction":
             return self._boundary(facts, entry, key)
         if what == "result":
@@ -140,9 +140,14 @@ class ClaudeWriter(TranscriptWriter):
         return self._record("user", entry.at, key, body, parent=parent, **flags)
 
     def _boundary(self, facts: Mapping[str, Any], entry: Entry, key: str) -> Record:
-        about = dict(facts["compaction"]) if isinstance(facts["compaction"], dict) else {}
+        about = dict(as_object(facts["compaction"]))
         logical = about.pop("logical_parent_uuid", None) or self.last
-        more = {"subtype": "compact_boundary", "content": facts.get("content"), "isMeta": False, "level": "info"}
+        more: Record = {
+            "subtype": "compact_boundary",
+            "content": facts.get("content"),
+            "isMeta": False,
+            "level": "info",
+        }
         record = self._record("system", entry.at, key, None, **more, compactMetadata=about)
         return {**record, "parentUuid": None, "logicalParentUuid": logical}
 
@@ -212,7 +217,7 @@ class ClaudeWriter(TranscriptWriter):
 
 def _tokens_of(dialog: TurnDialog, message: str) -> Record:
     """Return the tokens of a message as its vendor reported them; they are known by the times of its records."""
-    names = [((entry.facts.get("record") or {}).get("message_id"), entry.at) for entry in dialog.entries]
+    names = [(ids_of(entry.facts).get("message_id"), entry.at) for entry in dialog.entries]
     times = {at for name, at in names if name == message} - {at for name, at in names if name not in (message, None)}
     reports = [entry.facts.get("vendor") for entry in dialog.usage if entry.at in times]
     return next((dict(report) for report in reversed(reports) if report), _NO_TOKENS)

@@ -139,7 +139,7 @@ class TranscriptWriter:
             facts: dict[str, Any] = entry.facts
             category, role, call = facts.get("category"), facts.get("role"), str(facts.get("call_id"))
             # Of a mark that came without the kind of what follows: Claude Code writes the summary next.
-            follows, compacted = compacted and bool((facts.get("record") or {}).get("uuid")), "compaction" in facts
+            follows, compacted = compacted and bool(ids_of(facts).get("uuid")), "compaction" in facts
             if category == "tool_call" and facts.get("call_id"):
                 yield "call", facts, entry
             elif category == "tool_result" and call in calls:
@@ -164,6 +164,11 @@ class TranscriptWriter:
             return None
         said = [text for text, _ in texts]
         return response if response not in said and "\n\n".join(said[-8:]).find(response) < 0 else None
+
+
+def ids_of(facts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the vendor's ids of the record that an entry stands for."""
+    return cast("Mapping[str, Any]", facts.get("record") or {})
 
 
 def as_object(value: Any) -> Record:

@@ -137,11 +137,17 @@ class HeldItems:
         kinds = (Kind.DIALOG, Kind.ACTION)
         until = min(turn.last_seq, pen.next_seq - pen.written - 1)
         stored = pen.reader.entries(pen.id, after=turn.begun_seq, until=until, turn=turn.request_id, kinds=kinds)
-        spoken = [entry.facts for entry in stored if entry.kind is Kind.DIALOG and turn.keeps_dialog(entry.seq)]
-        acted = [entry.facts for entry in stored if entry.kind is Kind.ACTION and turn.keeps_action(entry.seq)]
+        spoken: list[dict[str, Any]] = []
+        acted: list[dict[str, Any]] = []
+        for entry in stored:
+            if entry.kind is Kind.DIALOG and turn.keeps_dialog(entry.seq):
+                spoken.append(entry.facts)
+            elif entry.kind is Kind.ACTION and turn.keeps_action(entry.seq):
+                acted.append(entry.facts)
         for note in turn.amendments:
-            spoken += note.fields.get("dialog", ())
-            acted += note.fields.get("actions", ())
+            fields: dict[str, Any] = note.fields
+            spoken += fields.get("dialog") or []
+            acted += fields.get("actions") or []
         self._keys = Counter([*map(dialog_key, spoken), *(action_key(item)[1:] for item in acted)])
 
     def takes_dialog(self, item: Mapping[str, Any]) -> bool:
