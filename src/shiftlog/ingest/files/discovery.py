@@ -152,7 +152,7 @@ def exists(path: Path) -> bool:
 
 def _unique(paths: Iterable[str], within: Iterable[Path]) -> list[FoundFile]:
     """Return each file once, however many links lead to it; a compressed copy of a plain file is a duplicate."""
-    folders = [os.path.realpath(folder) + os.sep for folder in within]
+    folders = list(within)
     found: list[FoundFile] = []
     targets: set[tuple[int, int]] = set()
     given = list(dict.fromkeys(str(Path(path).absolute()) for path in paths))
@@ -176,11 +176,17 @@ def _unique(paths: Iterable[str], within: Iterable[Path]) -> list[FoundFile]:
             skip = "duplicate"
         elif not status.st_size:
             skip = "empty"
-        elif os.path.islink(path) and not os.path.realpath(path).startswith(tuple(folders)):  # noqa: PTH114 - quick
+        elif os.path.islink(path) and _leads_out(path, folders):  # noqa: PTH114 - quick
             skip = OUTSIDE
         targets.add(target)
         found.append(FoundFile.of(path, status, skip))
     return found
+
+
+def _leads_out(link: str, folders: Iterable[Path]) -> bool:
+    """Return True if a link leads to a file that is below none of the folders."""
+    target = os.path.realpath(link)
+    return not any(target.startswith(os.path.realpath(folder) + os.sep) for folder in folders if folder.is_dir())
 
 
 def _unreadable(path: str, error: str) -> FoundFile:
