@@ -10,12 +10,33 @@ from dataclasses import dataclass, replace
 
 from shiftlog.guard.linear import compile_linear, tells_whether
 from shiftlog.guard.secrets.detectors import kinds
+from shiftlog.guard.secrets.detectors.announcements import (
+    CONVERTED,
+    DECLARED,
+    DECLARES,
+    DEFINED,
+    DOTTED_START,
+    ESCAPED_END,
+    FALLBACK,
+    LINE_REST,
+    LINE_START,
+    LISTED_AFTER,
+    LISTED_BEFORE,
+    NAME,
+    NAME_START,
+    OTHER_PART,
+    PAIR_AFTER,
+    PAIR_BEFORE,
+    SAID,
+    SAID_START,
+    SPACED,
+    TYPED,
+)
 from shiftlog.guard.secrets.detectors.headers import judge_header
 from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.names import NAME_PATTERN, SecretName, classify_name
 from shiftlog.guard.secrets.detectors.quotes import (
     OPENING,
-    QUOTE,
     UNQUOTED,
     closing_quote,
     is_inside_quotes,
@@ -36,84 +57,10 @@ from shiftlog.guard.secrets.detectors.words import split_words
 
 _NAMES = compile_linear(NAME_PATTERN)
 _has_name = tells_whether(_NAMES)
-_NAME_START = re.compile(r"(?P<dashes>-{0,2})[\w-]{0,64}$", re.ASCII)
-_DOTTED_START = re.compile(r"(?:[\w-]{1,32}\.){1,4}$", re.ASCII)
-_NAME = re.compile(
-    r"(?P<name>[\w.-]{1,64}?(?:[. ](?:key|token|phrase|codes?))?)(?![\w-])"
-    rf"(?P<close>(?:{QUOTE})?[)\]]{{0,2}}\*{{0,2}}|\[\d*\])(?P<before>[ \t]{{0,16}})"
-    r"(?P<sep>:=|=>|<-|->|(?<=[ ])-value(?=[ ])|[!=]?={1,2}|\?=|\+=|:-|:(?!:)(?:\*\*)?|%3[ADad]|\|\||\?\?|\?:"
-    r"|or(?= [\"'])"
-    r"|\\t|,(?=[ \t]*\\{0,7}[\"'])|\((?=\\{0,7}[\"'])|>|(?<=[ \t]))"
-    r"(?P<after>[ \t]{0,16})",
-    re.ASCII | re.IGNORECASE,
-)
-# What tools put before the lines of a file: signs of diffs and comments, line numbers, file names.
-_LINE_START = re.compile(
-    r"(?:^|\\[nr]|[\"'`])[\s>+*#/;|-]{0,16}(?:[\w./-]{1,80}:\d{1,6}[:-]|\d{1,6}(?:[:\t]|\xe2\x94\x82))?[\s>+*#/-]{0,64}"
-    r"(?:export |set |env |declare -x |-D|- )?\\{0,7}[\"']?(?:[\w-]{1,32}\.){0,6}$",
-    re.ASCII,
-)
-# Prompts and remarks: words alone before the name.
-_SAID_START = re.compile(r"(?:^|\\[nr]|[\"'`>#*:+-] {0,4})(?:[A-Z][\w'-]{0,32} |[a-z][\w'-]{0,32} ){1,6}$")
-_DECLARES = re.compile(
-    r"\b(?:private|public|protected|readonly|let|var|const|val|static|final|export|mut|fn|def|func|type|if|case|else)\b"
-)
-_LISTED_BEFORE = re.compile(
-    r"(?:^|\s)(?:-[DP]|--?[A-Za-z][\w-]{0,32}[ =]|[\w.-]{1,64}=[^\s,({]{1,64} |(?:put|set|create|write|POST|PUT"
-    r"|update) (?:[^\s=(]{1,64} ){0,4})"
-    r"\\{0,7}[\"']?(?:[\w.-]{1,64}=[^\s,({]{0,64},)*(?:[\w-]{1,32}\.){0,6}$",
-    re.ASCII,
-)
-_LISTED_AFTER = re.compile(r"[^\s,(){}]{4,128}[ ;][\w.-]{1,64}=[^=\s]", re.ASCII)
-_LINE_REST = re.compile(r"[ \t\r]*(?:$|[ \t]#|\\{1,4}[nr]|\\{0,7}[\"'`])")
-_DEFINED = re.compile(r"\((?:def\w*|setq|setf|set!|let|define)\s{1,4}$")
-_DECLARED = re.compile(r"\b(?:string|String|str|char|auto)[&*]? $")
-_FALLBACK = re.compile(
-    r"(?:os\.environ\.get|os\.getenv|process\.env\.\w{1,64}|getenv|ENV\.fetch|env|System\.getenv)(?:\([^()]{0,80}\))?"
-    r"[ ]{0,4}(?:or|\|\||\?\?|\?:)[ ]{0,4}(?=[\"'])"
-)
-# A literal in a call that only converts it: `String::from("…")`, `Some("…")`.
-_CONVERTED = re.compile(
-    r"(?:(?:new[ ])?(?:[A-Za-z_][\w<>]{0,40}(?:::|\.)){0,4}"
-    r"(?:from|new|of|wrap|Some|Ok|String|str|string|bytes|Secret\w{0,8}|SecureString|Password|valueOf"
-    r"|fromString|literal)"
-    r"\(){1,3}(?=[@bBrRuUL]?\\{0,7}[\"'])"
-)
-_TYPED = re.compile(r"[\w.<>\[\]&|'?*, ]{1,60}?\s?=\s?(?=[fFbBrRuU@]{0,2}\\{0,7}[\"'`])", re.ASCII)
-# `{"name": "DB_PASSWORD", "value": "…"}`, `<add key="ApiKey" value="…"/>`, `<string name="api_key">…<`
-_PAIR_BEFORE = re.compile(
-    r"add_argument\(\\{0,7}[\"'][\w-]*$|add_option\(\\{0,7}[\"'][\w-]*$|\b(?:name"
-    r"|key)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"'][\w.-]*$",
-    re.ASCII | re.I,
-)
-_PAIR_AFTER = re.compile(
-    r"\\{0,7}[\"']\s{0,4}(?:(?:,\s{0,4}|(?<=\s))\\{0,7}[\"']?(?:value|content"
-    r"|default)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?=\\{0,7}[\"'])|>(?:<value>)?)",
-    re.ASCII | re.I,
-)
-_SPACED = re.compile(
-    r"(?:ENV|(?P<macro>#define)|setx|set -[a-z]{1,3}|setenv|SetEnv|fastcgi_param|configure set|config set)\s{1,4}"
-    r"(?P<name>[A-Za-z_][\w.-]{1,63})\s{1,8}(?(macro)(?=L?\\{0,7}\"))"
-    r"|(?P<setter>(?:store|key|keystore|db)[Pp]assword)[ ]{1,4}(?=\\{0,7}[\"'])"
-    r"|(?:login\s{1,4}\S{1,128}\s{1,4}password|requirepass|masterauth|bindpw|rootpw)\s{1,8}",
-    re.ASCII,
-)
-# Prose: `the password is …`, `my api key is …`, `password for admin: …`, `password "…"`, `use token …`
-_SAID = re.compile(
-    r"(?:(?:my|the|your|our|this) key:[ \t]{1,4}"
-    r"|(?:pass(?:word|wd|phrase|code)|(?:api|access|secret|private|auth)[ -]key|token|secret|credentials|key"
-    r"|pw)[ \t]{1,4}"
-    r"(?:(?P<close>(?=[\"'`]))|is generated for \S{1,80}: {1,4}|(?:is|was)(?: now| set to)?:?[ \t]{1,4}"
-    r"|(?:for|of|to|on)[ \t]{1,4}[\w@.'\"/ -]{1,80}?(?::| is)[ \t]{1,4}|(?:to|->|\xe2\x86\x92)[ \t]{1,4}|(?P<bare>)))",
-    re.ASCII | re.I,
-)
-_OTHER_PART = re.compile(r"[^;]{0,256};\s?[A-Za-z][A-Za-z ]{1,40}=", re.ASCII)
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
 _LONG_HEX = re.compile(r"[0-9a-fA-F]{40,}")
 _URL_SIGNATURE = re.compile(r"[A-Za-z0-9%/+_-]{40,}={0,2}")
-_ESCAPED_END = re.compile(r"(?:%26|%22|&quot;).*")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*$", re.ASCII)
-
 _SECRET_WORDS = frozenset("password passwd passphrase pass pwd secret token credential credentials key".split())
 
 
@@ -185,7 +132,7 @@ def find_assignments(line: str, data: bytes, *, settings: bool = False) -> Itera
 
 
 def _judge_spaced(line: str, start: int) -> SecretSpan | None:
-    match = _SPACED.match(line, start)
+    match = SPACED.match(line, start)
     name = classify_name(match["name"] or match["setter"] or "password") if match else None
     if match is None or name is None or name.header:
         return None
@@ -195,7 +142,7 @@ def _judge_spaced(line: str, start: int) -> SecretSpan | None:
 
 def _judge_said(line: str, start: int) -> SecretSpan | None:
     """Find a secret in prose; what looks like a word or a number is just more prose."""
-    match = _SAID.match(line, start)
+    match = SAID.match(line, start)
     name = classify_name("password") if match else None
     found = _judge_value(line, match.end(), name, name.kind, Notation.SHELL, Need.MIXED) if match and name else None
     if found is None or match is None:
@@ -212,8 +159,8 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
     if announced is None:
         return None
     name, start = announced.name, announced.start
-    if _PAIR_BEFORE.search(line, max(0, start - 80), start):
-        pair = _PAIR_AFTER.match(line, start + len(announced.text))
+    if PAIR_BEFORE.search(line, max(0, start - 80), start):
+        pair = PAIR_AFTER.match(line, start + len(announced.text))
         if pair and name.header:
             return judge_header(line, name, start, pair.end(), ":", quoted_name=True)
         need = Need.PLAIN if announced.text.isupper() else name.need
@@ -225,16 +172,16 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
     value = announced.value
     if name.header and announced.quoted is False and announced.sep == "" and not announced.flag:
         return None
-    if announced.sep == ":" and (typed := _TYPED.match(line, value)):
+    if announced.sep == ":" and (typed := TYPED.match(line, value)):
         value, announced = typed.end(), replace(announced, sep="=", spaced=True)
     notation, need = announced.notation, announced.need
-    if converted := _CONVERTED.match(line, value):
+    if converted := CONVERTED.match(line, value):
         value = converted.end()
-    elif fallback := _FALLBACK.match(line, value):
+    elif fallback := FALLBACK.match(line, value):
         value, need = fallback.end(), max(need, Need.DIGITS)
-    if announced.sep == "" and _DEFINED.search(line, max(0, start - 40), start):
+    if announced.sep == "" and DEFINED.search(line, max(0, start - 40), start):
         need = name.need
-    if announced.sep == "(" and _DECLARED.search(line, max(0, start - 40), start):
+    if announced.sep == "(" and DECLARED.search(line, max(0, start - 40), start):
         need = name.need
     opening = OPENING.match(line, value)
     if opening and opening["quote"] == "`" and announced.sep == "=" and not announced.spaced:
@@ -264,16 +211,16 @@ def _is_binding(line: str, opening: re.Match[str], announced: _Announcement) -> 
 
 def _read_announcement(line: str, inside: int) -> _Announcement | None:
     inside += len(line[inside : inside + 8]) - len(line[inside : inside + 8].lstrip("-"))
-    before = _NAME_START.search(line, max(0, inside - 64), inside)
+    before = NAME_START.search(line, max(0, inside - 64), inside)
     start, dashes = (before.end("dashes"), before["dashes"]) if before else (inside, "")
     preceding = line[before.start() - 1 : before.start()] if before and before.start() else ""
     if preceding == "\\" and line[start] in "nrt":
         start += 1  # an escaped line break, not a letter of the name
-    match = _NAME.match(line, start)
+    match = NAME.match(line, start)
     if match is None or line.endswith(("::", "[REDACTED:"), 0, start) or line.startswith("user.signingkey", start - 5):
         return None  # also git's id of a key
     name = classify_name(match["name"])
-    if name is None and preceding == "." and (dotted := _DOTTED_START.search(line, max(0, start - 64), start)):
+    if name is None and preceding == "." and (dotted := DOTTED_START.search(line, max(0, start - 64), start)):
         name = classify_name(dotted[0] + match["name"])
     if preceding == "/" and not dashes and not _is_key_of_path(match, name):
         return None
@@ -295,18 +242,18 @@ def _read_announcement(line: str, inside: int) -> _Announcement | None:
 def _is_listed(line: str, start: int, value: int) -> bool:
     """Return True for `name=value` beside others, as in logs, and after a flag, as in `--set name=value`."""
     return (
-        _LISTED_BEFORE.search(line, max(0, start - 160), start) is not None
-        or _LISTED_AFTER.match(line, value) is not None
+        LISTED_BEFORE.search(line, max(0, start - 160), start) is not None
+        or LISTED_AFTER.match(line, value) is not None
     )
 
 
 def _leads_line(line: str, start: int, name: SecretName) -> bool:
     """Return True if a name is the first word of its line, apart from what tools put before lines."""
     begin = max(0, start - 160)
-    if _LINE_START.search(line, begin, start):
+    if LINE_START.search(line, begin, start):
         return True
-    said = _SAID_START.search(line, begin, start) if name.need == Need.PLAIN else None
-    return said is not None and _DECLARES.search(said[0]) is None
+    said = SAID_START.search(line, begin, start) if name.need == Need.PLAIN else None
+    return said is not None and DECLARES.search(said[0]) is None
 
 
 def _is_key_of_path(match: re.Match[str], name: SecretName | None) -> bool:
@@ -340,7 +287,7 @@ def _kind_of(line: str, announced: _Announcement) -> SecretKind:
     if announced.flag:
         return kinds.CLI_API_KEY if kind == kinds.API_KEY else kinds.CLI_PASSWORD
     if announced.sep == "=" and not announced.spaced:
-        parts = announced.preceding == ";" or _OTHER_PART.match(line, announced.value) is not None
+        parts = announced.preceding == ";" or OTHER_PART.match(line, announced.value) is not None
         if parts and not announced.text.isupper():
             return kinds.AZURE_PART if announced.text.lower().endswith("key") else kinds.CONNECTION_PART
     return kind
@@ -374,12 +321,12 @@ def _judge_value(
         value = trim_code(unquoted[0]) if bracketed else unquoted[0].rstrip(",;")
         if in_query:
             value = value.partition("#")[0]
-        value = _ESCAPED_END.sub("", value)
+        value = ESCAPED_END.sub("", value)
         if value.startswith("pass:"):
             start, value = start + 5, value[5:]
         if notation != Notation.SHELL:
             value = value.partition(",")[0]
-        alone = announced is not None and _LINE_REST.match(line, start + len(value)) is not None and announced.leads
+        alone = announced is not None and LINE_REST.match(line, start + len(value)) is not None and announced.leads
         if alone and notation == Notation.CONFIG and not name.weak:
             need = min(need, Need.MIXED)
         context = line[start : start + JUDGED_CHARS]
