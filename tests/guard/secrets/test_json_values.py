@@ -42,6 +42,11 @@ def masked(value: Any) -> Any:
         ({"a": [{"b": ("x", f"see {GITHUB}")}]}, {"a": [{"b": ("x", "see [REDACTED:provider_key]")}]}),
         ({"text": '{"password": "hunter2"}'}, {"text": '{"password": "[REDACTED:password]"}'}),
         ({"cookie": {"sid": "abcdef12345"}}, {"cookie": {"sid": "[REDACTED:cookie]"}}),
+        ({"cookies": {"sid": "abcdef12345"}}, {"cookies": {"sid": "[REDACTED:cookie]"}}),
+        (
+            {"cookies": [{"name": "session", "value": "kettle", "domain": "example.com"}]},
+            {"cookies": [{"name": "session", "value": "[REDACTED:cookie]", "domain": "example.com"}]},
+        ),
     ],
 )
 def test_secrets_are_masked_by_key_by_neighbour_and_by_text(value: Any, expected: Any) -> None:
@@ -57,6 +62,8 @@ def test_secrets_are_masked_by_key_by_neighbour_and_by_text(value: Any, expected
         {"password": {"type": "string", "description": "The password of the account"}},
         {"pwd": "/srv/app"},
         {"dependencies": {"cookie": "^0.6.0"}},
+        {"cookies": "enabled"},
+        {"cookies": ["session", "theme"]},
         {"name": "GIT_SHA", "value": "3f786850e387550fdab836ed7e6dc881de23001b"},
         ["docker", "run", "-p", "8080:80", "nginx"],
         ["token", "password"],

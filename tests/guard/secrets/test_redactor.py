@@ -137,6 +137,19 @@ def test_what_only_names_or_stands_for_a_secret_is_left_alone(text: str, by_rule
     assert redactor.text(text, by_rule=by_rule).count == 0
 
 
+def test_a_cookie_in_minified_code_does_not_take_the_code_with_it() -> None:
+    code = 'cookie:a=b.c,d:function(e){return e.token=e.token||null};var t=document.cookie.split(";");' * 600
+    shown = redactor.text(code).text
+    assert len(shown) > 0.9 * len(code)
+    assert shown.count("function(e)") == 600
+
+
+def test_a_header_is_masked_to_its_end_but_no_further_than_sixteen_kibibytes() -> None:
+    shown = redactor.text("Cookie: sid=" + "a1B2" * 10_000).text
+    assert shown.startswith("Cookie: [REDACTED:cookie]")
+    assert len(shown) > 20_000
+
+
 def test_secrets_are_counted_by_class_whichever_form_is_shown() -> None:
     text = f"password: hunter2hunter2\nurl=amqp://u:hunter2@mq\npassword: hunter3hunter3\n{GITHUB}"
     for by_rule in (False, True):

@@ -88,6 +88,8 @@ class JsonMask:
             below = self._context_below(key, context)
             if paired and key in _PAIR_VALUES:
                 below = _KeyContext(secret=paired, direct=True)
+            elif key not in _PAIR_VALUES and _is_listed_cookie(item, context):
+                below = _NO_CONTEXT
             if isinstance(key, str) and (len(key) >= _MIN_KEY_CHARS or not key.isidentifier()):
                 masked, number = self.mask_text(key, context.only, self.counts), 2
                 key = masked
@@ -162,8 +164,16 @@ def is_innocent_name(key: str) -> bool:
     return len(key) < _MIN_KEY_CHARS and key not in _PAIR_VALUES and _announced_by(key) is None
 
 
+def _is_listed_cookie(item: Mapping[Any, object], context: _KeyContext) -> bool:
+    """Return True for `{"name": …, "value": …, "domain": …}` in a list of cookies: only the value is secret."""
+    in_cookies = context.secret is not None and context.secret.kind == kinds.COOKIE
+    return in_cookies and any(key in item for key in _PAIR_VALUES)
+
+
 def _announced_by(text: str) -> SecretName | None:
     """Return what a key announces, if it has the form of a name."""
+    if text.lower() == "cookies":
+        return classify_name("cookie")
     return classify_name(text) if _NAME.fullmatch(text) else None
 
 

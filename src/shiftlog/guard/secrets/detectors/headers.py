@@ -13,6 +13,7 @@ from shiftlog.guard.secrets.detectors.values import JUDGED_CHARS, Need, Notation
 from shiftlog.guard.secrets.detectors.words import PLAIN_WORDS, split_words
 
 _LOOKED_AT_CHARS = 1024
+_MAX_HEADER_CHARS = 16 * 1024
 _SCHEME = re.compile(r"(?P<scheme>basic|bearer|digest|token|negotiate|ntlm)(?P<gap>[ \t]{1,4})", re.I)
 _SCHEME_KINDS = {
     "basic": kinds.BASIC_AUTH,
@@ -21,6 +22,8 @@ _SCHEME_KINDS = {
 _WITHIN_QUOTES = re.compile(r"(?:[^\"'`\\\r\n]|\\(?![nr\"']))+")
 _COOKIE_PAIR = re.compile(r"(?<![\w.%-])[\w.%-]{1,128}+=[^\s=]")
 _CODE = re.compile(r"\?\s?[\"'`\w]|\|\||&&|=>|\.\w+\(|void 0|[\"'`]\s?\+")
+_COOKIE_CODE = re.compile(r"\bfunction\b|=>|\)\{|\);|\breturn\b|\bvoid 0")
+_CODE_SIGN = re.compile(r"[(){},;]")
 _ATTACHED = re.compile(r"[A-Za-z0-9._~+/=-]{16,}$")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$.]*$", re.ASCII)
 _PROSE = re.compile(r"[A-Za-z]?[a-z]+(?: [a-z,]+)+[.)]?$")
@@ -47,10 +50,19 @@ def judge_header(
         value = _WITHIN_QUOTES.match(line, start, start + MAX_SECRET_CHARS)
         end = value.end() if value else start
     else:
-        end = min(len(line), start + MAX_SECRET_CHARS)
+        end = _line_end(line, start, name)
     while end > start and line[end - 1] in " \t\r":
         end -= 1
     return _judge(line, name, start, end, quoted=False)
+
+
+def _line_end(line: str, start: int, name: SecretName) -> int:
+    """Return the end of a header that no quotes enclose; in code a cookie ends with its first pair."""
+    end = min(len(line), start + _MAX_HEADER_CHARS)
+    if name.kind == kinds.COOKIE and _COOKIE_CODE.search(line, start, end):
+        found = _CODE_SIGN.search(line, start, end)
+        return found.start() if found else end
+    return end
 
 
 def judge_header_text(value: str, name: SecretName) -> SecretSpan | None:
