@@ -46,7 +46,7 @@ FALLBACK = re.compile(
 # A literal in a call that only converts it: `String::from("…")`, `Some("…")`.
 CONVERTED = re.compile(
     r"(?:(?:new[ ])?(?:[A-Za-z_][\w<>]{0,40}(?:::|\.)){0,4}"
-    r"(?:from|new|of|wrap|Some|Ok|String|str|string|bytes|Secret\w{0,8}|SecureString|Password|valueOf"
+    r"(?:from|new|of|wrap|Some|Ok|String|str|string|bytes|Secret(?:Str|String|Box|Value|Text)?|SecureString|Password|valueOf"
     r"|fromString|literal)"
     r"\(){1,3}(?=[@bBrRuUL]?\\{0,7}[\"'])"
 )

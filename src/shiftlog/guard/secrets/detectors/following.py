@@ -240,7 +240,13 @@ def find_row(line: str) -> Iterable[SecretSpan]:
     for before, cell in pairwise(cells):
         name = classify_name(line[before[0] : before[1]].strip("*"))
         value = line[cell[0] : cell[1]]
-        if name is not None and is_unlike_prose(value) and " " not in value and not is_reference(value):
+        if (
+            name is not None
+            and not name.weak
+            and is_unlike_prose(value)
+            and " " not in value
+            and not is_reference(value)
+        ):
             yield SecretSpan(*cell, name.kind)
 
 
