@@ -302,7 +302,7 @@ async def test_lines_without_a_command_do_nothing(tmp_path: Path, text: str) -> 
         assert (await rig.run(text))["stderr"] == ""
 
 
-@pytest.mark.parametrize("name", ["eval", ".", "builtin", "trap", "local"])
+@pytest.mark.parametrize("name", ["eval", ".", "builtin", "unset"])
 async def test_a_shell_without_a_builtin_that_the_engine_needs_ends_and_never_reports_wrongly(
     tmp_path: Path, name: str
 ) -> None:

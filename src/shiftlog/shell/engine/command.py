@@ -52,11 +52,12 @@ class EngineCommand:
         self,
         shell: EngineShell,
         spec: CommandSpec,
-        token: str,
+        number: int,
         outputs: Sequence[tuple[Stream, OutputPipe]],
         screen: TerminalScreen | None = None,
     ) -> None:
-        self.token = token
+        self.number = number
+        self.mark = ""  # written to the shell's own outputs before an EXIT trap can
         self.in_shell = not spec.background and spec.terminal is None  # the shell process itself runs it
         self.screen = screen
         self.files: tuple[str, ...] = ()

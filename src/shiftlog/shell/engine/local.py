@@ -21,9 +21,10 @@ from anyio.abc import TaskGroup
 from shiftlog.model.environment import looks_secret
 from shiftlog.model.shell_errors import OpenFailed
 from shiftlog.shell.engine import protocol, reaper
+from shiftlog.shell.engine.script import Script, open_script
 from shiftlog.shell.engine.shell import EngineShell
 from shiftlog.shell.engine.streams import CollectedOutput
-from shiftlog.shell.ports import CommandSpec, ShellSpec
+from shiftlog.shell.ports import STREAMS, CommandSpec, ShellSpec
 
 if TYPE_CHECKING:
     from shiftlog.shell.sandbox.launch import Launch
@@ -155,7 +156,7 @@ class LocalTarget:
 
     async def open(self, spec: ShellSpec, tasks: TaskGroup) -> EngineShell:
         """Start a bash below a reaper of its own; raises `OpenFailed` with the reason."""
-        env = self._environment | dict(spec.env)
+        env = protocol.without_prompts(self._environment | dict(spec.env))
         # From the server's own PATH: the caller's must not decide what runs as the shell.
         bash = shutil.which("bash", path=self._environment.get("PATH")) or shutil.which("bash")
         if bash is None:
@@ -184,31 +185,33 @@ class LocalTarget:
     def _start(self, bash: str, env: Mapping[str, str], cwd: str, tasks: TaskGroup) -> EngineShell:
         inside = None if self._launcher is None else self._launcher.runtime_dir
         directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
-        ours = [_open_pipe(directory / name) for name in ("script", "reply", "out", "err")]
-        script, reply, out, err = ours
+        ours, theirs = open_script()
+        outputs = [os.pipe2(os.O_CLOEXEC) for _ in STREAMS]
         try:
-            modes = {"script": os.O_RDONLY, "out": os.O_WRONLY, "err": os.O_WRONLY}
-            theirs = [os.open(directory / name, mode | os.O_CLOEXEC) for name, mode in modes.items()]
-            try:
-                argv = [bash, *protocol.WITHOUT_PROFILES, *protocol.BASH_OPTIONS]
-                reaper = self._start_reaper(argv, directory, env, cwd, (theirs[0], theirs[1], theirs[2]))
-            finally:
-                for fd in theirs:
-                    os.close(fd)
-                for name in ("out", "err"):
-                    (directory / name).unlink()
+            argv = [bash, *protocol.WITHOUT_PROFILES, *protocol.BASH_OPTIONS]
+            stdio = (theirs.fileno(), outputs[0][1], outputs[1][1])
+            reaper = self._start_reaper(argv, directory, env, cwd, stdio)
+            script = Script(ours, f"socket:[{os.fstat(theirs.fileno()).st_ino}]")
         except OSError as error:
-            for fd in ours:
-                os.close(fd)
+            ours.close()
+            for readable, _ in outputs:
+                os.close(readable)
             shutil.rmtree(directory, ignore_errors=True)
             raise OpenFailed.because(error.strerror or str(error)) from error
+        finally:
+            theirs.close()
+            for _, writable in outputs:
+                os.close(writable)
+        for readable, _ in outputs:
+            os.set_blocking(readable, False)
         return EngineShell(
             directory,
             script=script,
-            reply=reply,
-            outputs=(out, err),
+            outputs=(outputs[0][0], outputs[1][0]),
             reaper=reaper,
             bash=bash,
+            cwd=cwd,
+            careful="TIMEFORMAT" in env,
             tasks=tasks,
             on_over=None if self._launcher is None else self._launcher.close,
             own_terminals=self._launcher is not None and self._launcher.own_terminals,
@@ -224,12 +227,6 @@ class LocalTarget:
             return ReaperLink(wrapped.argv, directory, env=wrapped.env, cwd=cwd, stdio=stdio, pass_fds=wrapped.pass_fds)
         finally:
             self._launcher.started()
-
-
-def _open_pipe(path: Path) -> int:
-    """Make a named pipe and hold both of its ends, so that neither side waits for the other to open it."""
-    os.mkfifo(path, 0o600)
-    return os.open(path, os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
 
 
 async def _run_profiles(shell: EngineShell) -> bytes:

@@ -1,13 +1,14 @@
-r"""The texts that the engine and its bash exchange, without any I/O; the same for every target.
+r"""The texts that the engine and its bash exchange, without any I/O: what every target shares, and reports over a wire.
 
 The shell is an interactive bash without terminal, prompt, history or job control that reads its script from fd 0;
 only an interactive bash drops a running command on SIGINT and keeps all its state. A command is a *unit*, a text
-sourced from a private file (which silences bash's own job notices); the unit evaluates the caller's text with fresh
-fds 0, 1 and 2. The next line proves that `builtin` is still bash's own, then reports status and cwd with the command's
-token. If the proof fails there is no report; asked again, the shell says why and must end. The reserved word `time`
-writes reports, a nesting limit of one guards the proof (a function in place of the builtin is one level too deep), and
-no word in the script can be replaced by a function or an alias. A shell whose `eval` was disabled reports nothing
-either. A unit that never opened its outputs never ran (`.` was disabled); the engine sees that on the pipes.
+that bash sources (which silences its own job notices); the unit evaluates the caller's text with fresh fds 0, 1 and 2.
+`words` has the rest for a bash on this machine.
+
+Over ssh and docker, where no kernel tells who reports, the next line proves that `builtin` is still bash's own, then
+reports status and cwd with the command's token. If the proof fails there is no report; asked again, the shell says why
+and must end. The reserved word `time` writes reports, a nesting limit of one guards the proof (a function in place of
+the builtin is one level too deep), and no word in the script can be replaced by a function or an alias.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from __future__ import annotations
 import binascii
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -33,6 +35,8 @@ ENVIRONMENT = {
     "GIT_TERMINAL_PROMPT": "0",
     "HISTFILE": "/dev/null",
 }
+#: Variables with text that an interactive bash runs before it reads any command.
+_AT_PROMPT = frozenset({"PROMPT_COMMAND", "PS0", "PS1", "PS2", "SHELLOPTS"})
 #: What a login bash reads.
 PROFILES = r"""if [[ -r /etc/profile ]]; then \builtin . /etc/profile; fi
 for __shiftlog_profile in ~/.bash_profile ~/.bash_login ~/.profile; do
@@ -41,6 +45,7 @@ done; \builtin unset __shiftlog_profile"""
 
 _MAY_TRAP = re.compile(r"\bDEBUG\b", re.IGNORECASE)
 _MAY_TRAP_EXIT = re.compile(r"\b(?:trap|source|eval)\b|(?:^|[\s;&|({])\.\s")
+_MAY_SET_FORMAT = re.compile(r"\bTIMEFORMAT\b")
 _LINE_BY_LINE = re.compile(r"\b(?:shopt|alias|unalias|BASH_ALIASES|posix|POSIXLY_CORRECT)\b")
 #: A text of several lines that holds nothing but blanks, comments and continued lines.
 _NOTHING = re.compile(r"(?>(?:[ \t]*(?:#.*|\\)?(?:\n|\Z))*)")
@@ -60,10 +65,7 @@ __sl_end() { \builtin local TIMEFORMAT="$1 end $? ${WHERE+${WHERE//[%]/%%}}/$1" 
 \builtin eval && \builtin trap ON_DROP DROP && { time; } 2>REPLY; }
 __sl_bad() { [[ $? == 0 || $? -ge 128 ]] || { [[ ${__shiftlog_never:?$1 bad /$1} ]]; } 2>REPLY; }
 __shiftlog_status() { \builtin return "$1"; }
-__shiftlog_state() {
-\builtin declare -p; \builtin declare -f; \builtin alias -p; \builtin shopt -p; \builtin umask -p; \builtin set +o
-}
-\builtin readonly -f __shiftlog_report __sl_end __sl_bad __shiftlog_status __shiftlog_state
+\builtin readonly -f __shiftlog_report __sl_end __sl_bad __shiftlog_status
 """
 
 ReportKind = Literal["end", "pid", "bad"]
@@ -88,12 +90,17 @@ def draw_token() -> str:
     return binascii.b2a_base64(secrets.token_bytes(16)).translate(_TOKEN_SIGNS, b"=\n").decode()
 
 
+def without_prompts(env: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables for a shell, without those whose text it would run although no rule has judged that."""
+    return {name: value for name, value in env.items() if name not in _AT_PROMPT}
+
+
 def quote(text: str) -> str:
     """Quote a text so that bash reads it back unchanged."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def driver(reply: str, script: str, where: str = "PWD") -> str:
+def driver(reply: str, script: str, where: str) -> str:
     """Return the lines that prepare a fresh shell; `reply` is the redirection target of its reports.
 
     `where` is the variable with the shell's directory. The functions hold all text that need not be sent with each
@@ -151,9 +158,14 @@ def may_trap_exit(text: str) -> bool:
     return _MAY_TRAP_EXIT.search(text) is not None
 
 
+def may_set_format(text: str) -> bool:
+    """Return True if a text names TIMEFORMAT, which the engine then keeps for later commands."""
+    return _MAY_SET_FORMAT.search(text) is not None
+
+
 def exit_output(said: bytes, directory: bytes, token: str) -> bytes:
     """Return the output of an exit trap, without what `set -x`, `set -v` and a DEBUG trap print before it."""
-    start = max(said.rfind(directory), said.rfind(token.encode()))
+    start = max(said.rfind(directory), said.rfind(token.encode()) if token else -1)
     start = max(start, said.rfind(b"builtin eval ", max(start, 0)))
     return said if start < 0 else said[start:].partition(b"\n")[2]
 
@@ -173,11 +185,6 @@ def untraced() -> str:
     return f"[[ $BASH_SOURCE == *{_TRACED}* ]] && \\builtin set +T\n"
 
 
-def unit(text: str, *, stdin: str, stdout: str, stderr: str) -> str:
-    """Return the unit that evaluates a text in the shell itself with fresh descriptors."""
-    return f"\\builtin eval {quote(whole(text))} <{stdin} >{stdout} 2>{stderr}\n"
-
-
 def traced_unit(text: str, last_status: int, *, stdin: str, stdout: str, stderr: str, mark: str = "") -> str:
     """Return a unit that keeps a DEBUG trap active; its first line changes `$?`, so the status is restored.
 
@@ -191,51 +198,6 @@ def traced_unit(text: str, last_status: int, *, stdin: str, stdout: str, stderr:
         marks = f"\\builtin echo {mark} >&0; \\builtin echo {mark} >&2; \\builtin exit {last_status}"
         stdin = f"&1 </dev/null$( ({marks}) >/dev/null ) <{stdin}"
     return f"{start}{quote(whole(text, traced_after=last_status))} <{stdin} >{stdout} 2>{stderr}\n"
-
-
-def copy_unit(text: str, token: str, *, gate: str, stdin: str, stdout: str, stderr: str) -> str:
-    """Return the unit that evaluates a text in a copy of the shell with a process group of its own.
-
-    The copy is a grandchild, so it does not appear in the shell's `$!` and job table. It waits at the gate, a named
-    pipe that the engine opens when the shell is done: earlier, the parent in between could collect its status.
-    """
-    return (
-        f"( \\builtin set -m; {{ \\builtin set +m; {_report_pid(token)}; "
-        f"\\builtin eval {quote(whole(text))} <{gate} <{stdin} >{stdout} 2>{stderr}; }} & )\n"
-    )
-
-
-def terminal_unit(token: str, *, gate: str, state: str, helper: list[str]) -> str:
-    """Return the unit that saves the shell's state to a file and becomes the helper that takes a terminal.
-
-    Without `set -m`: the helper starts a session, which the leader of a process group cannot.
-    """
-    words = " ".join(quote(word) for word in helper)
-    return (
-        f"( {{ {_report_pid(token)}; [[ ${{TERM-dumb}} == dumb ]] && \\builtin export TERM=xterm-256color; "
-        f"\\__shiftlog_state >{state} 2>/dev/null; "
-        f"\\builtin exec -- {words} <{gate}; }} & )\n"
-    )
-
-
-def lines(path: str, token: str, last_status: int, *, traced: bool = False) -> str:
-    """Return the lines that run the unit at `path` and report; `$?` starts as the last command left it."""
-    start = source(path, traced=traced) + "\n"
-    if last_status and not traced:
-        start = f"\\__shiftlog_status {last_status} || {start}"
-    return start + _closing_line(token)
-
-
-def closing_lines(token: str) -> str:
-    """Return the lines that request a command's report again, and report a shell that fails the proof.
-
-    A status of 128 or more proves nothing: a late interrupt dropped the first line, and its sender requests again.
-    """
-    return f"{_closing_line(token)}\\__sl_bad {token}\n"
-
-
-def _closing_line(token: str) -> str:
-    return f"FUNCNEST=1 \\__sl_end {token}\n"
 
 
 class ReportReader:
@@ -256,7 +218,3 @@ class ReportReader:
             position = match.end()
         self._rest = self._rest[position:][-_LONGEST_REPORT:]
         return found
-
-
-def _report_pid(token: str) -> str:
-    return f'TIMEFORMAT="{token} pid $BASHPID/{token}" \\__shiftlog_report'

@@ -20,6 +20,7 @@ _PR_SET_CHILD_SUBREAPER = 36
 _RLIMIT_LOCKS = 10
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _POLITE_S = 0.3
+_DEEPEST = 1000
 _BOOT_TICKS = 100 if not hasattr(os, "sysconf") else os.sysconf("SC_CLK_TCK")
 
 
@@ -75,6 +76,27 @@ def below(root: int, table: dict[int, Process]) -> list[Process]:
             if not process.zombie:
                 found.append(process)
     return found
+
+
+def descends(pid: int, root: int) -> bool:
+    """Return True if a process is below another one."""
+    at = pid
+    for _ in range(_DEEPEST):
+        above = _parent(at)
+        if above == root:
+            return True
+        if above == 0 or (above is None and at == pid):
+            return False
+        at = pid if above is None else above  # one in between ended, and its child has another parent now
+    return False
+
+
+def _parent(pid: int) -> int | None:
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:  # noqa: PTH123 - as above
+            return int(file.read(4096).rpartition(b")")[2].split(None, 2)[1])
+    except OSError:
+        return None
 
 
 def send(pid: int, number: int) -> bool:

@@ -1,7 +1,10 @@
-"""A live bash on this machine: commands go in as units, reports come back on their own pipe, a reaper reports exits.
+"""A live bash on this machine: commands go in as lines of its script, reports come back, a reaper reports exits.
 
-Works with pipes, tokens and processes. `local.py` starts such a bash, `protocol.py` has the texts; policies, budgets
-and journals do not belong here.
+Works with pipes, reports and processes. `local.py` starts such a bash, `words.py` has the texts; policies, budgets and
+journals do not belong here.
+
+A report counts only if the kernel says that the shell itself wrote it and if it was asked for; where a trap could have
+written it, only with a second one. The kernel tells the directory. Anything else that the shell reports ends it.
 """
 
 from __future__ import annotations
@@ -17,9 +20,19 @@ from typing import TYPE_CHECKING
 from anyio import move_on_after
 
 from shiftlog.model.shell_errors import ShellEnded
-from shiftlog.shell.engine import protocol, terminal
+from shiftlog.shell.engine import protocol, terminal, words
 from shiftlog.shell.engine.command import EngineCommand
-from shiftlog.shell.engine.streams import InputPipe, OutputPipe, OutputPoll, ShellOutput, TerminalInput
+from shiftlog.shell.engine.place import ShellPlace
+from shiftlog.shell.engine.reaper import descends
+from shiftlog.shell.engine.script import DueReports, Script
+from shiftlog.shell.engine.streams import (
+    FreeOutputs,
+    InputPipe,
+    OutputPipe,
+    OutputPoll,
+    ShellOutput,
+    TerminalInput,
+)
 from shiftlog.shell.ports import CommandSpec, EndedReason, KillScope, OutputSink, ShellEnd, ShellKind, Stream
 
 if TYPE_CHECKING:
@@ -35,7 +48,7 @@ _GATE_S = 0.001
 _CHECK_S = 0.5
 _NUDGE_S = 1.0
 _SILENT_S = 3.0
-_SHORT_UNIT = 64 * 1024
+_MOST_ASKED = 100
 
 
 class EngineShell:
@@ -48,11 +61,12 @@ class EngineShell:
         self,
         directory: Path,
         *,
-        script: int,
-        reply: int,
+        script: Script,
         outputs: tuple[int, int],
         reaper: ReaperLink,
         bash: str,
+        cwd: str,
+        careful: bool,
         tasks: TaskGroup,
         on_over: Callable[[], None] | None,
         own_terminals: bool = False,
@@ -62,53 +76,56 @@ class EngineShell:
         self.copies: dict[int, EngineCommand] = {}
         self.startup_output = b""
         self._directory = str(directory)
-        self._unit = protocol.quote(f"{self._directory}/u")
-        self._unit_file = os.open(f"{self._directory}/u", os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._poll = OutputPoll(self.loop)
-        self._last_unit = b""
-        self._outputs: dict[Stream, OutputPipe] = {}
+        self._ways = ""
+        self._outputs = FreeOutputs(self._poll, self._directory)
         self._own_outputs: dict[Stream, ShellOutput] = {
             "stdout": ShellOutput(self._poll, outputs[0]),
             "stderr": ShellOutput(self._poll, outputs[1]),
         }
         self._script = script
-        self._reply = reply
-        self._reports = protocol.ReportReader()
         self._reaper = reaper
         self.reaper_pid = reaper.pid  # every process of this shell descends from it
         self._bash = bash
         self.pid: int | None = None
-        self.cwd = "/"
+        self._process = ""  # the shell's directory in /proc
+        self._place = ShellPlace(cwd)
         self._last_status = 0
+        self._careful = careful  # a command may have set traps or TIMEFORMAT
         self._traced = False
         self._may_trap_exit = False
         self._foreground: EngineCommand | None = None
-        self._commands: dict[str, EngineCommand] = {}
+        self._copying: EngineCommand | None = None
+        self._commands: dict[int, EngineCommand] = {}
         self._lingering: list[EngineCommand] = []
         self._exits: dict[int, int] = {}
         self._reason: EndedReason | None = None
         self._closing: asyncio.Future[int] | None = None
         self.ended: asyncio.Future[ShellEnd] = self.loop.create_future()
-        self._token = protocol.draw_token()
+        self._number = 0
+        self._due = DueReports()
+        self._reported: int | None = None  # the status in the first one of this command
         self._gate: tuple[EngineCommand, str] | None = None
         self._watching: asyncio.TimerHandle | None = None
         self._silent_s = 0.0
         self._shaken = False
         self._ready = asyncio.Event()  # the shell has reported and waits for its next line
-        self._starting = asyncio.Lock()  # one unit at a time: the unit's file and the script are shared
+        self._starting = asyncio.Lock()  # one command at a time: the script and its reports are shared
         self._on_over = on_over
         self._own_terminals = own_terminals
-        self.loop.add_reader(reply, self._read_reports)
+        script.listen(self._read_reports)
         reaper.listen(self._on_exit, self._on_gone)
+
+    @property
+    def cwd(self) -> str:
+        """The directory of the shell after its last command."""
+        return self._place.path
 
     async def prepare(self, ready_s: float, kind: ShellKind = "bash") -> None:
         """Send the opening lines and wait until the shell has reported its pid and is ready; `sh` means POSIX mode."""
         self.kind = kind
-        reply, script = (protocol.quote(f"{self._directory}/{name}") for name in ("reply", "script"))
-        mode = protocol.POSIX_MODE if kind == "sh" else ""
-        self._write(
-            protocol.driver(reply, script) + mode + protocol.hello(self._token) + protocol.closing_lines(self._token)
-        )
+        self._script.write(words.driver() + (protocol.POSIX_MODE if kind == "sh" else ""))
+        self._ask()
         if not await self._hear_ready(ready_s) and not self.ended.done():
             raise TimeoutError
 
@@ -143,112 +160,119 @@ class EngineShell:
         return self._closing
 
     def nudge_later(self, command: EngineCommand, after_s: float) -> None:
-        """Request the report again later: an interrupted shell may have dropped the line that it was reading."""
+        """Request the report again, now and later: an interrupted shell drops the line that it is reading."""
 
+        if not self._shaken:
+            self._ask()
         self._shaken = True
 
         def nudge() -> None:
-            if not command.ended.done() and self._closing is None:
-                self._write(protocol.closing_lines(command.token))
+            if not command.ended.done():
+                self._ask()
 
         self.loop.call_later(after_s, nudge)
 
     def _start(self, spec: CommandSpec, sink: OutputSink) -> EngineCommand:
-        token = protocol.draw_token()
+        may_trap_exit = self._may_trap_exit or protocol.may_trap_exit(spec.text)
+        self._careful = self._careful or may_trap_exit or protocol.may_set_format(spec.text)
+        self._number += 1
+        number = self._number
         if spec.terminal is not None:
-            command, text = self._make_terminal(spec, sink, token)
+            command, line = self._make_terminal(spec, sink, number)
         else:
-            command, text = self._make_piped(spec, sink, token)
-        self._write_unit(text)
-        self._commands[token] = command
+            command, line = self._make_piped(spec, sink, number)
+        self._commands[number] = command
         if command.in_shell:
             self._foreground = command
             self._watch()
-        self._token = token
+        else:
+            self._copying = command
+        self._reported = None
         self._ready.clear()
         for output in self._own_outputs.values():
             output.data = b""
-        traced = self._traced and command.in_shell
-        self._write(protocol.lines(self._unit, token, self._last_status, traced=traced))
+        if self._careful:  # what a trap wrote in front of the report is seen before this second one
+            line += words.report(self._due.draw(number), careful=False)
+        self._script.write(line)
         self._traced = self._traced or protocol.may_trap(spec.text)
-        self._may_trap_exit = self._may_trap_exit or protocol.may_trap_exit(spec.text)
+        self._may_trap_exit = may_trap_exit
         if command.keyboard is not None:
             self.tasks.start_soon(command.feed, spec.input)
         return command
 
-    def _write_unit(self, text: str) -> None:
-        data = text.encode()
-        if data == self._last_unit:
-            return
-        if len(data) != len(self._last_unit):
-            os.ftruncate(self._unit_file, 0)
-        written = os.pwrite(self._unit_file, data, 0)
-        while written < len(data):
-            written += os.pwrite(self._unit_file, data[written:], written)
-        self._last_unit = data if len(data) < _SHORT_UNIT else b""
+    def _ask(self) -> None:
+        """Request a report; an interrupt may have dropped the line that requested the last one."""
+        if self._closing is None and len(self._due) < _MOST_ASKED:
+            self._script.write(words.report(self._due.draw(self._number)))
 
-    def _make_piped(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
-        out, err = self._output("stdout"), self._output("stderr")
+    def _make_piped(self, spec: CommandSpec, sink: OutputSink, number: int) -> tuple[EngineCommand, str]:
+        out, err = self._outputs.take("stdout"), self._outputs.take("stderr")
         out.begin(sink)
         err.begin(sink)
-        command = EngineCommand(self, spec, token, [("stdout", out), ("stderr", err)])
+        command = EngineCommand(self, spec, number, [("stdout", out), ("stderr", err)])
         stdin = "/dev/null"
         if spec.stdin_open or spec.input is not None:
-            path = f"{self._directory}/i{token}"
+            path = f"{self._directory}/i{number}"
             os.mkfifo(path, 0o600)
             command.files += (path,)
             command.keyboard = InputPipe(path, command.ended.done)
             stdin = protocol.quote(path)
+        due = self._due.draw(number)
         if spec.background:
             gate = self._make_gate(command)
-            return command, protocol.copy_unit(
-                spec.text, token, gate=gate, stdin=stdin, stdout=out.path, stderr=err.path
-            )
+            unit = words.copy_unit(spec.text, gate=gate, stdin=stdin, stdout=out.path, stderr=err.path)
+            return command, words.any_line(f"\\builtin . {words.ANY_UNIT}", unit, due)
         if self._traced:
-            mark = token if self._may_trap_exit else ""
-            return command, protocol.traced_unit(
-                spec.text, self._last_status, stdin=stdin, stdout=out.path, stderr=err.path, mark=mark
+            if self._may_trap_exit:
+                command.mark = protocol.draw_token()
+            unit = protocol.traced_unit(
+                spec.text,
+                self._last_status,
+                stdin=stdin,
+                stdout=out.path,
+                stderr=err.path,
+                mark=command.mark,
             )
-        return command, protocol.unit(spec.text, stdin=stdin, stdout=out.path, stderr=err.path)
+            return command, words.any_line(protocol.source(words.ANY_UNIT, traced=True), unit, due)
+        ways = f"{stdin} {out.path} {err.path}"
+        new_ways, self._ways = "" if ways == self._ways else ways, ways
+        text = protocol.whole(spec.text)
+        return command, words.line(text, self._last_status, due, ways=new_ways, careful=self._careful)
 
-    def _output(self, stream: Stream) -> OutputPipe:
-        """Return a free pipe: the last command's, or a new one if a leftover child still holds that."""
-        pipe = self._outputs.get(stream)
-        if pipe is None or pipe.held or pipe.closed:
-            path = f"{self._directory}/{stream}-{protocol.draw_token()}"
-            os.mkfifo(path, 0o600)
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            pipe = self._outputs[stream] = OutputPipe(self._poll, fd, stream, protocol.quote(path))
-        return pipe
-
-    def _make_terminal(self, spec: CommandSpec, sink: OutputSink, token: str) -> tuple[EngineCommand, str]:
+    def _make_terminal(self, spec: CommandSpec, sink: OutputSink, number: int) -> tuple[EngineCommand, str]:
         assert spec.terminal is not None
         root = f"/proc/{self.pid}/root" if self._own_terminals else ""
         ours, theirs = terminal.open_terminal(spec.terminal, root)
         screen = terminal.TerminalScreen(spec.terminal.cols, spec.terminal.rows)
-        state, script = (f"{self._directory}/{letter}{token}" for letter in "st")
-        text = f"\\builtin set --\n\\builtin eval {protocol.quote(protocol.whole(spec.text))}\n"
-        with os.fdopen(os.open(script, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(text.encode(errors="surrogateescape"))
         output = OutputPipe(self._poll, ours, "stdout")
         output.begin(terminal.ScreenSink(screen, sink))
         sink.close("stderr")
-        command = EngineCommand(self, spec, token, [("stdout", output)], screen)
-        command.files += (state, script)
+        command = EngineCommand(self, spec, number, [("stdout", output)], screen)
         command.keyboard = TerminalInput(ours, command.ended.done)
         command.release = lambda: os.close(theirs)
         python = os.path.realpath(sys.executable)  # a sandbox may show the real one alone
-        helper = [python, "-I", "-S", terminal.HELPER, terminal.name_of(ours, theirs, root), self._bash, state, script]
-        gate = self._make_gate(command)
-        return command, protocol.terminal_unit(token, gate=gate, state=protocol.quote(state), helper=helper)
+        helper = [python, "-I", "-S", terminal.HELPER, terminal.name_of(ours, theirs, root), self._bash]
+        unit = words.terminal_unit(spec.text, gate=self._make_gate(command), helper=helper)
+        return command, words.any_line(f"\\builtin . {words.ANY_UNIT}", unit, self._due.draw(number))
 
     def _make_gate(self, command: EngineCommand) -> str:
         """Make the pipe at which a copy waits until the shell is done with the unit."""
-        path = f"{self._directory}/g{command.token}"
+        path = f"{self._directory}/g{command.number}"
         os.mkfifo(path, 0o600)
         command.files += (path,)
         self._gate = (command, path)
         return protocol.quote(path)
+
+    def _let_go(self) -> None:
+        """Let a new copy begin: the process between is gone, so that only the reaper can collect its status."""
+        gate, self._gate = self._gate, None
+        if self._copying is not None:
+            self._begin_closing("killed")  # the shell never said which process it is
+        elif gate is not None:
+            copied = gate[0].copied
+            if copied is not None and not copied.done():
+                copied.set_result(None)
+            self._open_gate(*gate)
 
     def _open_gate(self, command: EngineCommand, path: str) -> None:
         if command.ended.done() or self._closing is not None:
@@ -265,13 +289,14 @@ class EngineShell:
         """
         if self._shaken and self._closing is None:
             self._shaken = False
-            self._token = protocol.draw_token()
+            self._ways = ""  # an interrupt may have dropped the line that named them
             self._ready.clear()
-            self._write(protocol.closing_lines(self._token))
+            self._number, self._reported = self._number + 1, None
+            self._ask()
         for _ in range(_TRIES):
             if self._closing is not None or await self._hear_ready(_READY_S / _TRIES):
                 break
-            self._write(protocol.closing_lines(self._token))  # an interrupt may have dropped the first ones
+            self._ask()
         if self._closing is None and not self._ready.is_set():
             await self.close("killed")
         if self._closing is not None:
@@ -283,29 +308,37 @@ class EngineShell:
                 await self._ready.wait()
         return self._ready.is_set()
 
-    def _write(self, lines: str) -> None:
-        if self._closing is not None:
-            return
-        try:
-            os.write(self._script, lines.encode())
-        except BlockingIOError:
-            pass  # the pipe holds 64 KiB of unread lines: the shell reads no more
-
     def _read_reports(self) -> None:
-        try:
-            data = os.read(self._reply, 65536)
-        except BlockingIOError:
+        self._take_reports()
+        status = self._reported
+        if status is None or (self._careful and self._due) or self._closing is not None or self._ready.is_set():
             return
-        for report in self._reports.feed(data):
-            if report.kind == "pid":
-                self._on_pid(report.token, int(report.value))
-            elif report.token != self._token or self._ready.is_set():
-                continue
-            elif report.kind == "end":
-                self._ready.set()
-                self._on_end(*report.end())
-            else:
-                self._begin_closing("killed")  # its reports can no longer be trusted
+        self._ready.set()
+        self._on_end(status)
+
+    def _take_reports(self) -> bool:
+        """Take the next reports; return False if there are none now."""
+        reports = self._script.read()
+        for pid, value in reports:
+            if not self._process:
+                self._meet(pid)
+            if pid == self.pid:
+                self._take_report(value)
+            elif self._copying is not None and self._is_new_copy(value):
+                self._take_copy(self._copying, value)
+        return bool(reports)
+
+    def _meet(self, pid: int) -> None:
+        """Note the shell's own process: it reports before it has run any command."""
+        self.pid, self._process = pid, f"/proc/{pid}"
+        self._place.follow(pid)
+
+    def _take_report(self, value: int) -> None:
+        asked_for, status = self._due.take(value)
+        if asked_for is None:
+            self._begin_closing("killed")  # its reports can no longer be trusted
+        elif self._reported is None and asked_for == self._number:
+            self._reported = status
 
     def _watch(self) -> None:
         """Check now and then whether the shell waits for its next line although a report is missing."""
@@ -319,45 +352,35 @@ class EngineShell:
             return
         before, self._silent_s = self._silent_s, self._silent_s + _CHECK_S if self._awaits_line() else 0.0
         if before < _NUDGE_S <= self._silent_s:  # an interrupt may have dropped the line that requests the report
-            self._write(protocol.closing_lines(self._token))
+            self._ask()
         elif self._silent_s >= _SILENT_S:
             self._begin_closing("killed")
         self._watching = self.loop.call_later(_CHECK_S, self._check)
 
     def _awaits_line(self) -> bool:
-        """Return True if the shell sleeps with its script as fd 0, as it never does while it runs a command.
+        """Return True if the shell sleeps at its script, as it never does while it runs a command.
 
         A shell that waits for a processor or was stopped has only not reached the next line yet.
         """
-        try:
-            state = Path(f"/proc/{self.pid}/stat").read_bytes().rpartition(b")")[2].split()[0]
-            stdin = str(Path(f"/proc/{self.pid}/fd/0").readlink())
-        except OSError:
-            return False
-        return state == b"S" and stdin.startswith(f"{self._directory}/script")
+        return self._script.is_input_of(self._process)
 
-    def _on_pid(self, token: str, pid: int) -> None:
-        command = self._commands.get(token)
-        if command is None:
-            if token == self._token and self.pid is None:
-                self.pid = pid
-            return
-        if command.root is not None or command.in_shell:
-            return
+    def _is_new_copy(self, pid: int) -> bool:
+        return pid not in (self.pid, self._reaper.child, *self.copies) and (
+            pid in self._exits or descends(pid, self.reaper_pid)
+        )
+
+    def _take_copy(self, command: EngineCommand, pid: int) -> None:
+        self._copying = None
         command.root = pid
         self.copies[pid] = command
-        if command.copied is not None:
-            command.copied.set_result(None)
         if pid in self._exits:
             self._on_exit(pid, self._exits.pop(pid))
 
-    def _on_end(self, status: int, cwd: bytes) -> None:
-        self.cwd = self._true_cwd(cwd)
+    def _on_end(self, status: int) -> None:
+        self._place.look()
         command, self._foreground = self._foreground, None
         if command is None:
-            if self._gate is not None:
-                self._open_gate(*self._gate)
-                self._gate = None
+            self._let_go()
             return
         self._last_status = status
         if command.sent_signal is not None or self._began(command):
@@ -374,23 +397,13 @@ class EngineShell:
             command.probe()
         return command.touched
 
-    def _true_cwd(self, reported: bytes) -> str:
-        """Return the reported directory if the kernel confirms it, else the kernel's own name for it."""
-        try:
-            real = os.readlink(b"/proc/%d/cwd" % (self.pid or 0))  # noqa: PTH115 - once per command
-            if real == reported or real == reported + b" (deleted)":
-                return os.fsdecode(reported)
-            return os.fsdecode(reported if Path(f"/proc/{self.pid}/cwd").samefile(os.fsdecode(reported)) else real)
-        except OSError:
-            return os.fsdecode(reported)
-
     def _finish(self, command: EngineCommand, status: int | None) -> None:
-        del self._commands[command.token]
+        del self._commands[command.number]
         trapped: dict[str, bytes] = {}
         if self._reason == "exited" and self._may_trap_exit:
             folder = os.fsencode(self._directory)
             for stream, output in self._own_outputs.items():
-                trapped[stream] = protocol.exit_output(output.read(), folder, command.token)
+                trapped[stream] = protocol.exit_output(output.read(), folder, command.mark)
         command.finish(status, self.cwd, self._reason, **trapped)
         for path in command.files:
             Path(path).unlink(missing_ok=True)
@@ -400,7 +413,8 @@ class EngineShell:
 
     def _on_exit(self, pid: int, status: int) -> None:
         if pid == self._reaper.child:
-            self._read_reports()
+            while self._take_reports():
+                pass
             self._on_shell_exit(os.waitstatus_to_exitcode(status))
         elif pid in self.copies:
             self._finish(self.copies.pop(pid), _exit_code(os.waitstatus_to_exitcode(status)))
@@ -436,12 +450,10 @@ class EngineShell:
             self.ended.set_result(ShellEnd(reason=self._reason, exit_code=None))
         if self._watching is not None:
             self._watching.cancel()
-        self.loop.remove_reader(self._reply)
-        for pipe in (*self._outputs.values(), *self._own_outputs.values()):
+        for pipe in (self._outputs, *self._own_outputs.values()):
             pipe.close()
         self._poll.close()
-        for fd in (self._reply, self._script, self._unit_file):
-            os.close(fd)
+        self._script.close()
         shutil.rmtree(self._directory, ignore_errors=True)
         self._closing.set_result(count)
         if self._on_over is not None:

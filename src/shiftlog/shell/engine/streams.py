@@ -15,6 +15,7 @@ import time
 from typing import TYPE_CHECKING
 
 from shiftlog.model.shell_errors import StdinClosed
+from shiftlog.shell.engine.protocol import quote
 from shiftlog.shell.engine.terminal import end_of_file
 
 if TYPE_CHECKING:
@@ -176,6 +177,32 @@ class OutputPipe:
             fcntl.fcntl(self._fd, fcntl.F_SETPIPE_SZ, _WIDE_PIPE_BYTES)
         except OSError:
             pass  # the user's pipe memory is used up; the small pipe works too
+
+
+class FreeOutputs:
+    """The output pipes of one shell, in its private directory."""
+
+    def __init__(self, poll: OutputPoll, directory: str) -> None:
+        self._poll = poll
+        self._directory = directory
+        self._pipes: dict[Stream, OutputPipe] = {}
+        self._made = 0
+
+    def take(self, stream: Stream) -> OutputPipe:
+        """Return a free pipe: the last command's, or a new one if a leftover child still holds that."""
+        pipe = self._pipes.get(stream)
+        if pipe is None or pipe.held or pipe.closed:
+            self._made += 1
+            path = f"{self._directory}/{stream}-{self._made}"
+            os.mkfifo(path, 0o600)
+            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            pipe = self._pipes[stream] = OutputPipe(self._poll, fd, stream, quote(path))
+        return pipe
+
+    def close(self) -> None:
+        """Stop reading."""
+        for pipe in self._pipes.values():
+            pipe.close()
 
 
 class ShellOutput:

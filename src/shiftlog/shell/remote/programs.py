@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from shiftlog.shell.engine.protocol import ENVIRONMENT, TOKEN, quote
+from shiftlog.shell.engine.protocol import ENVIRONMENT, TOKEN, quote, without_prompts
 
 CONTROL_TABLE = (
     "if [ -r /proc/uptime ]; then cat /proc/uptime /proc/[0-9]*/stat 2>/dev/null; "
@@ -154,7 +154,7 @@ class KeeperReply:
 
 def keeper(token: str, *, name: str, wanted: str, cwd: str | None, env: Mapping[str, str]) -> str:
     """Return the program that starts the shell and tidies up after it."""
-    exports = "\n".join(f"export {key}={quote(value)}" for key, value in (ENVIRONMENT | dict(env)).items())
+    exports = "\n".join(f"export {key}={quote(value)}" for key, value in (ENVIRONMENT | without_prompts(env)).items())
     return filled(
         _KEEPER,
         TOKEN=token,
