@@ -5,7 +5,7 @@ import shutil
 import pytest
 
 from shiftlog.model.shell_errors import RestoreIncomplete, WorkspaceInvalid
-from shiftlog.workspace.ports import CheckpointLimits
+from shiftlog.workspace.ports import CheckpointLimits, Saved
 from tests.workspace.yard import Yard, tree_of
 
 
@@ -116,6 +116,19 @@ async def test_a_change_of_a_directorys_permissions_alone_can_be_undone(yard: Ya
     await yard.before_command()
     await yard.restore()
     assert (yard.path / "private").stat().st_mode & 0o7777 == 0o700
+
+
+async def test_an_empty_directory_is_no_part_of_a_checkpoint(yard: Yard) -> None:
+    yard.write("a", "1\n")
+    await yard.open()
+    await yard.before_command()
+    yard.write("private/deep/file", "1\n")
+    (yard.path / "private/deep").chmod(0o700)
+    await yard.before_command()
+    (yard.path / "private/deep/file").unlink()
+    await yard.before_command()
+    first, second, third = (record for record in yard.log.records[yard.workspace.location] if isinstance(record, Saved))
+    assert first.tree == third.tree != second.tree
 
 
 async def test_directories_that_come_back_have_their_permissions(yard: Yard) -> None:

@@ -1,6 +1,7 @@
 """File names are bytes: shows them as UTF-8 text with `\\xNN` for other bytes, and reads them back."""
 
 import re
+from collections.abc import Iterable
 
 _ESCAPE = re.compile(rb"\\x([0-9a-fA-F]{2})")
 _ODD = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]|\\\\(?=x[0-9a-fA-F]{2})")
@@ -33,6 +34,12 @@ def parents(name: bytes) -> list[bytes]:
     """Return the directories above a name, outermost first."""
     parts = name.split(b"/")
     return [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def folders(paths: Iterable[bytes]) -> set[bytes]:
+    """Return the directories above many files."""
+    found = {path.rpartition(b"/")[0] for path in paths} - {b""}
+    return found.union(*map(parents, found))
 
 
 def split(output: bytes) -> list[bytes]:

@@ -13,7 +13,7 @@ from shiftlog.workspace.index import BEGIN, read_files, write_tree
 from shiftlog.workspace.ports import CheckpointLimits, FileStat
 from shiftlog.workspace.rules import is_capturable
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
-from shiftlog.workspace.tables import EMPTY_BLOB, ModesCache, load_tables
+from shiftlog.workspace.tables import EMPTY_BLOB, LISTED, ModesCache, load_tables
 
 PHANTOM = b".shiftlog-phantom"
 _NO_STATE = 10
@@ -177,8 +177,11 @@ async def update_index(
     await _check_size(shadow, state, found, files, limits)
     change = await read_files(shadow, found.update, found.drop, look.facts, limits, again=look.again)
     table = dict(cache.tables.modes) if table is None else table
-    for path in (*found.drop, *change.gone):
+    dropped = {*found.drop, *change.gone}
+    for path in dropped:
         table.pop(path, None)
+    for folder in await cache.forget_directories(shadow, dropped):
+        around.pop(folder, None)
     for path, fact in change.facts.items():
         modes.note(table, path, fact)
     around |= modes.beside(*await cache.new_directories(shadow, change.facts))
@@ -264,7 +267,7 @@ async def _below_links(
     links = [path for path, stat in pairs if stat is not None and stat.kind == "link" and path in others]
     if not links or not seen.state.files:
         return []
-    output = await shadow.script("xargs -0 git ls-files -z -- || exit 28", stdin=names.joined(links))
+    output = await shadow.script(LISTED, stdin=names.joined(links))
     return [path for path in names.split(output) if path not in seen.dirty and path not in others]
 
 

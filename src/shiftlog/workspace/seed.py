@@ -234,7 +234,7 @@ async def _borrowed(shadow: Shadow, cache: ModesCache, position: str | None, lim
     table: modes.Modes = {}
     for path, stat in facts.survey.unusual.items():
         modes.note(table, path, stat)
-    cache.folders = _folders(tracked.paths)
+    cache.folders = names.folders(tracked.paths)
     forced = filtered | _converted(tracked, facts, limits)
     started = GitStatus(
         state=IndexState(files=len(tracked.paths), size_bound=sum(facts.survey.sizes) + facts.survey.sizes.count(-1)),
@@ -245,12 +245,6 @@ async def _borrowed(shadow: Shadow, cache: ModesCache, position: str | None, lim
     if watched.whole and not (forced or drop or started.others or started.dirty):
         return await _adopt(shadow, cache, started, watched, table, limits)
     return await update_index(shadow, cache, started, limits, forced=forced - drop, drop=drop, table=table)
-
-
-def _folders(paths: Sequence[bytes]) -> set[bytes]:
-    """Return the directories above many files."""
-    folders = {path.rpartition(b"/")[0] for path in paths} - {b""}
-    return folders.union(*map(names.parents, folders))
 
 
 @asynccontextmanager

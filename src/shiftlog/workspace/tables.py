@@ -1,6 +1,6 @@
 """Stores the side tables of checkpoints in the shadow repository, and remembers the last ones."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
 from shiftlog.workspace import modes, names
@@ -16,6 +16,9 @@ _TABLES = """
 printf '%s\\n' "$1:modes" "$1:beside" | git cat-file --batch || exit 25
 git ls-tree -r -d -z --name-only "$1:files" || exit 25
 """
+
+# The entries of the index below the given names.
+LISTED = "xargs -0 git ls-files -z -- || exit 28"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -47,9 +50,18 @@ class ModesCache:
         self, shadow: Shadow, files: Iterable[bytes]
     ) -> tuple[list[bytes], list[FileStat | None]]:
         """Add the directories of captured files; return those that were not known, and their state."""
-        found = {parent for path in files for parent in names.parents(path)} - self.folders
+        found = names.folders(files) - self.folders
         self.folders |= found
         return list(found), await shadow.work.stats(list(found))
+
+    async def forget_directories(self, shadow: Shadow, dropped: Collection[bytes]) -> set[bytes]:
+        """Forget and return the directories that hold no captured file once these are dropped."""
+        above = names.folders(dropped)
+        tops = sorted({folder.partition(b"/")[0] for folder in above})
+        listed = names.split(await shadow.script(LISTED, stdin=names.joined(tops))) if tops else []
+        gone = above - names.folders(set(listed).difference(dropped))
+        self.folders -= gone
+        return gone
 
 
 async def load_tables(shadow: Shadow, cache: ModesCache, tree: str) -> None:
