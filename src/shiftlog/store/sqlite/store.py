@@ -146,7 +146,8 @@ class SqliteStore:
                 await asyncio.to_thread(self._readers.shutdown)
         while self._reader_dbs:
             self._reader_dbs.pop().close()
-        LastEntry(self.path).forget()
+        if writer is not None:
+            LastEntry(self.path).forget()
         self._closed_to_writes = None
         if self._read_only_file is not None:
             self._read_only_file.close()
