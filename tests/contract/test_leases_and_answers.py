@@ -49,6 +49,19 @@ async def test_a_grant_stays_known_after_the_lease_has_passed_on(store: Store) -
     assert await store.read(lambda reader: reader.grant(b.session_id("two"), "client-1")) is None
 
 
+async def test_the_turn_that_a_client_works_in_is_the_one_put_last(store: Store) -> None:
+    for minute, (client, turn) in enumerate((("client-1", "req-1"), ("client-2", "req-1"), ("client-2", "req-2"))):
+        await store.write(lambda w, who=client, turn=turn, n=minute: w.put_turn_of(ONE, who, turn, b.at(n)))
+    assert await store.read(lambda reader: reader.turn_of(ONE, "client-1")) == "req-1"
+    assert await store.read(lambda reader: reader.turn_of(ONE, "client-2")) == "req-2"
+    assert await store.read(lambda reader: reader.turn_of(b.session_id("two"), "client-1")) is None
+    assert await store.read(lambda reader: reader.client_of_turn(ONE, "req-1")) == "client-1"
+    assert await store.read(lambda reader: reader.client_of_turn(ONE, "req-9")) is None
+    await store.write(lambda writer: writer.forget_clients(b.at(1)))
+    assert await store.read(lambda reader: reader.turn_of(ONE, "client-1")) is None
+    assert await store.read(lambda reader: reader.turn_of(ONE, "client-2")) == "req-2"
+
+
 async def test_renewing_prolongs_all_leases_of_the_named_clients_and_no_others(store: Store) -> None:
     clients = {"a": "client-1", "b": "client-1", "c": "client-2", "d": "client-3"}
     held = {name: b.lease(name, client_id=client) for name, client in clients.items()}

@@ -116,11 +116,15 @@ async def test_a_blank_agent_id_is_the_agent_kind(harness: Harness) -> None:
 
 async def test_the_predecessor_is_the_newest_unfinished_session_of_agent_and_workspace(harness: Harness) -> None:
     here = replace(client(), workspace="/work/here", cwd="/work/here")
-    old = await harness.open(here, title="Older")
+    before = replace(here, client_id="client-before")
+    old = await harness.open(before, title="Older")
+    await harness.begin(old, before)
     harness.wait(minutes=1)
-    newer = await harness.open(here, title="Newer")
-    await harness.open(replace(here, workspace="/elsewhere", cwd="/elsewhere"), title="Elsewhere")
-    await harness.open(here, title="Other agent", agent_id="somebody")
+    newer = await harness.open(before, title="Newer")
+    await harness.begin(newer, before)
+    elsewhere = await harness.open(replace(before, workspace="/elsewhere", cwd="/elsewhere"), title="Elsewhere")
+    await harness.begin(elsewhere)
+    await harness.begin(await harness.open(before, title="Other agent", agent_id="somebody"))
     harness.wait(minutes=1)
     answered = await harness.call("open_session", {"agent": "Codex", "title": "Now"}, here)
     assert answered["predecessor"] == {
@@ -129,8 +133,8 @@ async def test_the_predecessor_is_the_newest_unfinished_session_of_agent_and_wor
         "last_activity": "2026-07-01T12:01:00Z",
         "title": "Newer",
     }
-    assert (await harness.session(newer)).head_seq == 2
-    assert (await harness.session(old)).head_seq == 2
+    assert (await harness.session(newer)).head_seq == 3
+    assert (await harness.session(old)).head_seq == 3
 
 
 async def test_a_closed_session_is_no_predecessor(harness: Harness) -> None:

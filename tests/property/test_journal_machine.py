@@ -191,7 +191,13 @@ class JournalMachine(RuleBasedStateMachine):
         session, model = self._known(n)
         turn = model.current
         outcome = "completed" if completes else "failed"
-        arguments = {"session_id": session, "outcome": outcome, "error_message": "It broke", **fields}
+        arguments = {
+            "session_id": session,
+            "request_id": turn,
+            "outcome": outcome,
+            "error_message": "It broke",
+            **fields,
+        }
         arguments["response"] = arguments.get("response") or "Done"
         refused = model.refuses(caller, turn)
         repeated = refused == "turn_immutable" and model.turns[str(turn)] == outcome
@@ -261,6 +267,8 @@ class JournalMachine(RuleBasedStateMachine):
     def ask_again(self, n: int) -> None:
         tool, arguments, caller, answered = self.keyed[n % len(self.keyed)]
         before = self.sync.harness.rows()
+        if tool == "open_session":
+            return  # what it grants is checked against the present: `test_continuity_model` does that
         assert self.sync.attempt(tool, arguments, caller) == answered
         assert self.sync.harness.rows() == before
 

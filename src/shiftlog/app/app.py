@@ -20,6 +20,7 @@ from shiftlog.guard.secrets.redactor import RULE_IDS, InvalidRule, Redactor, Rul
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.service import Continuity, Terms
 from shiftlog.journal.history.service import History
+from shiftlog.journal.holders import Holders
 from shiftlog.journal.journal import Journal
 from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs.service import Runs
@@ -74,8 +75,10 @@ class App:
         self.policy = _policy(home, config, environ)
         self.redactor = _redactor(home, config, self.policy)
         self.keys = Keys.load(home / "keys", read_only=read_only)
-        self.journal = Journal(store, self.redactor, self.clock, self._turn_began)
         host = socket.gethostname()
+        idle_limit = timedelta(minutes=config.idle_suspend_minutes)
+        holders = Holders(processes.started, host, idle_limit, connected)
+        self.journal = Journal(store, self.redactor, self.clock, holders, self._turn_began)
         self.runs = Runs(self.journal, config.runs, config.prices, processes.started, host)
         self.spending_limits = _spending_limits(config)
         self.sessions = Sessions(
@@ -88,14 +91,7 @@ class App:
             self.journal,
             self.keys,
             self.runs,
-            processes.started,
-            host,
-            Terms(
-                token_ttl=timedelta(days=config.token_ttl_days),
-                require_token=config.resume.require_token,
-                idle_limit=timedelta(minutes=config.idle_suspend_minutes),
-            ),
-            connected=connected,
+            Terms(token_ttl=timedelta(days=config.token_ttl_days), require_token=config.resume.require_token),
             live_shells=self.live_shells,
         )
         self.delx = Delx(self.continuity)

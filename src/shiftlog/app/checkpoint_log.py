@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from shiftlog.journal.shells.log import ShellLog
-from shiftlog.journal.texts import CHECKPOINT
+from shiftlog.journal.texts import CHECKPOINT, RESTORE
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.store.protocol import Filter, Page, Reader, Store
@@ -107,7 +107,7 @@ class JournalCheckpointLog:
 def _taken(reader: Reader) -> Iterator[tuple[str, Location]]:
     """Yield the session and the workspace of every checkpoint, the newest first."""
     after: tuple[int, int] | None = None
-    while rows := reader.find_entries(Filter(), Page(limit=READ_AT_ONCE, after=after), [CHECKPOINT]):
+    while rows := reader.find_entries(Filter(), Page(limit=READ_AT_ONCE, after=after), [CHECKPOINT, RESTORE]):
         yield from ((row.session_id, _location(row.entry)) for row in rows if row.entry.body is not None)
         after = rows[-1].at
 

@@ -9,6 +9,7 @@ from shiftlog.journal.continuity.lineage import lineage
 from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.store.protocol import Reader
 
 
 async def _close_or_resume(app: App, params: Params, caller: Caller) -> object:
@@ -34,8 +35,13 @@ async def _lineage(app: App, params: Params, caller: Caller) -> object:
 async def _brief(app: App, params: Params, caller: Caller) -> object:
     named = {name: str(params[name]) for name in ("agent_id", "cwd", "session_id") if params.get(name)}
     chars = int(params.get("max_chars") or BRIEF_CHARS)
-    now = app.clock.now()
-    return {"text": await app.store.read(lambda reader: brief(reader, caller, now, max_chars=chars, **named))}
+    now, holders = app.clock.now(), app.journal.holders
+
+    def work(reader: Reader) -> str:
+        own = holders.sessions_of(reader, caller, now)
+        return brief(reader, caller, now, own=own, max_chars=chars, **named)
+
+    return {"text": await app.store.read(work)}
 
 
 QUESTIONS: dict[str, Question] = {

@@ -76,8 +76,8 @@ class Connections:
         self.last_use = self._started
 
     def mcp_client_ids(self) -> set[str]:
-        """Return the ids of the MCP clients that are connected."""
-        ids = {client.caller.client_id for client in self._clients if client.hello.role == "mcp"}
+        """Return the ids of the MCP clients that are connected; may be called from any thread."""
+        ids = {client.caller.client_id for client in tuple(self._clients) if client.hello.role == "mcp"}
         return {client_id for client_id in ids if client_id is not None}
 
     async def drain(self, reason: str) -> None:

@@ -77,17 +77,17 @@ class HttpFace:
         return used
 
     def clients(self) -> list[str]:
-        """Return the clients whose last request was recent: no connection of theirs stays open."""
+        """Return the clients with a recent request, as none keeps a connection; may be called from any thread."""
         since = time.monotonic() - HTTP_CLIENT_KEPT_S
-        self._seen = {client: at for client, at in self._seen.items() if at >= since}
-        return list(self._seen)
+        return [client for client, at in tuple(self._seen.items()) if at >= since]
 
     def _caller(self, connection: HTTPConnection) -> Caller:
         caller = http_caller(connection)
         if caller.client_id and connection.scope.get("method") == "DELETE":
             self._seen.pop(caller.client_id, None)
         elif caller.client_id:
-            self._seen[caller.client_id] = time.monotonic()
+            recent = self.clients()
+            self._seen = {client: self._seen[client] for client in recent} | {caller.client_id: time.monotonic()}
         return caller
 
     async def _client_gone(self, caller: Caller) -> None:

@@ -31,12 +31,16 @@ def turn_of_hook(pen: Pen) -> Turn | None:
     turn = pen.turn(pen.session.current_turn or "")
     if turn is None or turn.is_terminal or pen.now - turn.begun_at > SAME_MOMENT:
         return None
-    session_id, name = pen.session.id, turn.request_id
-    begun = pen.reader.entries(session_id, after=turn.begun_seq - 1, limit=1, turn=name)
-    if not begun or begun[0].facts.get("opened_by") != BY_HOOK:
+    if not is_begun_by_hook(pen, turn):
         return None
-    later = pen.reader.entries(session_id, after=turn.begun_seq, turn=name, kinds=_ITEMS)
+    later = pen.reader.entries(pen.session.id, after=turn.begun_seq, turn=turn.request_id, kinds=_ITEMS)
     return None if any(map(_is_of_agent, later)) else turn
+
+
+def is_begun_by_hook(pen: Pen, turn: Turn) -> bool:
+    """Return True if a hook began a turn, at its user's prompt."""
+    begun = pen.reader.entries(pen.session.id, after=turn.begun_seq - 1, limit=1, turn=turn.request_id)
+    return bool(begun) and begun[0].facts.get("opened_by") == BY_HOOK
 
 
 def _is_of_agent(entry: Entry) -> bool:

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
+from shiftlog.journal.activity import AUTOMATIC, BY
 from shiftlog.model.entry import Body, Entry, Kind
 
-_ALWAYS = ("as_of", "test_clock")
+_ALWAYS = ("as_of", "test_clock", AUTOMATIC, BY)
 _LINEAGE = ("vendor_session_id", "parent", "parent_session_id", "forked_from")
 _RUN = (
     "alias",

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from shiftlog.guard.secrets.off_loop import run_off_loop
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.clock import Clock
+from shiftlog.journal.holders import Holders
 from shiftlog.journal.pen import Pen
 from shiftlog.model.caller import Caller
 from shiftlog.model.canonical import canonical
@@ -23,6 +24,7 @@ from shiftlog.model.errors import (
     InvalidSessionId,
     LeaseLost,
     SessionClosed,
+    SessionHeld,
     SessionNotFound,
     SessionSucceeded,
     ShiftlogError,
@@ -43,6 +45,7 @@ from shiftlog.params.fields import Record, SessionRef, replaced_controls
 from shiftlog.store.protocol import Answer, Reader, Store, Writer
 
 T = TypeVar("T")
+MOST_BESIDE = 1_000
 Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 Check = Callable[[Mapping[str, Any]], object]
@@ -97,13 +100,18 @@ def masked(error: ShiftlogError, redactor: Redactor) -> ShiftlogError:
 class Journal:
     """The write path over one store."""
 
-    def __init__(self, store: Store, redactor: Redactor, clock: Clock, turn_began: TurnBegan | None = None) -> None:
+    def __init__(
+        self, store: Store, redactor: Redactor, clock: Clock, holders: Holders, turn_began: TurnBegan | None = None
+    ) -> None:
         self.store = store
         self.clock = clock
+        self.holders = holders
         self._redactor = redactor
         self._turn_began = turn_began
         # The turns that the running work begins. Works run one at a time, on the store's writer thread.
         self._begun: list[tuple[str, str]] = []
+        # Who wrote a session beside its holder, until that one is warned. A restart forgets it.
+        self._beside: dict[str, dict[str, Any]] = {}
 
     def request(
         self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller, check: Check | None = None
@@ -194,12 +202,47 @@ class Journal:
         before = pen.written
         answered = rule(pen, request.values)
         # Turn errors come before those of the lease; the pen has stored nothing yet.
-        check_lease(writer, session, request.caller, request.values.get("fence"))
+        fence = self.check_writer(writer, session, request.caller, request.values.get("fence"))
+        self._warn_of_others(writer, pen, request.caller, fence)
         if pen.written == before:
             pen.discard()
         else:
             _hold_again(writer, pen.session, request.caller, pen.now)
         return self.answer(writer, request, pen, answered, session.id)
+
+    def check_writer(self, reader: Reader, session: Session, caller: Caller, given: int | None = None) -> int | None:
+        """Refuse a writer whose fence is old, and the client of another agent while the session is held.
+
+        Return the fence, which is the one given, else that of the client's grant, if it has one.
+        """
+        client = caller.client_id
+        grant = reader.grant(session.id, client) if given is None and client else None
+        fence = grant if given is None else given
+        check_fence(reader, session, fence)
+        if fence is not None or client is None or reader.agent_of(client) in (None, session.agent_key):
+            return fence
+        lease = self.holders.other(reader, session, caller, self.clock.now())
+        if lease is not None:
+            raise held(session, lease, hint="Work in a session of your own: call open_session")
+        return None
+
+    def _warn_of_others(self, reader: Reader, pen: Pen, caller: Caller, fence: int | None) -> None:
+        """Warn a client that writes beside the holder of a session, and the holder with its next write."""
+        session = pen.session
+        if caller.client_id is None or not caller.holds_leases:
+            return
+        if fence is not None:
+            who = self._beside.pop(session.id, None)
+            if who is not None:
+                pen.warn("other_writer", "Another client has written this session since your last write", writer=who)
+            return
+        lease = self.holders.other(reader, session, caller, pen.now)
+        if lease is not None:
+            who = holder(session, lease)
+            pen.warn("other_writer", "Another client holds this session and writes it too", writer=who)
+            self._beside[session.id] = {"face": caller.face, "host": caller.host, "pid": caller.pid}
+            if len(self._beside) > MOST_BESIDE:
+                del self._beside[next(iter(self._beside))]
 
     def pen(self, reader: Reader, session_id: str, session: Session | None) -> Pen:
         """Return a pen for a session at this moment."""
@@ -376,13 +419,6 @@ def closed_error(session: Session) -> SessionClosed:
     )
 
 
-def check_lease(reader: Reader, session: Session, caller: Caller, given: int | None = None) -> None:
-    """Refuse a writer whose fence is old; the fence is the one given, else that of the client's grant."""
-    client = caller.client_id
-    grant = reader.grant(session.id, client) if given is None and client else None
-    check_fence(reader, session, grant if given is None else given)
-
-
 def check_fence(reader: Reader, session: Session, fence: int | None) -> None:
     """Refuse an old fence, and none if the session is exclusive."""
     if fence is None and not session.exclusive:
@@ -398,6 +434,15 @@ def check_fence(reader: Reader, session: Session, fence: int | None) -> None:
             "fence_current": session.fence,
             "held_by": holder(session, reader.lease(session.id)),
         },
+    )
+
+
+def held(session: Session, lease: Lease, hint: str | None = None) -> SessionHeld:
+    """Return the error for a session that another client holds."""
+    return SessionHeld(
+        "Session is held by another writer",
+        details={"session_id": session.id, "held_by": holder(session, lease), "fence": session.fence},
+        hint=hint,
     )
 
 

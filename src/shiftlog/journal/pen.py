@@ -9,6 +9,7 @@ from collections.abc import Callable
 from datetime import datetime
 
 from shiftlog.facts.batch import Prepared
+from shiftlog.journal.activity import AUTOMATIC
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.encoding import SALT_BYTES, prepare
 from shiftlog.journal.projection import apply
@@ -47,8 +48,11 @@ class Pen:
         self.now = now if session is None or self._is_set_back else max(now, session.last_activity)
         # If set, entries count as made at this time: a log that is brought in later is older than its entries.
         self.as_of: datetime | None = None
+        # If set, entries are bookkeeping: they tell of no act of an agent or a person.
+        self.automatic = False
         self._turn_began = turn_began
         self._begun: list[str] = []
+        self._joined: dict[str, str] = {}
         self.warnings: list[dict[str, object]] = []
 
     @property
@@ -94,6 +98,8 @@ class Pen:
             body = {**body, "as_of": precise(self.as_of)}
         elif self._is_set_back and at is None:
             body = {**body, CLOCK_SET_BACK: True}
+        if self.automatic:
+            body = {**body, AUTOMATIC: True}
         prepared = prepare(kind, body, salt or os.urandom(SALT_BYTES))
         return self.write_prepared(kind, body, turn, prepared, at=at)
 
@@ -150,6 +156,11 @@ class Pen:
             self._changed.pop(name, None)
             self._deleted.add(name)
 
+    def join(self, client_id: str | None, request_id: str) -> None:
+        """Note with the commit that a client works in a turn: one that it began, adopted or found open."""
+        if client_id is not None:
+            self._joined[client_id] = request_id
+
     def announce(self, request_id: str) -> None:
         """Report with the commit that the agent has begun this turn."""
         self._begun.append(request_id)
@@ -163,7 +174,7 @@ class Pen:
     def discard(self) -> None:
         """Drop everything written since the last commit."""
         self._session = self._stored
-        for names in (self._rows, self._turns, self._changed, self._deleted, self._begun):
+        for names in (self._rows, self._turns, self._changed, self._deleted, self._begun, self._joined):
             names.clear()
 
     def commit(self, writer: Writer) -> int:
@@ -182,7 +193,10 @@ class Pen:
         for request_id in self._begun:
             if self._turn_began is not None:
                 self._turn_began(request_id)
+        for client_id, request_id in self._joined.items():
+            writer.put_turn_of(self.id, client_id, request_id, self.now)
         self._changed.clear()
         self._deleted.clear()
         self._begun.clear()
+        self._joined.clear()
         return len(rows)

@@ -5,16 +5,17 @@ through it, so they cannot differ. Of an erased entry it sees only what the eras
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
 import msgspec
 
+from shiftlog.journal.activity import is_activity, later, moment
 from shiftlog.journal.encoding import spelled
 from shiftlog.journal.merge import normal_path
 from shiftlog.model.canonical import sha256
-from shiftlog.model.entry import CLOCK_SET_BACK, Entry, Kind
+from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import STATE_AFTER_CLOSE, RunStatus, SessionState, Succession, TurnStatus
 from shiftlog.model.nouns import Amendment, Closing, FileTouch, Offer, Run, Session, Turn, Usage, changed
@@ -24,19 +25,7 @@ UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
 
 # Raised with each change of what `apply` makes of stored entries: a newer daemon then computes all sessions anew.
-VERSION = 1
-
-# Entries that are no activity of the session's agent.
-_NOT_ACTIVITY = frozenset(
-    {
-        Kind.SESSION_SUSPENDED,
-        Kind.CAPSULE_SAVED,
-        Kind.RUN_UPDATED,
-        Kind.ERASED,
-        Kind.HANDOFF_ENDED,
-        Kind.TOKEN_REISSUED,
-    }
-)
+VERSION = 2
 
 Pair = tuple[Session, Turn | None]
 Change = Callable[[Session, Turn | None, Entry], Pair]
@@ -49,15 +38,10 @@ def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: 
     change = _CHANGES.get(entry.kind)
     if change is not None:
         session, turn = change(session, turn, entry)
-    moment = _moment(entry)
-    is_back = CLOCK_SET_BACK in entry.facts
-    active = session.last_activity if entry.kind in _NOT_ACTIVITY else _later(session.last_activity, moment, is_back)
+    active = later(session.last_activity, entry) if is_activity(entry) else session.last_activity
     of_session: dict[str, Any] = {"last_activity": active, "head_seq": entry.seq, "head_hash": entry.hash}
     if turn is not None and entry.turn == turn.request_id and entry.kind is not Kind.IMPORT_NOTED:
-        of_turn: dict[str, Any] = {
-            "last_updated": _later(turn.last_updated, moment, is_back),
-            "last_seq": entry.seq,
-        }
+        of_turn: dict[str, Any] = {"last_updated": later(turn.last_updated, entry), "last_seq": entry.seq}
         if entry.kind is Kind.DIALOG:
             # Most entries are dialog items: counted here, each takes one copy of session and turn instead of two.
             of_session["dialog_items"] = session.dialog_items + 1
@@ -65,16 +49,6 @@ def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: 
             of_turn["items_hash"] = rolled(turn.items_hash, entry.hash)
         turn = changed(turn, **of_turn)
     return changed(session, **of_session), turn
-
-
-def _later(known: datetime, moment: datetime, is_back: bool) -> datetime:
-    """Return the later of two times; the second one if the first comes from a clock that was wrong."""
-    return moment if is_back else max(known, moment)
-
-
-def _moment(entry: Entry) -> datetime:
-    """Return when the fact was so: when it was written, or for imports the time that came with it."""
-    return _time(entry.facts.get("as_of"), entry.at)
 
 
 def seal_of(turn: Turn, outcome: dict[str, Any]) -> str:
@@ -96,7 +70,7 @@ def _opened(entry: Entry, session_id: str) -> Session:
         title=str(facts.get("title", ERASED_TEXT)),
         state=SessionState(facts.get("state", "open")),
         started=_time(facts.get("started"), entry.at),
-        last_activity=_moment(entry),
+        last_activity=moment(entry),
         model=facts.get("model"),
         workspace=facts.get("workspace"),
         cwd=facts.get("cwd"),
@@ -212,7 +186,7 @@ def _turn_begun(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         ordinal=session.turns_total + session.turns_deleted + 1,
         status=TurnStatus.IN_PROGRESS,
         begun_at=_time(facts.get("timestamp"), entry.at),
-        last_updated=_moment(entry),
+        last_updated=moment(entry),
         query_title=str(facts.get("query_title", ERASED_TEXT)),
         query_text=str(facts.get("query_text", ERASED_TEXT)),
         begun_seq=entry.seq,
@@ -283,7 +257,7 @@ def _without_items(session: Session, turn: Turn, facts: dict[str, Any]) -> tuple
     dialog, actions = dropped.get("dialog", ()), dropped.get("actions", ())
     for action in actions:
         path = normal_path(action["file_path"], session.workspace)
-        if path in files:
+        if path in files and _touches(action):
             files = {**files, path: changed(files[path], acted=max(files[path].acted - 1, 0))}
     files = {path: touch for path, touch in files.items() if touch.listed or touch.acted}
     unfinished = sum(action["status"] in UNFINISHED for action in actions)
@@ -337,8 +311,7 @@ def _action(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         return session, turn
     facts: dict[str, Any] = entry.facts
     unfinished = int(facts.get("status") in UNFINISHED)
-    # A call that failed changed nothing; what an agent itself reports as failed may have.
-    path = "" if facts.get("status") == "failed" and "call_id" in facts else str(facts.get("file_path", ""))
+    path = str(facts.get("file_path", "")) if _touches(facts) else ""
     turn = changed(
         turn,
         actions=turn.actions + 1,
@@ -353,6 +326,15 @@ def _action(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         actions_unfinished=session.actions_unfinished + unfinished,
     )
     return session, turn
+
+
+def _touches(action: Mapping[str, Any]) -> bool:
+    """Return True if an action may have changed its file.
+
+    A pending one is only planned. A call that failed changed nothing; what an agent itself reports as failed may have.
+    """
+    status = action.get("status")
+    return status != "pending" and not (status == "failed" and "call_id" in action)
 
 
 def _usage(session: Session, turn: Turn | None, entry: Entry) -> Pair:
@@ -395,7 +377,7 @@ def _turn_ended(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     turn = changed(
         turn,
         status=TurnStatus.COMPLETED if is_completed else TurnStatus.FAILED,
-        finished_at=_moment(entry),
+        finished_at=moment(entry),
         response=str(facts.get("response", turn.response)),
         failure_note=str(facts.get("failure_note", "")),
         error_code=str(facts.get("error_code", "")),
@@ -424,6 +406,14 @@ def _lease_taken(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     return changed(session, fence=session.fence + 1), turn
 
 
+def _worked(session: Session, turn: Turn | None, entry: Entry) -> Pair:
+    return session if session.has_work else changed(session, has_work=True), turn
+
+
+def _capsule_saved(session: Session, turn: Turn | None, entry: Entry) -> Pair:
+    return _worked(session, turn, entry) if "statement" in entry.facts else (session, turn)
+
+
 def _import_noted(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
     if "shared" in facts:
@@ -440,7 +430,8 @@ def _import_noted(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     for path in fields.get("files_modified", ()):
         files = _touched(files, path, "edit", entry.seq, session.workspace, listed=True)
     for action in fields.get("actions", ()):
-        files = _touched(files, action["file_path"], action["type"], entry.seq, session.workspace)
+        if _touches(action):
+            files = _touched(files, action["file_path"], action["type"], entry.seq, session.workspace)
     return session, changed(turn, files=files, amendments=(*turn.amendments, note))
 
 
@@ -492,4 +483,6 @@ _CHANGES: dict[Kind, Change] = {
     Kind.RUN_UPDATED: _run_updated,
     Kind.LEASE_TAKEN: _lease_taken,
     Kind.IMPORT_NOTED: _import_noted,
+    Kind.COMMAND_STARTED: _worked,
+    Kind.CAPSULE_SAVED: _capsule_saved,
 }

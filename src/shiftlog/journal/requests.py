@@ -73,7 +73,7 @@ SESSION_ID = SessionRef(
     required=True,
     description="Id, run alias or vendor id.",
 )
-REQUEST_ID = Text(lines=True, description="Default: begun last.")
+REQUEST_ID = Text(lines=True, description="Default: the one you began last.")
 IDEMPOTENCY_KEY = Text(
     max_chars=KEY_CHARS,
     description="Safe repeats.",

@@ -192,6 +192,28 @@ def addressed_turn(pen: Pen, request_id: str | None) -> Turn:
     return turn
 
 
+def turn_of_client(pen: Pen, client_id: str | None) -> str | None:
+    """Return the turn that a client means without naming one; None if there is none, or only another client's.
+
+    It is the one that the client began or joined, or that a hook began since; else the last, if no client began it.
+    """
+    current = pen.turn(pen.session.current_turn or "")
+    last = current.request_id if current else None
+    if client_id is None or current is None:
+        return last
+    mine = pen.reader.turn_of(pen.session.id, client_id)
+    own = pen.turn(mine) if mine else None
+    if own is not None and not (own.is_terminal and adopting.is_begun_by_hook(pen, current)):
+        return own.request_id
+    return last if pen.reader.client_of_turn(pen.session.id, current.request_id) in (None, client_id) else None
+
+
+def open_turn_id(pen: Pen) -> str | None:
+    """Return the turn begun last if it is still open."""
+    turn = pen.turn(pen.session.current_turn or "")
+    return turn.request_id if turn is not None and not turn.is_terminal else None
+
+
 def open_turn(pen: Pen, request_id: str | None) -> Turn:
     """Return the addressed turn, refusing one that is terminal."""
     turn = addressed_turn(pen, request_id)

@@ -10,14 +10,15 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog.journal import rules
-from shiftlog.journal.journal import Answered, Journal, Request, find_session, lease_of
+from shiftlog.journal.journal import Answered, Journal, Request, Rule, closed_error, find_session, held, lease_of
+from shiftlog.journal.last_session import UNFINISHED_STATES, Asked, last_sessions
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, RUN_FIELDS, UPDATE_TURN
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import SessionAlreadyExists
+from shiftlog.model.errors import SessionAlreadyExists, TurnNotFound
 from shiftlog.model.ids import agent_key, check_session_id, free_id, is_unstable_agent_id, mint_session_id
-from shiftlog.model.moves import UNFINISHED, SessionState
+from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.resonance import Resonance, known_backend, resolve_run, resolve_tier
 from shiftlog.model.times import shown
@@ -63,21 +64,42 @@ class Sessions:
         """Start a turn."""
         request = await self._journal.request_off_loop("begin_turn", BEGIN_TURN, arguments, caller)
         self._journal.refuse_secrets(request.values, "request_id")
-        return await self._journal.write(request, rules.begin_turn)
+
+        def begin(pen: Pen, values: Mapping[str, Any]) -> Answered:
+            answered = rules.begin_turn(pen, values)
+            pen.join(caller.client_id, answered["request_id"])
+            return answered
+
+        return await self._journal.write(request, begin)
 
     async def update_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Change the open turn."""
         request = await self._journal.request_off_loop(
             "update_turn", UPDATE_TURN, arguments, caller, rules.check_update
         )
-        return await self._journal.write(request, rules.update_turn)
+        return await self._journal.write(request, self._in_own_turn(rules.update_turn, caller))
 
     async def finish_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Complete or fail a turn."""
         request = await self._journal.request_off_loop(
             "finish_turn", FINISH_TURN, arguments, caller, rules.check_outcome
         )
-        return await self._journal.write(request, rules.finish_turn)
+        return await self._journal.write(request, self._in_own_turn(rules.finish_turn, caller))
+
+    def _in_own_turn(self, rule: Rule, caller: Caller) -> Rule:
+        """Return a rule that without a request_id means the caller's own turn."""
+
+        def apply(pen: Pen, values: Mapping[str, Any]) -> Answered:
+            if values.get("request_id") or (fence := values.get("fence")) == pen.session.fence:
+                return rule(pen, values)  # who knows the present fence speaks for the holder
+            own = rules.turn_of_client(pen, caller.client_id)
+            if own is None:
+                if pen.session.current_turn:  # another client's: who may not write at all learns that first
+                    self._journal.check_writer(pen.reader, pen.session, caller, fence)
+                raise TurnNotFound("No active turn", details={"session_id": pen.session.id})
+            return rule(pen, {**values, "request_id": own})
+
+        return apply
 
     def _check_names(self, values: Mapping[str, Any]) -> None:
         """Refuse an agent id without a key, and a backend that is not registered."""
@@ -124,7 +146,7 @@ class Sessions:
     def _open(self, writer: Writer, request: Request, run: dict[str, Any] | None) -> Answered:
         first = self._journal.replay(writer, request, "")
         if first is not None:
-            return first
+            return {**first, "lease": hold_again(self._journal, writer, first["session_id"], request.caller)}
         values, caller = request.values, request.caller
         now = self._journal.clock.now()
         session_id = self._free_id(writer, values, now)
@@ -150,7 +172,7 @@ class Sessions:
         }
         if run is not None:
             facts["run"] = {"alias": writer.next_alias(), "host": caller.host, **run}
-        predecessor = _predecessor(writer, values["agent_id"], workspace)
+        predecessor = self._predecessor(writer, request, workspace, now)
         pen.write(Kind.SESSION_OPENED, {name: value for name, value in facts.items() if value})
         lease = take_lease(writer, pen, caller)
         for text in warnings:
@@ -158,6 +180,20 @@ class Sessions:
         if is_unstable_agent_id(values["agent_id"]):
             pen.warn("unstable_agent_id", "agent_id looks drawn anew for each run; resume needs a stable name")
         return self._journal.answer(writer, request, pen, _opened(pen.session, lease, predecessor), "")
+
+    def _predecessor(
+        self, reader: Reader, request: Request, workspace: str | None, now: datetime
+    ) -> dict[str, Any] | None:
+        """Return the unfinished session that resuming instead of opening would have gone on with."""
+        values, caller = request.values, request.caller
+        asked = Asked(
+            agent_key=agent_key(values["agent_id"]),
+            workspace=workspace,
+            cwd=values.get("cwd") or caller.cwd,
+            own=self._journal.holders.sessions_of(reader, caller, now),
+        )
+        found = last_sessions(reader, asked, now, groups=(UNFINISHED_STATES,))
+        return _shown_predecessor(found[0]) if found else None
 
     def _free_id(self, reader: Reader, values: Mapping[str, Any], now: Any) -> str:
         given = values.get("session_id")
@@ -189,6 +225,27 @@ def take_lease(writer: Writer, pen: Pen, caller: Caller, *, taken_over: bool = F
     lease = lease_of(pen.session, caller, pen.now)
     writer.put_lease(lease)
     return {"fence": lease.fence, "expires_at": shown(lease.expires_at)}
+
+
+def hold_again(journal: Journal, writer: Writer, session_id: str, caller: Caller) -> dict[str, Any]:
+    """Return the lease of a client that repeats the call which granted it, granting it anew if it was lost.
+
+    Refuse if the session has ended since, or if another client holds it now.
+    """
+    session, now = find_session(writer, session_id), journal.clock.now()
+    if not session.is_live:
+        raise closed_error(session)
+    other = journal.holders.other(writer, session, caller, now)
+    if other is not None:
+        raise held(session, other)
+    own = journal.holders.own(writer, session, caller, now)
+    if session.state is SessionState.OPEN and (own is not None or not caller.holds_leases):
+        return {"fence": session.fence, "expires_at": shown(own.expires_at) if own else None}
+    pen = journal.pen(writer, session.id, session)
+    pen.write(Kind.SESSION_RESUMED, {"via": "repeat", "state_before": str(session.state)})
+    granted = take_lease(writer, pen, caller)
+    pen.commit(writer)
+    return granted
 
 
 def already_exists(session: Session) -> SessionAlreadyExists:
@@ -256,12 +313,7 @@ def spelling(reader: Reader, agent_id: str) -> str:
     return rows[0].session.agent_id if rows else CONTROLS.sub(" ", agent_id).strip()
 
 
-def _predecessor(reader: Reader, agent_id: str, workspace: str | None) -> dict[str, Any] | None:
-    where = Filter(agent_key=agent_key(agent_id), workspace=workspace, states=frozenset(map(str, UNFINISHED)))
-    rows = reader.find_sessions(where, Page(limit=1), by_activity=True)
-    if not rows:
-        return None
-    session = rows[0].session
+def _shown_predecessor(session: Session) -> dict[str, Any]:
     return {
         "session_id": session.id,
         "state": str(session.state),

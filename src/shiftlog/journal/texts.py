@@ -10,6 +10,7 @@ DECISION = "decision"
 COMMAND = "command"
 SHELL = "shell"
 CHECKPOINT = "checkpoint"
+RESTORE = "restore"
 
 # Values that are names, not words to search for.
 _UNSEARCHED = frozenset(
@@ -82,7 +83,7 @@ def _add_words(value: object, name: str, words: list[str]) -> None:
 
 
 def facet(kind: Kind, facts: Body) -> str | None:
-    """Return `decision`, `command`, `shell` or `checkpoint` for entries that are listed as such."""
+    """Return `decision`, `command`, `shell`, `checkpoint` or `restore` for entries that are listed as such."""
     if kind is Kind.DIALOG:
         return DECISION if facts.get("category") == "decision" else None
     if kind is Kind.ACTION:
@@ -91,8 +92,10 @@ def facet(kind: Kind, facts: Body) -> str | None:
         return DECISION if "design_decisions" in facts.get("add", {}) else None
     if kind is Kind.SHELL_OPENED:
         return SHELL
-    if kind in (Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_RESTORED):
+    if kind is Kind.CHECKPOINT_SAVED:
         return CHECKPOINT
+    if kind is Kind.CHECKPOINT_RESTORED:
+        return RESTORE
     return COMMAND if kind is Kind.COMMAND_STARTED else None
 
 

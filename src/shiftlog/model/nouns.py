@@ -178,6 +178,8 @@ class Session:
     dialog_items: int = 0
     actions_total: int = 0
     actions_unfinished: int = 0
+    # A command was run in it, or its agent left a statement.
+    has_work: bool = False
     current_turn: str | None = None
     imported_turn_at: datetime | None = None
     import_hash: str = ""

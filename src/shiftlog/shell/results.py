@@ -264,6 +264,8 @@ def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
         "enforcement": shell.guard.enforcement,
         "checkpoint_id": command.checkpoint_id,
     }
+    if shell.ended_reason == "server_stopped":
+        facts["interrupted_by"] = shell.ended_reason
     if command.judgement.refusal is not None:
         facts["refusal"] = {"message": command.judgement.refusal.message, **command.judgement.refusal.details}
     if command.judgement.syntax is not None:

@@ -55,6 +55,7 @@ log = logging.getLogger(__name__)
 
 LABEL_CHARS = 200
 LIST_MOST = 200
+FILES_NAMED = 100
 NOT_WRITTEN = "it could not be written"
 
 LABELS: dict[CheckpointKind, str] = {
@@ -255,20 +256,21 @@ class Checkpoints:
             counts = await count_not_covered(shadow, scan, roots(limits))
             if not dry_run and aim is not None and safety is not None:
                 await self._carry_out(workspace, shadow, plan, aim)
-                await self._log.append(
-                    workspace.location,
-                    Restored(
-                        checkpoint_id=aim.checkpoint_id,
-                        safety_checkpoint_id=safety.checkpoint_id,
-                        at=truncated(self._now()),
-                        cause=cause,
-                        paths=limits,
-                        clean=clean,
-                        files_changed=len(plan.actions),
-                        left_in_place=len(plan.left),
-                        failed=len(plan.failed),
-                    ),
+                restored = Restored(
+                    checkpoint_id=aim.checkpoint_id,
+                    safety_checkpoint_id=safety.checkpoint_id,
+                    at=truncated(self._now()),
+                    cause=cause,
+                    paths=limits,
+                    clean=clean,
+                    files_changed=len(plan.actions),
+                    left_in_place=len(plan.left),
+                    failed=len(plan.failed),
+                    back_to=aim.at,
+                    changed=tuple(names.shown(path) for path in sorted(plan.actions)[:FILES_NAMED]),
+                    turn=target.before_turn if target is not None else None,
                 )
+                await self._log.append(workspace.location, history.with_commands(records, restored))
         result = _restored(plan, aim, safety, counts, dry_run=dry_run)
         if result.failed and not dry_run:
             raise RestoreIncomplete(result.failure_text, details=result.as_dict())

@@ -4,7 +4,7 @@ A `Saved` record that is `reused` marks a moment and is not a checkpoint of its 
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
@@ -135,6 +135,17 @@ def changing_commands(records: Sequence[Record]) -> tuple[ChangedBy, ...]:
             )
             done = (*done, changed)
     return done
+
+
+def with_commands(records: Sequence[Record], restored: Restored) -> Restored:
+    """Return a restore that names the commands whose changes it takes back or brings back."""
+    before = [one.command_id for one in changing_commands(records)]
+    after = [one.command_id for one in changing_commands([*records, restored])]
+    return replace(
+        restored,
+        commands=tuple(one for one in before if one not in after),
+        brought_back=tuple(one for one in after if one not in before),
+    )
 
 
 def droppable(

@@ -142,7 +142,12 @@ class Saved:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Restored:
-    """A workspace went back to a checkpoint, which is its position from then on."""
+    """A workspace went back to a checkpoint, which is its position from then on.
+
+    `back_to` is when that checkpoint was taken; `changed` names the first files that the restore changed. Of the
+    `commands` it took the changes back; those of `brought_back`, which an earlier restore had undone, are there again.
+    `turn` is the turn before which it went back, if one was named.
+    """
 
     checkpoint_id: str
     safety_checkpoint_id: str
@@ -153,6 +158,11 @@ class Restored:
     files_changed: int = 0
     left_in_place: int = 0
     failed: int = 0
+    back_to: datetime | None = None
+    changed: tuple[str, ...] = ()
+    commands: tuple[str, ...] = ()
+    brought_back: tuple[str, ...] = ()
+    turn: str | None = None
 
 
 Record = Saved | Restored

@@ -71,6 +71,8 @@ async def test_what_was_left_alone_has_not_drifted(harness: Harness, tmp_path: P
         "branch_now": "main",
         "commits_added": 0,
         "shells_gone": [],
+        "since": "2026-07-01T12:00:00Z",
+        "taken_back": [],
     }
 
 

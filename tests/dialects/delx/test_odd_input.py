@@ -22,7 +22,14 @@ async def test_any_text_is_a_reason_and_kept_as_it_is(server: DelxServer, reason
     assert (await agent.close(await agent.open(), reason=reason)).data["reason"] == reason
 
 
-@pytest.mark.parametrize("reason", ["a\x00b", "a\ud800b", "x" * 4_001, 7])
+@pytest.mark.parametrize("reason", ["a\x00b", "a\ud800b"])
+async def test_what_no_text_can_hold_is_replaced_and_stops_no_close(server: DelxServer, reason: str) -> None:
+    agent = server.client()
+    said = await agent.close(await agent.open(), reason=reason)
+    assert (said.data["reason"], said.warnings) == ("a\ufffdb", ["text_mended"])
+
+
+@pytest.mark.parametrize("reason", ["x" * 4_001, 7])
 async def test_what_is_no_text_of_that_length_is_refused_by_its_name_and_may_be_mended(
     server: DelxServer, reason: object
 ) -> None:
@@ -252,10 +259,13 @@ async def test_a_key_that_leaked_gives_its_answer_to_no_client_of_another_agent(
     resuming = {"idempotency_key": "k", "recovery_token": token}
     forked = (await agent.resume("alpha", **resuming)).data["resumed_session_id"]
     assert (await other.resume("alpha", **resuming)).refusal("agent_not_entitled")["session_id"] == forked
-    # Whoever made the call may repeat it after working for another agent, and after a crash as a client of nobody yet.
+    # The client that made the call may repeat it after working for another agent, and after a crash as a new client.
     await agent.open(agent_id="beta")
-    for repeating in (agent, server.client("restarted")):
+    restarted = server.client("restarted")
+    (await restarted.resume("alpha", **resuming)).refusal("session_held")
+    for repeating in (agent, restarted):
         assert (await repeating.resume("alpha", **resuming)).data["recovery_token"].startswith("slr1.")
+        await server.harness.app.continuity.client_gone(str(agent.caller.client_id))
 
 
 @pytest.mark.parametrize("max_chars", [500, 620, 2_000])

@@ -95,6 +95,46 @@ def test_a_connected_client_still_holds_its_session_when_the_machine_wakes(home:
         begun(holder, session)
 
 
+def test_a_client_that_connects_after_a_clock_jump_leaves_the_holder_its_session(home: Path) -> None:
+    clock = home.parent / "clock"
+    clock.write_text("2026-07-01T12:00:00Z")
+    timed = {"SHIFTLOG_TEST": "1", "SHIFTLOG_NOW": f"@{clock}"}
+    with Agent(home, **timed) as holder:
+        session = opened(holder)
+        begun(holder, session)
+        clock.write_text("2026-07-01T12:30:00Z")
+        with Agent(home, **timed) as newcomer:
+            assert refusal(newcomer, "resume_session", agent_id="Codex")["code"] == "session_held"
+        holder.call("finish_turn", session_id=session, outcome="completed", response="Done")
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_the_newest_work_is_resumed_after_the_daemon_ended_with_an_older_sessions_shell(
+    home: Path, how: signal.Signals
+) -> None:
+    clock = home.parent / "clock"
+    clock.write_text("2026-07-01T12:00:00Z")
+    timed = {"SHIFTLOG_TEST": "1", "SHIFTLOG_NOW": f"@{clock}"}
+    with Agent(home, **timed) as one, Agent(home, **timed) as two:
+        older = opened(one)
+        begun(one, older)
+        one.call("open_shell", session_id=older)
+        clock.write_text("2026-07-01T12:10:00Z")
+        newer = opened(two)
+        begun(two, newer)
+        clock.write_text("2026-07-01T12:20:00Z")
+        daemon = lock_holder(home)
+        assert daemon is not None
+        for agent in (one, two):
+            kill(agent.bridge.pid)
+        os.kill(daemon, how)
+        eventually(lambda: not processes.alive(daemon))
+    with Agent(home, **timed) as next_one:
+        data = next_one.call("resume_session", agent_id="codex")["data"]
+        assert (data["resumed_session_id"], data["last_activity"]) == (newer, "2026-07-01T12:10:00Z")
+        assert [each["last_activity"] for each in data["other_candidates"]] == ["2026-07-01T12:00:00Z"]
+
+
 def test_24_work_recorded_over_the_repl_comes_back_in_the_capsule(home: Path) -> None:
     calls: list[tuple[str, dict[str, Any]]] = [
         ("openSession", {"sessionId": SESSION, "title": "Fix the upload"}),

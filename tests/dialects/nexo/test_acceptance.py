@@ -144,7 +144,7 @@ def _unlimited(reader: Reader, agent_id: str, now: datetime) -> list[dict[str, A
 async def test_10_a_recycled_pid_is_still_orphaned(harness: Harness) -> None:
     with child_process() as child:
         # The row is written while another process has the pid: one that the kernel had started before.
-        journal = Journal(harness.app.store, harness.app.redactor, harness.app.clock)
+        journal = Journal(harness.app.store, harness.app.redactor, harness.app.clock, harness.app.journal.holders)
         app = copy(harness.app)
         app.sessions = Sessions(journal, harness.app.config.runs, lambda pid: "started earlier", _unlimited)
         async with open_ledger(replace(harness, app=app)) as ledger:

@@ -1,5 +1,6 @@
 """Closing and resuming in their plain form: results, repeats, figures of the run, selection and its errors."""
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -75,7 +76,7 @@ async def test_a_plain_close_gives_reason_policy_receipt_summary_and_capsule(har
             "turns_open": 1,
             "dialog_items": 2,
             "actions_total": 2,
-            "files_modified": 2,
+            "files_modified": 1,
             "tokens_total": 200,
             "duration_seconds": 28_800,
             "messages_total": 2,
@@ -411,6 +412,7 @@ async def test_a_damaged_journal_is_not_gone_on_with(tmp_path: Path) -> None:
     async with open_harness(home) as harness:
         session = await harness.open()
         other = await harness.open(title="Older but sound")
+        await harness.begin(other)
         harness.wait(minutes=1)
         await harness.begin(session)
     tamper(home, "UPDATE entries SET at = '2020-01-01T00:00:00.000Z' WHERE id = ?", row_id(home, session, 2))
@@ -432,3 +434,61 @@ async def test_reading_leaves_the_head_as_it_is(harness: Harness) -> None:
         await harness.query(**question)
     assert await harness.session(session) == before
     assert harness.rows() == rows
+
+
+# What must not stop a close, nor spoil it
+
+
+@pytest.mark.parametrize("reason", ["nul\x00", "half \ud83d", "\x02start \x7f"])
+async def test_control_characters_in_a_reason_are_replaced_and_noted(harness: Harness, reason: str) -> None:
+    session = await harness.open()
+    answered = await harness.call("close_session", {"session_id": session, "reason": reason, "epitaph": reason})
+    assert answered["status"] == "closed"
+    assert "\ufffd" in answered["data"]["reason"]
+    assert "text_mended" in [each["code"] for each in answered["warnings"]]
+
+
+@pytest.mark.parametrize("heir", ["beta", "Codex"])
+async def test_a_session_closed_without_successor_is_handed_to_nobody(harness: Harness, heir: str) -> None:
+    given = {"succession_policy": "closed_without_successor", "capsule": {"version": 1, "handoff_to": heir}}
+    answered = await harness.call("close_session", {"session_id": await harness.open(), **given})
+    assert [each["code"] for each in answered["warnings"]] == ["handoff_ignored"]
+    assert (await harness.session(answered["session_id"])).offer is None
+
+
+@pytest.mark.parametrize("loss", ["file", "folder", "damage"])
+async def test_a_key_file_lost_while_the_server_runs_is_written_again(tmp_path: Path, loss: str) -> None:
+    home = tmp_path / "home"
+    keys = home / "keys"
+    async with open_harness(home) as harness:
+        session = await harness.open()
+        if loss == "folder":
+            shutil.rmtree(keys)
+        elif loss == "file":
+            (keys / "ed25519").unlink()
+        else:
+            (keys / "ed25519").write_bytes(b"")
+        token = (await harness.call("close_session", {"session_id": session}))["data"]["recovery_token"]
+        assert (keys / "ed25519").stat().st_mode & 0o777 == 0o600
+    async with open_harness(home) as harness:
+        answered = await harness.call("resume_session", {"agent_id": "Codex", "recovery_token": token})
+        assert answered["data"]["attested"] is True
+
+
+async def test_a_key_file_that_was_replaced_stops_the_signing(tmp_path: Path) -> None:
+    async with open_harness(tmp_path / "home") as harness:
+        session = await harness.open()
+        (tmp_path / "home" / "keys" / "ed25519").write_bytes(b"k" * 32)
+        error = await harness.refusal("close_session", {"session_id": session})
+        assert error.code == "storage_error"
+        assert "another key" in str(error.details["reason"])
+
+
+async def test_the_file_of_a_pending_action_is_not_touched(harness: Harness) -> None:
+    session = await harness.open()
+    await harness.begin(session)
+    planned = {"description": "Write it", "type": "create", "status": "pending", "file_path": "plan.py"}
+    await harness.update(session, actions=[planned])
+    assert (await harness.turn(session)).files == {}
+    await harness.update(session, actions=[{**planned, "status": "completed"}])
+    assert list((await harness.turn(session)).files) == ["plan.py"]

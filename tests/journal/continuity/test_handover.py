@@ -212,6 +212,7 @@ async def test_a_brief_is_of_work_that_goes_on_and_neither_of_a_part_of_it_nor_o
         ).splitlines()[2]
 
     child = await harness.open(agent_id="alpha", parent_session_id=await harness.open(agent_id="other"))
+    await harness.begin(child)
     assert child in await told(), "where there is nothing else"
     work = await harness.open(agent_id="alpha", title="Work")
     await harness.begin(work)

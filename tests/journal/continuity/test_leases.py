@@ -229,7 +229,8 @@ async def test_a_client_that_never_held_a_session_does_not_hold_it_by_waking_it(
     await harness.begin(session, client("former"))
     harness.wait(hours=2)
     await harness.app.sweep()
-    await harness.update(session, client("beside"), tags=["x"])
+    turn = (await harness.session(session)).current_turn
+    await harness.update(session, client("beside"), request_id=turn, tags=["x"])
     assert (await resume(harness, client("newer")))["data"]["resume_mode"] == "reattached"
 
 
@@ -336,3 +337,144 @@ async def test_an_operator_that_names_an_old_fence_does_not_close(harness: Harne
     error = await harness.refusal("close_session", {"session_id": session, "fence": 0}, operator)
     assert (error.code, error.details["fence_current"]) == ("lease_lost", 1)
     assert (await harness.call("close_session", {"session_id": session, "fence": 1}, operator))["status"] == "closed"
+
+
+# One holder, whatever the clock, the other clients and repeated calls do
+
+
+async def test_a_client_that_connects_after_a_clock_jump_takes_nothing_from_one_that_is_connected(
+    tmp_path: Path,
+) -> None:
+    there = ["client-holder"]
+    async with open_harness(tmp_path / "home", connected=lambda: there) as harness:
+        session = await harness.open(client("holder"))
+        await harness.begin(session, client("holder"))
+        harness.wait(minutes=10)
+        # Only the newcomer's leases are renewed as it connects.
+        await harness.app.continuity.renew(["client-newcomer"])
+        error = await harness.refusal("resume_session", {"agent_id": "Codex"}, client("newcomer"))
+        assert error.code == "session_held"
+        assert await harness.app.continuity.suspend_stale(timedelta(0)) == []
+        assert (await harness.update(session, client("holder"), tags=["x"]))["receipt"]["code"] == "persisted"
+
+
+async def test_a_holder_that_resumes_its_idle_session_holds_it_on(harness: Harness) -> None:
+    holder = client("holder")
+    session = await harness.open(holder)
+    await harness.begin(session, holder)
+    harness.wait(hours=2)
+    await harness.app.continuity.renew(["client-holder"])
+    data = (await resume(harness, holder, session_id=session))["data"]
+    assert (data["resume_mode"], data["lease"]["fence"]) == ("reattached", 1)
+    await harness.app.sweep(present=["client-holder"])
+    assert (await harness.session(session)).state == "open"
+    assert (await harness.refusal("resume_session", {"agent_id": "Codex"}, client("two"))).code == "session_held"
+
+
+@pytest.mark.parametrize("tool", ["close_session", "offer"])
+async def test_a_session_whose_holder_idles_is_closed_by_another_client(harness: Harness, tool: str) -> None:
+    session = await harness.open(client("holder"))
+    await harness.begin(session, client("holder"))
+    harness.wait(hours=2)
+    await harness.app.continuity.renew(["client-holder"])
+    given = {"session_id": session} | ({"agent_id": "beta"} if tool == "offer" else {})
+    assert (await harness.call(tool, given, client("other")))["session_id"] == session
+    assert (await harness.session(session)).state == "closed"
+
+
+async def foreign(harness: Harness) -> Caller:
+    """Return a client that works for another agent."""
+    other = client("foreign")
+    await harness.open(other, agent_id="beta", title="Its own")
+    return other
+
+
+async def test_a_client_of_another_agent_does_not_write_a_held_session(harness: Harness) -> None:
+    holder, other = client("holder"), await foreign(harness)
+    session = await harness.open(holder)
+    turn = await harness.begin(session, holder)
+    begin = {"session_id": session, "query_title": "x", "query_text": "x"}
+    for tool, given in (
+        ("begin_turn", begin),
+        ("update_turn", {"session_id": session, "request_id": turn, "tags": ["x"]}),
+        ("finish_turn", {"session_id": session, "request_id": turn, "outcome": "completed", "response": "x"}),
+    ):
+        error = await harness.refusal(tool, given, other)
+        assert (error.code, error.details["fence"]) == ("session_held", 1)
+    assert (await harness.complete(session, holder))["request_id"] == turn
+    await harness.app.continuity.client_gone("client-holder")
+    assert await harness.begin(session, other)
+
+
+async def test_both_are_warned_when_a_client_of_the_same_agent_writes_beside_the_holder(harness: Harness) -> None:
+    holder, beside = client("holder"), client("beside")
+    session = await harness.open(holder)
+    begin = {"session_id": session, "query_title": "x", "query_text": "x"}
+    first = await harness.call("begin_turn", begin, holder)
+    other = await harness.call("begin_turn", begin, beside)
+    assert first["warnings"] == []
+    assert [each["code"] for each in other["warnings"]] == ["other_writer"]
+    assert other["superseded_request_id"] == first["request_id"]
+    # The holder's own turn is meant, which the other client's superseded: that one is not touched.
+    given = {"session_id": session, "outcome": "completed", "response": "Done"}
+    assert (await harness.refusal("finish_turn", given, holder)).code == "turn_immutable"
+    again = await harness.call("begin_turn", begin, holder)
+    assert [each["code"] for each in again["warnings"]] == ["other_writer"]
+    assert (await harness.complete(session, holder))["warnings"] == []
+
+
+async def test_without_a_request_id_a_client_means_the_turn_that_it_began_or_found_open(harness: Harness) -> None:
+    former, newer, stranger = client("former"), client("newer"), client("stranger")
+    session = await harness.open(former)
+    turn = await harness.begin(session, former)
+    given = {"session_id": session, "outcome": "completed", "response": "Done"}
+    error = await harness.refusal("finish_turn", given, stranger)
+    assert (error.code, error.message) == ("turn_not_found", "No active turn")
+    await harness.app.continuity.client_gone("client-former")
+    await resume(harness, newer)
+    assert (await harness.complete(session, newer))["request_id"] == turn
+    assert (await harness.complete(session, newer))["receipt"]["code"] == "unchanged"
+
+
+@pytest.mark.parametrize("first", ["resume_session", "open_session"])
+async def test_a_repeated_call_never_gives_a_lease_that_another_client_holds(harness: Harness, first: str) -> None:
+    one, two = client("one"), client("two")
+    given: dict[str, Any] = {"agent": "Codex", "title": "x", "idempotency_key": "k"}
+    if first == "resume_session":
+        session = await harness.open()
+        given = {"agent_id": "Codex", "session_id": session, "idempotency_key": "k"}
+
+    async def fence(caller: Caller) -> int:
+        said = await harness.call(first, given, caller)
+        return said.get("data", said)["lease"]["fence"]
+
+    held = await fence(one)
+    assert await fence(one) == held
+    assert (await harness.refusal(first, given, two)).code == "session_held"
+    await harness.app.continuity.client_gone("client-one")
+    assert await fence(two) == held + 1
+    assert (await harness.refusal(first, given, one)).code == "session_held"
+
+
+@pytest.mark.parametrize(
+    ("policy", "code"), [("closed_without_successor", "session_sealed"), ("successor_allowed", "session_closed")]
+)
+async def test_a_repeated_resume_does_not_call_a_session_open_that_has_ended(
+    harness: Harness, policy: str, code: str
+) -> None:
+    session = await harness.open()
+    given = {"agent_id": "Codex", "session_id": session, "idempotency_key": "k"}
+    await harness.call("resume_session", given, client())
+    await harness.call("close_session", {"session_id": session, "succession_policy": policy}, client())
+    assert (await harness.refusal("resume_session", given, client())).code == code
+
+
+async def test_a_repeated_close_tells_the_present_state(harness: Harness) -> None:
+    session = await harness.open(client("one"))
+    given = {"session_id": session, "idempotency_key": "k"}
+    assert (await harness.call("close_session", given, client("one")))["data"]["state"] == "closed"
+    await resume(harness, client("two"))
+    assert (await harness.refusal("close_session", given, client("one"))).code == "session_held"
+    await harness.app.continuity.client_gone("client-two")
+    again = await harness.call("close_session", given, client("one"))
+    assert again["data"]["state"] == "open"

@@ -192,12 +192,18 @@ def test_nesting_without_end_is_refused_by_name(fuzzed: SyncHarness, name: str, 
             assert top_of(error.details["parameter"]) == field
 
 
+# Texts that never stop a close: what cannot be stored is replaced.
+MENDED = frozenset({("close_session", "reason"), ("close_session", "epitaph")})
+
+
 @pytest.mark.parametrize("name", TOOLS)
 @pytest.mark.parametrize("value", ["\ud800", "a\udc00b"])
 def test_a_lone_surrogate_is_refused_by_name(fuzzed: SyncHarness, name: str, value: str) -> None:
     tool = tools_of(fuzzed)[name]
     arguments = valid_arguments(fuzzed, name)
     for path in _leaves(dict(tool.params.fields)):
+        if (name, path[0]) in MENDED:
+            continue
         error = attempt(fuzzed, tool, {**arguments, **_placed(tool, path, value)})
         assert error is not None, path
         assert top_of(error.details["parameter"]) == path[0]

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from shiftlog.journal.journal import check_fence, check_lease, resolve_session_id
+from shiftlog.journal.journal import Journal, check_fence, resolve_session_id
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionNotFound
@@ -169,7 +169,7 @@ def _unnamed(reader: Reader, given: str | None, context: CallContext) -> Session
     raise SessionNotFound("No active session exists", details=details)
 
 
-def check_binding(reader: Reader, session: Session, context: CallContext) -> None:
+def check_binding(journal: Journal, reader: Reader, session: Session, context: CallContext) -> None:
     """Refuse a connection that was bound before a newer holder took the session over.
 
     It may write beside a holder that only resumed the session.
@@ -181,4 +181,4 @@ def check_binding(reader: Reader, session: Session, context: CallContext) -> Non
         if any(grant.body is None or grant.facts.get("taken_over") for grant in grants[seen:]):
             check_fence(reader, session, seen)
         context.binding.see(session)
-    check_lease(reader, session, context.caller)
+    journal.check_writer(reader, session, context.caller)

@@ -171,7 +171,7 @@ class Sessionlog:
             session = session or session_of_call(reader, call.values, context, has_closed)
             if session.hidden:
                 raise closed_error(session)
-            check_binding(reader, session, context)
+            check_binding(self.calls.journal, reader, session, context)
             return session
 
         session = await self.calls.read(call, work)
@@ -226,7 +226,7 @@ class Sessionlog:
 
             result = import_session(pen, existing, values, call.context, children)
             if existing is not None:
-                check_binding(writer, existing, call.context)
+                check_binding(self.calls.journal, writer, existing, call.context)
                 if not pen.written:
                     return self.calls.unchanged(writer, call, pen, existing, result, None)
             return self.calls.stored(writer, call, pen, result, None)

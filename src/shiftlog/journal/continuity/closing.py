@@ -6,12 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 from shiftlog.journal import rules
+from shiftlog.journal.activity import BY, PERSON
 from shiftlog.journal.continuity.answers import keep, repeated, shell, summary_of, with_token
 from shiftlog.journal.continuity.capsule.reading import capsule_from, capsule_of, read_material
 from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import TAKE_OVER, reason_class
 from shiftlog.journal.continuity.selection import check_own
-from shiftlog.journal.journal import Answered, Journal, Request, check_lease, find_session
+from shiftlog.journal.journal import Answered, Journal, Request, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.sessions import spelling
@@ -26,6 +27,8 @@ from shiftlog.model.times import precise, shown_or_none
 from shiftlog.store.protocol import Reader, Writer
 
 DEFAULT_REASON = "manual_close"
+# Stands in place of a control character.
+MENDED = "\ufffd"
 UNCONTINUED = "Session closed without successor"
 
 
@@ -37,6 +40,7 @@ class Ending:
     note: str | None = None
     policy: Succession = Succession.ALLOWED
     statement: Mapping[str, Any] | None = None
+    by_person: bool = False
 
 
 class Closer:
@@ -58,23 +62,27 @@ class Closer:
         session = find_session(writer, values["session_id"])
         first = repeated(self._journal, writer, request, session.id, self._tokens)
         if first is not None:
-            return first
+            return self._as_of_now(writer, first, session, request)
         check_own(writer, session, caller)
-        pen = self._journal.pen(writer, session.id, session)
         if not session.is_live:
-            return self._already_closed(writer, session, request, pen)
+            return self._already_closed(writer, session, request, self._journal.pen(writer, session.id, session))
+        session = self._leases.suspended_if_left(writer, session, caller)
+        pen = self._journal.pen(writer, session.id, session)
         self._leases.check_not_held(writer, session, request, pen.now)
         # The operator holds no lease, but a fence that was named must be the present one.
         is_free = caller.operator and "fence" not in values
         if not (is_free or values.get("on_held") == TAKE_OVER):
-            check_lease(writer, session, request.caller, request.values.get("fence"))
+            self._journal.check_writer(writer, session, caller, values.get("fence"))
         self._runs.end(pen, values)
         _warn_of_rebirth(pen, values)
+        if MENDED in (values.get("reason") or "") + (values.get("epitaph") or ""):
+            pen.warn("text_mended", f"Control characters in reason or epitaph were replaced by {MENDED}")
         ending = Ending(
             reason=_unless_blank(values.get("reason")) or DEFAULT_REASON,
             note=_unless_blank(values.get("epitaph")),
             policy=_policy(values) or Succession.ALLOWED,
             statement=values.get("capsule"),
+            by_person=caller.operator,
         )
         capsule, receipt = self.end(writer, pen, ending)
         is_final = pen.session.state is SessionState.SEALED
@@ -83,6 +91,12 @@ class Closer:
         answered = with_token(shell(request, pen.session, "closed", data, pen.warnings), issued)
         keep(self._journal, writer, request, session.id, answered, issued)
         return answered
+
+    def _as_of_now(self, writer: Writer, answered: Answered, session: Session, request: Request) -> Answered:
+        """Return a repeated answer with the session's present state; refuse if it goes on with another client."""
+        if session.is_live:
+            self._leases.check_not_held(writer, session, request, self._journal.clock.now())
+        return {**answered, "data": {**answered["data"], "state": str(session.state)}}
 
     def end(self, writer: Writer, pen: Pen, ending: Ending) -> tuple[dict[str, Any], Receipt]:
         """Write everything that ends a session, sign its head and release its lease; return capsule and receipt.
@@ -95,8 +109,8 @@ class Closer:
             fail_open_turns(pen, {"failure_note": UNCONTINUED, "error_code": ""})
         self._offer(pen, ending)
         pen.commit(writer)
-        turns, entries = read_material(writer, pen.session.id)
-        capsule = capsule_from(turns, entries, pen.session, pen.now)
+        material = read_material(writer, pen.session)
+        capsule = capsule_from(material, pen.session, pen.now)
         pen.write(Kind.CAPSULE_SAVED, {"origin": capsule["origin"], "capsule": capsule})
         pen.write(Kind.SESSION_CLOSED, _close_body(ending, pen))
         pen.commit(writer)
@@ -104,15 +118,15 @@ class Closer:
         writer.put_receipt(receipt)
         writer.end_lease(pen.session.id)
         writer.revoke_tokens(pen.session.id, pen.now)
-        return capsule_from(turns, entries, pen.session, pen.now), receipt
+        return capsule_from(material, pen.session, pen.now), receipt
 
     def _offer(self, pen: Pen, ending: Ending) -> None:
         """Offer the session to the agent that the statement names; its own agent needs no offer."""
         named = str((ending.statement or {}).get("handoff_to") or "")
-        if not named or agent_key(named) == pen.session.agent_key:
-            return
-        if ending.policy is Succession.NONE:
+        if named and ending.policy is Succession.NONE:
             pen.warn("handoff_ignored", "The policy allows no successor, so the session was not offered")
+            return
+        if not named or agent_key(named) == pen.session.agent_key:
             return
         expires_at = precise(pen.now + self._tokens.ttl)
         pen.write(Kind.HANDOFF_OFFERED, {"agent_id": spelling(pen.reader, named), "expires_at": expires_at})
@@ -229,6 +243,8 @@ def _close_body(ending: Ending, pen: Pen) -> dict[str, Any]:
     }
     if ending.note:
         body["note"] = ending.note
+    if ending.by_person:
+        body[BY] = PERSON
     if ending.policy is Succession.REQUIRED:
         body["successor_deadline"] = precise(pen.now + timedelta(days=SUCCESSOR_DAYS))
     return body

@@ -16,6 +16,7 @@ import anyio
 import anyio.to_thread
 
 from shiftlog.model.limits import DRIFT_GIT_S
+from shiftlog.model.times import shown
 
 MOST_FILES = 100
 LOOKED_AT = 50_000
@@ -40,12 +41,13 @@ _RENAMING = "Branch: renamed refs/heads/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a session left behind: where it worked until when, which files it touched, which shells it had."""
+    """What a session left: where its agent worked until when, the files it touched, its shells, what was undone."""
 
     workspace: str | None
     since: datetime
     touched: Sequence[str] = ()
     shells: Sequence[str] = ()
+    taken_back: Sequence[dict[str, Any]] = ()
 
 
 async def look(left: Left, live_shells: Collection[str] = ()) -> dict[str, Any] | None:
@@ -58,11 +60,13 @@ async def look(left: Left, live_shells: Collection[str] = ()) -> dict[str, Any] 
         names = {*left.touched, *repository.files}
         changed = await anyio.to_thread.run_sync(_changed, left.workspace, names, since, abandon_on_cancel=True)
         return {
+            "since": shown(left.since),
             "files_changed": sorted({_as_text(name) for name in (*changed, *repository.committed)})[:MOST_FILES],
             "branch_before": repository.branch_before,
             "branch_now": repository.branch_now,
             "commits_added": repository.commits_added,
             "shells_gone": [shell for shell in left.shells if shell not in live_shells],
+            "taken_back": list(left.taken_back),
         }
     return None
 

@@ -57,6 +57,7 @@ def fork(
 
 def _succeed(journal: Journal, writer: Writer, predecessor: Session, successor: Session) -> None:
     pen = journal.pen(writer, predecessor.id, predecessor)
+    pen.automatic = True
     note = f"superseded: Continued in {successor.id}"
     fail_open_turns(pen, {"failure_note": note, "error_code": "superseded"})
     link = {"agent_id": successor.agent_id, "session_id": successor.id, "head_hash": successor.head_hash}

@@ -7,6 +7,7 @@ own journal; the acceptance names the successor and its chain, whose first entry
 from datetime import datetime
 from typing import Any
 
+from shiftlog.journal.activity import BY, PERSON
 from shiftlog.journal.continuity.closing import Closer, Ending
 from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import REASON_CHARS, TAKE_OVER
@@ -28,7 +29,7 @@ OFFERS_LISTED = 1_000
 HANDED_OVER = "handed over"
 DECLINED, REVOKED, EXPIRED = "declined", "revoked", "expired"
 
-_REASON = Text(lines=True, max_chars=REASON_CHARS, description="Why, in any words.")
+_REASON = Text(lines=True, mends=True, max_chars=REASON_CHARS, description="Why, in any words.")
 OFFER = Record(
     fields={
         "session_id": SESSION_ID,
@@ -65,15 +66,17 @@ class Handover:
         to = values.get("agent_id")
         if to is not None and agent_key(to) == session.agent_key:
             raise InvalidParameter.invalid("agent_id", "another agent than the session's own", to)
+        session = self._leases.suspended_if_left(writer, session, request.caller)
         pen = self._journal.pen(writer, session.id, session)
+        by_person = request.caller.operator
         if session.is_live:
             self._leases.check_not_held(writer, session, request, pen.now)
-            self._closer.end(writer, pen, Ending(reason=values.get("reason") or HANDED_OVER))
+            self._closer.end(writer, pen, Ending(reason=values.get("reason") or HANDED_OVER, by_person=by_person))
         if pen.session.offer is not None:
             _end(pen, REVOKED, "Replaced by another offer")
         expires_at = pen.now + self._tokens.ttl
         body = {"agent_id": spelling(writer, to) if to else None, "expires_at": precise(expires_at)}
-        body["reason"] = values.get("reason")
+        body |= {"reason": values.get("reason"), BY: PERSON if by_person else None}
         pen.write(Kind.HANDOFF_OFFERED, {name: value for name, value in body.items() if value})
         pen.commit(writer)
         issued = self._tokens.issue(writer, pen.session, pen.now)

@@ -1,18 +1,16 @@
 """Leases: which client holds a session, until when, and the suspension of sessions that lost their holder or idle."""
 
-from collections.abc import Callable
 from datetime import datetime, timedelta
 
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.continuity.requests import TAKE_OVER
-from shiftlog.journal.journal import Journal, Request, holder
+from shiftlog.journal.journal import Journal, Request, held
 from shiftlog.journal.runs.service import Runs
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import SessionHeld
 from shiftlog.model.limits import LEASE_S
 from shiftlog.model.moves import SessionState
-from shiftlog.model.nouns import Lease, Session
+from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
 
 SWEPT_AT_ONCE = 1_000
@@ -22,52 +20,20 @@ PROCESS_ENDED, IDLE = "process_ended", "idle"
 class Leases:
     """Check and renew leases; suspend sessions that lost their holder or idle."""
 
-    def __init__(
-        self,
-        journal: Journal,
-        runs: Runs,
-        process_started: Callable[[int], str | None],
-        host: str,
-        idle_limit: timedelta,
-    ) -> None:
+    def __init__(self, journal: Journal, runs: Runs) -> None:
         self._journal = journal
         self._runs = runs
-        self._process_started = process_started
-        self._host = host
-        self._idle_limit = idle_limit
+        self._holders = journal.holders
 
     # Leases
 
-    def other_holder(self, reader: Reader, session: Session, caller: Caller, now: datetime) -> Lease | None:
-        """Return the live lease of another client, if there is one."""
-        lease = reader.lease(session.id)
-        if lease is None or lease.client_id == caller.client_id or not self.is_live(lease, now):
-            return None
-        return lease
-
-    def own_lease(self, reader: Reader, session: Session, caller: Caller, now: datetime) -> Lease | None:
-        """Return the live lease of this client, if it holds the session."""
-        lease = reader.lease(session.id)
-        if lease is None or lease.client_id != caller.client_id or not self.is_live(lease, now):
-            return None
-        return lease
-
     def check_not_held(self, reader: Reader, session: Session, request: Request, now: datetime) -> None:
         """Refuse to close what another client holds, unless it takes over or knows the present fence."""
-        lease = self.other_holder(reader, session, request.caller, now)
+        lease = self._holders.other(reader, session, request.caller, now)
         values = request.values
         if lease is None or values.get("on_held") == TAKE_OVER or values.get("fence") == session.fence:
             return
         raise held(session, lease, hint="Pass on_held: take_over")
-
-    def is_live(self, lease: Lease, now: datetime) -> bool:
-        """Return True if a lease still binds: not expired, and its process not gone from this host."""
-        if lease.expires_at <= now:
-            return False
-        if lease.pid is None or lease.host not in (self._host, ""):
-            return True
-        started = self._process_started(lease.pid)
-        return started is not None and lease.pid_started in (None, started)
 
     async def renew(self, client_ids: list[str], lease_for: timedelta = timedelta(seconds=LEASE_S)) -> None:
         """Prolong the leases of clients that are still connected."""
@@ -88,7 +54,7 @@ class Leases:
         still = (writer.session(name) for name in gone)
         causes = {session.id: PROCESS_ENDED for session in still if session and self._runs.is_gone(session)}
         for lease in writer.leases():
-            if not self.is_live(lease, now):
+            if not self._holders.is_live(lease, now):
                 writer.end_lease(lease.session_id)
                 causes[lease.session_id] = PROCESS_ENDED
         if idle_limit:
@@ -112,10 +78,9 @@ class Leases:
         lease = reader.lease(session.id)
         if lease is not None and lease.client_id == caller.client_id:
             return None
-        if (lease is not None and not self.is_live(lease, now)) or self._runs.is_gone(session):
+        if (lease is not None and not self._holders.is_live(lease, now)) or self._runs.is_gone(session):
             return PROCESS_ENDED
-        is_idle = self._idle_limit and session.last_activity <= now - self._idle_limit
-        return IDLE if is_idle else None
+        return IDLE if self._holders.is_idle(session, now) else None
 
     def _suspend(self, writer: Writer, session_id: str, cause: str) -> bool:
         session = writer.session(session_id)
@@ -131,12 +96,3 @@ class Leases:
         pen.commit(writer)
         writer.end_lease(session_id)
         return True
-
-
-def held(session: Session, lease: Lease, hint: str | None = None) -> SessionHeld:
-    """Return the error for a session that another client holds."""
-    return SessionHeld(
-        "Session is held by another writer",
-        details={"session_id": session.id, "held_by": holder(session, lease), "fence": session.fence},
-        hint=hint,
-    )

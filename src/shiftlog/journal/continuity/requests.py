@@ -43,8 +43,8 @@ class _Capsule(Field):
 CLOSE_SESSION = Record(
     fields={
         "session_id": SESSION_ID,
-        "reason": Text(lines=True, max_chars=REASON_CHARS, description="Why; default manual_close."),
-        "epitaph": Text(lines=True, max_chars=NOTE_CHARS, description="Closing note."),
+        "reason": Text(lines=True, mends=True, max_chars=REASON_CHARS, description="Why; default manual_close."),
+        "epitaph": Text(lines=True, mends=True, max_chars=NOTE_CHARS, description="Closing note."),
         "succession_policy": Choice(
             values=tuple(map(str, (Succession.ALLOWED, Succession.REQUIRED, Succession.NONE))),
             fold=True,

@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
+from shiftlog.journal import rules
+from shiftlog.journal.activity import last_of_agent
 from shiftlog.journal.chain import check_chain
 from shiftlog.journal.continuity.answers import keep, repeated, shell, vendor_resume, with_token
 from shiftlog.journal.continuity.capsule.build import DEFAULT_BUDGET_BYTES
@@ -12,7 +14,7 @@ from shiftlog.journal.continuity.capsule.reading import WHOLE_BYTES, capsule_of
 from shiftlog.journal.continuity.drift import Left
 from shiftlog.journal.continuity.forking import fork
 from shiftlog.journal.continuity.handover import Handover
-from shiftlog.journal.continuity.leases import Leases, held
+from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import FORK, READ_ONLY, TAKE_OVER
 from shiftlog.journal.continuity.selection import (
     Chosen,
@@ -22,21 +24,39 @@ from shiftlog.journal.continuity.selection import (
     choose,
     final_why,
     is_entitled,
-    without_expired_offer,
 )
-from shiftlog.journal.journal import Answered, Journal, Request
+from shiftlog.journal.continuity.taken_back import in_words, shown_taken_back, taken_back
+from shiftlog.journal.journal import Answered, Journal, Request, find_session, held
+from shiftlog.journal.last_session import Asked, without_expired_offer
 from shiftlog.journal.pen import Pen
-from shiftlog.journal.sessions import take_lease
+from shiftlog.journal.sessions import hold_again, take_lease
 from shiftlog.journal.signing.tokens import Claims, Tokens, check_holder, mismatch
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import JournalTampered, ShiftlogError
 from shiftlog.model.ids import agent_key, is_unstable_agent_id
+from shiftlog.model.limits import LEASE_S, LOOKBACK_DAYS
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session
-from shiftlog.model.times import parse, shown
+from shiftlog.model.times import precise, shown
 from shiftlog.store.protocol import Reader, Writer
 
+# A holder that resumes its own session is active with that; so soon after its last activity it needs no entry.
+NOTED_AFTER = timedelta(seconds=LEASE_S)
 CAVEAT = "Items with basis 'claimed' were written by an agent and are not verified."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Admitted:
+    """The session that an agent may go on with, as it was left; `entries_since` counts those after its token."""
+
+    session: Session
+    entries: Sequence[Entry]
+    entries_since: int | None
+
+    @property
+    def worked_until(self) -> datetime:
+        """Return when the session's agent last did something."""
+        return last_of_agent(self.entries) or self.session.last_activity
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +78,7 @@ class Resumer:
         self._journal = journal
         self._tokens = tokens
         self._leases = leases
+        self._holders = journal.holders
         self._handover = handover
         self._require_token = require_token
 
@@ -67,11 +88,13 @@ class Resumer:
         key = agent_key(values["agent_id"])
         first = repeated(self._journal, writer, request, key, self._tokens)
         if first is not None:
+            first = self._as_of_now(writer, first, request)
             return first, _left(first["data"], writer.session(first["session_id"]))
         claims = None
         if "recovery_token" in values:
             claims = self._tokens.check(writer, values["recovery_token"], now)
-        chosen = choose(writer, values, key, claims, now)
+        asked = self._asked(writer, request, key, now)
+        chosen = choose(writer, values, asked, claims, now)
         if claims is not None:
             check_holder(claims, key)
         try:
@@ -87,8 +110,10 @@ class Resumer:
     def _resume(
         self, writer: Writer, request: Request, chosen: Chosen, key: str, claims: Claims | None, now: datetime
     ) -> tuple[Answered, Left]:
-        before, since = self._admit(writer, request, chosen.session, key, claims, now)
-        warnings = _warnings(request, before)
+        admitted = self._admit(writer, request, chosen.session, key, claims, now)
+        before = admitted.session
+        drift = _drift(writer, admitted)
+        warnings = _warnings(request, before, drift)
         resumed = self._go_on(writer, request, before, key, now)
         issued = None
         if resumed.mode != READ_ONLY:
@@ -97,10 +122,32 @@ class Resumer:
             issued = self._tokens.issue(writer, resumed.session, now)
         elif request.caller.client_id:
             writer.put_agent_of(request.caller.client_id, before.agent_key, now)
-        data = _data(before, resumed, chosen, since, attested=claims is not None)
+        data = _data(admitted, resumed, chosen, drift, attested=claims is not None)
         answered = with_token(shell(request, resumed.session, "resumed", data, warnings), issued)
         keep(self._journal, writer, request, key, answered, issued)
         return answered, self._left(writer, answered["data"], before)
+
+    def _as_of_now(self, writer: Writer, answered: Answered, request: Request) -> Answered:
+        """Return a repeated answer as it is so now: refused if the session has ended or is held by another client."""
+        session = find_session(writer, answered["session_id"])
+        check_final(session)
+        data = answered["data"]
+        if data["resume_mode"] == READ_ONLY:
+            present = {"state": str(session.state), "is_active": session.is_live}
+            return {**answered, "data": {**data, **present}}
+        lease = hold_again(self._journal, writer, session.id, request.caller)
+        return {**answered, "data": {**data, "lease": lease}}
+
+    def _asked(self, reader: Reader, request: Request, key: str, now: datetime) -> Asked:
+        caller = request.caller
+        days = request.values.get("lookback_days") or LOOKBACK_DAYS
+        return Asked(
+            agent_key=key,
+            workspace=caller.workspace or caller.cwd,
+            cwd=caller.cwd,
+            own=self._holders.sessions_of(reader, caller, now),
+            since=now - timedelta(days=days),
+        )
 
     def _left(self, reader: Reader, data: dict[str, Any], before: Session) -> Left:
         """Return all that a session left behind, also what its capsule had no room for."""
@@ -114,22 +161,23 @@ class Resumer:
 
     def _admit(
         self, writer: Writer, request: Request, session: Session, key: str, claims: Claims | None, now: datetime
-    ) -> tuple[Session, int | None]:
-        """Return the session that the agent may go on with, and how many entries its token does not cover."""
+    ) -> Admitted:
+        """Return the session that the agent may go on with."""
         session = self._handover.without_expired_offer(writer, session, now)
         check_final(session)
         # Holding the session proves more than a token does.
-        holds = self._leases.own_lease(writer, session, request.caller, now) is not None
+        holds = self._holders.own(writer, session, request.caller, now) is not None
         check_entitled(session, key, claims, require_token=self._require_token and not holds)
         entries = check_intact(writer, session.id)
         since = None if claims is None else _entries_since(entries, claims)
-        return self._leases.suspended_if_left(writer, session, request.caller), since
+        session = self._leases.suspended_if_left(writer, session, request.caller)
+        return Admitted(session=session, entries=entries, entries_since=since)
 
     def _why_not(self, reader: Reader, session: Session, request: Request, key: str) -> str | None:
         now = self._journal.clock.now()
         if not is_entitled(without_expired_offer(session, now), key, with_token=False):
             return final_why(session) or "not_entitled"
-        is_held = self._leases.other_holder(reader, session, request.caller, now) is not None
+        is_held = self._holders.other(reader, session, request.caller, now) is not None
         return final_why(session) or ("held" if is_held else None)
 
     # How
@@ -139,7 +187,7 @@ class Resumer:
         if not session.is_live and not (own and session.state is SessionState.CLOSED):
             return self._fork(writer, request, session, beside=False)
         budget = request.values.get("capsule_budget_bytes") or DEFAULT_BUDGET_BYTES
-        lease = self._leases.other_holder(writer, session, request.caller, now)
+        lease = self._holders.other(writer, session, request.caller, now)
         on_held = request.values.get("on_held")
         if lease is not None and on_held == FORK:
             return self._fork(writer, request, session, beside=True)
@@ -148,9 +196,12 @@ class Resumer:
             return Resumed(session=session, mode=READ_ONLY, lease=None, capsule=capsule)
         if lease is not None and on_held != TAKE_OVER:
             raise held(session, lease)
-        mine = self._leases.own_lease(writer, session, request.caller, now)
+        mine = self._holders.own(writer, session, request.caller, now)
         pen = self._journal.pen(writer, session.id, session)
         if mine is not None:
+            if now - session.last_activity >= NOTED_AFTER:
+                pen.write(Kind.SESSION_RESUMED, {"via": "resume", "state_before": str(session.state)})
+                pen.commit(writer)
             granted = {"fence": mine.fence, "expires_at": shown(mine.expires_at)}
         else:
             granted = self._attach(writer, request, pen)
@@ -163,6 +214,9 @@ class Resumer:
             pen.write(Kind.HANDOFF_ENDED, {"how": "revoked", "reason": "Reopened by its own agent"})
         pen.write(Kind.SESSION_RESUMED, {"via": "resume", "state_before": str(pen.session.state)})
         granted = take_lease(writer, pen, request.caller, taken_over=request.values.get("on_held") == TAKE_OVER)
+        open_turn = rules.open_turn_id(pen)
+        if open_turn is not None:
+            pen.join(request.caller.client_id, open_turn)
         pen.commit(writer)
         return granted
 
@@ -201,8 +255,22 @@ def _entries_since(entries: Sequence[Entry], claims: Claims) -> int:
     raise mismatch("head")
 
 
-def _warnings(request: Request, session: Session) -> list[dict[str, object]]:
-    warnings: list[dict[str, object]] = []
+def _drift(reader: Reader, admitted: Admitted) -> dict[str, Any]:
+    """Return what the journal knows of drift: since when, and what was taken back since."""
+    since = admitted.worked_until
+    texts = {
+        str(entry.facts.get("command_id")): str(entry.facts.get("command", ""))
+        for entry in admitted.entries
+        if entry.kind is Kind.COMMAND_STARTED
+    }
+    restores = taken_back(reader, admitted.session, admitted.entries)
+    return {"since": precise(since), "taken_back": shown_taken_back(restores, since, texts)}
+
+
+def _warnings(request: Request, session: Session, drift: dict[str, Any]) -> list[dict[str, object]]:
+    warnings: list[dict[str, object]] = [
+        {"code": "taken_back", "message": in_words(item), **item} for item in drift["taken_back"]
+    ]
     workspace = request.caller.workspace
     if workspace and session.workspace and workspace != session.workspace:
         message = "The session belongs to another workspace"
@@ -218,14 +286,17 @@ def _left(data: dict[str, Any], session: Session | None) -> Left:
     capsule = data["capsule"]
     return Left(
         workspace=session.workspace if session else None,
-        since=parse(data["last_activity"]),
+        since=datetime.fromisoformat(data["drift"]["since"]),
         touched=[item["path"] for item in capsule["files_touched"]],
         shells=[shell["shell_id"] for shell in capsule["shells"] if shell["state"] != "ended"],
+        taken_back=data["drift"]["taken_back"],
     )
 
 
-def _data(before: Session, resumed: Resumed, chosen: Chosen, since: int | None, *, attested: bool) -> dict[str, Any]:
-    session, capsule = resumed.session, resumed.capsule
+def _data(
+    admitted: Admitted, resumed: Resumed, chosen: Chosen, drift: dict[str, Any], *, attested: bool
+) -> dict[str, Any]:
+    before, session, capsule = admitted.session, resumed.session, resumed.capsule
     return {
         "resumed_session_id": session.id,
         "session_id": session.id,
@@ -238,7 +309,7 @@ def _data(before: Session, resumed: Resumed, chosen: Chosen, since: int | None, 
         "started_at": shown(session.started),
         "last_activity": shown(before.last_activity),
         "predecessor_session_id": session.predecessor_session_id,
-        "entries_since_token": since,
+        "entries_since_token": admitted.entries_since,
         "wellness_score_at_last_touch": None,
         "continuity_signals": {
             "capsule": capsule["origin"],
@@ -258,6 +329,6 @@ def _data(before: Session, resumed: Resumed, chosen: Chosen, since: int | None, 
         "entry_count": session.head_seq,
         "capsule": capsule,
         "other_candidates": [candidate(other) for other in chosen.others],
-        "drift": None,
+        "drift": drift,
         "honest_caveat": CAVEAT,
     }

@@ -1,11 +1,12 @@
 """Choosing the session that an agent resumes, who may resume it, and errors that name the near misses."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 from shiftlog.journal.journal import find_session
+from shiftlog.journal.last_session import FINAL_STATES, Asked, last_or_any, last_sessions
 from shiftlog.journal.signing.tokens import Claims, mismatch, policy_of
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import (
@@ -15,11 +16,10 @@ from shiftlog.model.errors import (
     SessionSealed,
     SessionSucceeded,
 )
-from shiftlog.model.limits import LOOKBACK_DAYS
-from shiftlog.model.moves import UNFINISHED, SessionState
-from shiftlog.model.nouns import Session, changed
+from shiftlog.model.moves import SessionState
+from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown, shown_or_none
-from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.store.protocol import Reader
 from shiftlog.text.nearest import similar_names
 
 OTHERS = 5
@@ -34,8 +34,8 @@ class Chosen:
     by_selection: bool = False
 
 
-def choose(reader: Reader, values: Mapping[str, Any], key: str, claims: Claims | None, now: datetime) -> Chosen:
-    """Return the session that a token or an id names, else the latest; never an older one instead of the first."""
+def choose(reader: Reader, values: Mapping[str, Any], asked: Asked, claims: Claims | None, now: datetime) -> Chosen:
+    """Return the session that a token or an id names, else the last one; never an older one instead of the first."""
     if values.get("session_id"):
         session = find_session(reader, values["session_id"])
         if claims is not None and claims.session_id != session.id:
@@ -43,21 +43,12 @@ def choose(reader: Reader, values: Mapping[str, Any], key: str, claims: Claims |
         return Chosen(session=session)
     if claims is not None:
         return Chosen(session=find_session(reader, claims.session_id))
-    days = values.get("lookback_days") or LOOKBACK_DAYS
-    since = now - timedelta(days=days)
-    unfinished = frozenset(map(str, UNFINISHED))
-    found = [
-        session
-        for states in (unfinished, frozenset({"closed"}))
-        for session in _sessions(reader, key, states, since)
-        # An expired offer counts as ended even before a sweep ends it.
-        if session.agent_key == key or without_expired_offer(session, now).offer
-    ]
-    # A session that cannot be resumed is chosen only if there is no other, so that its own error is shown.
-    found = found or _sessions(reader, key, frozenset({"sealed", "succeeded"}), since)
+    found = last_or_any(reader, asked, now, most=OTHERS + 1)
+    # Sessions that cannot be resumed come last, so that their error is shown.
+    found = found or last_sessions(reader, replace(asked, own=()), now, most=OTHERS + 1, groups=(FINAL_STATES,))
     if not found:
-        raise _nothing(reader, values["agent_id"], key, days)
-    return Chosen(session=found[0], others=tuple(found[1 : OTHERS + 1]), by_selection=True)
+        raise _nothing(reader, values["agent_id"], asked, now)
+    return Chosen(session=found[0], others=tuple(found[1:]), by_selection=True)
 
 
 def check_final(session: Session) -> None:
@@ -101,11 +92,6 @@ def check_own(reader: Reader, session: Session, caller: Caller) -> None:
     )
 
 
-def without_expired_offer(session: Session, now: datetime) -> Session:
-    """Return a session as it stands once an offer whose time is over is ended."""
-    return session if session.offer is None or session.offer.expires_at > now else changed(session, offer=None)
-
-
 def is_entitled(session: Session, key: str, *, with_token: bool) -> bool:
     """Return True if an agent may continue a session, given the token where it needs one."""
     own, offer = session.agent_key == key, session.offer
@@ -135,19 +121,12 @@ def candidate(session: Session) -> dict[str, Any]:
     }
 
 
-def _sessions(reader: Reader, key: str, states: frozenset[str], since: datetime | None) -> list[Session]:
-    """Return the newest sessions of an agent and of those handed to it."""
-    page = Page(limit=OTHERS + 1)
-    own = Filter(agent_key=key, states=states, from_=since)
-    offered = Filter(offered_to=key, states=states, from_=since)
-    rows = [row for where in (own, offered) for row in reader.find_sessions(where, page, by_activity=True)]
-    found = {row.session.id: row for row in sorted(rows, key=lambda row: row.at, reverse=True)}
-    return [row.session for row in found.values()]
-
-
-def _nothing(reader: Reader, agent_id: str, key: str, days: int) -> NoResumableSession:
-    rows = _sessions(reader, key, frozenset(map(str, SessionState)), None)[:OTHERS]
+def _nothing(reader: Reader, agent_id: str, asked: Asked, now: datetime) -> NoResumableSession:
+    key = asked.agent_key or ""
+    anywhere = replace(asked, since=None, with_empty=True)
+    rows = last_sessions(reader, anywhere, now, most=OTHERS, groups=(frozenset(map(str, SessionState)),))
     candidates = [candidate(session) | {"why_not": final_why(session) or "outside_lookback"} for session in rows]
+    days = 0 if asked.since is None else (now - asked.since).days
     return NoResumableSession(
         "NO RESUMABLE SESSION FOUND",
         details={

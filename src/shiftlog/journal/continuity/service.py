@@ -5,7 +5,7 @@ Requests are checked and transactions opened here; `closing`, `resuming`, `lease
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Any
 
 from shiftlog.guard.secrets.off_loop import run_off_loop
@@ -27,7 +27,6 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import agent_key
-from shiftlog.model.limits import LEASE_S
 from shiftlog.model.times import precise, shown
 from shiftlog.params.fields import Record
 from shiftlog.store.protocol import Reader, Writer
@@ -41,7 +40,6 @@ class Terms:
 
     token_ttl: timedelta = timedelta(days=30)
     require_token: bool = False
-    idle_limit: timedelta = timedelta(minutes=90)
 
 
 class Continuity:
@@ -52,19 +50,14 @@ class Continuity:
         journal: Journal,
         keys: Keys,
         runs: Runs,
-        process_started: Callable[[int], str | None],
-        host: str,
         terms: Terms,
         *,
-        connected: Callable[[], Collection[str]] = tuple,
         live_shells: Callable[[], Collection[str]] = tuple,
     ) -> None:
         self._journal = journal
         self._runs = runs
-        self._connected = connected
         self._live_shells = live_shells
-        self._renewed_at: datetime | None = None
-        self._leases = Leases(journal, runs, process_started, host, terms.idle_limit)
+        self._leases = Leases(journal, runs)
         self._tokens = Tokens(keys, terms.token_ttl)
         self._closer = Closer(journal, keys, runs, self._tokens, self._leases, require_token=terms.require_token)
         self._handover = Handover(journal, self._tokens, self._closer, self._leases)
@@ -75,8 +68,19 @@ class Continuity:
     ) -> Answered:
         """End a session and return the whole answer. A dialect passes `fields` with parameters of its own."""
         request = await run_off_loop(arguments, self._request, "close_session", fields, arguments, caller)
-        await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._closer.close(writer, request))
+
+    async def end_implicit(self, session_id: str, reason: str) -> None:
+        """Close a session that was only opened to record something, if it is still open; that is no activity."""
+
+        def work(writer: Writer) -> None:
+            session = writer.session(session_id)
+            if session is not None and session.is_live:
+                pen = self._journal.pen(writer, session_id, session)
+                pen.automatic = True
+                self._closer.end(writer, pen, Ending(reason=reason))
+
+        await self._journal.store.write(work)
 
     def close_within(self, writer: Writer, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """End a session as a part of a transaction that does more."""
@@ -93,12 +97,11 @@ class Continuity:
         request = self._journal.request("close_run", CLOSE_RUN, arguments, caller)
 
         def close_session(writer: Writer, pen: Pen, reason: str) -> bool:
-            if self._leases.other_holder(writer, pen.session, caller, pen.now) is not None:
+            if self._journal.holders.other(writer, pen.session, caller, pen.now) is not None:
                 return False
             self._closer.end(writer, pen, Ending(reason=reason))
             return True
 
-        await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._runs.close(writer, request, close_session))
 
     async def resume_session(
@@ -106,7 +109,6 @@ class Continuity:
     ) -> Answered:
         """Continue a session of an agent and return the whole answer. Never opens an empty one."""
         request = self._request("resume_session", fields, arguments, caller, lambda given: agent_key(given["agent_id"]))
-        await self._renew_if_due()
         answered, left = await self._journal.transaction(request, lambda w: self._resumer.resume(w, request))
         return {**answered, "data": {**answered["data"], "drift": await look(left, self._live_shells())}}
 
@@ -133,7 +135,6 @@ class Continuity:
     async def offer(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Offer a session to an agent, or to anyone who has the returned token."""
         request = self._journal.request("offer", OFFER, arguments, caller)
-        await self._renew_if_due()
         return await self._journal.transaction(request, lambda writer: self._handover.offer(writer, request))
 
     async def decline(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
@@ -182,15 +183,8 @@ class Continuity:
 
     async def renew(self, client_ids: list[str]) -> None:
         """Prolong the leases of clients that are still connected."""
-        self._renewed_at = self._journal.clock.now()
         await self._leases.renew(client_ids)
-
-    async def _renew_if_due(self) -> None:
-        """Prolong the leases of connected clients that ran out unrenewed: the machine slept, and they with it."""
-        if self._renewed_at is None or self._journal.clock.now() - self._renewed_at >= timedelta(seconds=LEASE_S):
-            await self.renew(list(self._connected()))
 
     async def suspend_stale(self, idle_limit: timedelta) -> list[str]:
         """Suspend open sessions whose holder or run is gone, or that idle for longer than the limit (0: never)."""
-        await self._renew_if_due()
         return await self._leases.suspend_stale(idle_limit)

@@ -11,14 +11,13 @@ from typing import TypeVar
 
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
-from shiftlog.journal.journal import Journal, check_lease, closed_error, find_session
+from shiftlog.journal.journal import Journal, closed_error, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.rules import next_order
 from shiftlog.journal.sessions import Sessions
 from shiftlog.journal.texts import SHELL
-from shiftlog.model.caller import LIBRARY, Caller
+from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
-from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import SHELLS_LOOKED_BACK
 from shiftlog.model.nouns import Session
 from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
@@ -58,8 +57,13 @@ class ShellLog:
 
     def _writable(self, reader: Reader, session_id: str, caller: Caller) -> Session:
         session = find_session(reader, session_id)
-        _check_writer(reader, session, caller)
+        self._check_writer(reader, session, caller)
         return session
+
+    def _check_writer(self, reader: Reader, session: Session, caller: Caller) -> None:
+        if not session.is_live:
+            raise closed_error(session)
+        self._journal.check_writer(reader, session, caller)
 
     async def check_live(self, session_id: str) -> None:
         """Raise SessionClosed for a session that has ended; what its shells still have to say is taken."""
@@ -81,22 +85,15 @@ class ShellLog:
         """Record that a shell is over, and close the implicit session whose last one it was."""
         await self._write(session_id, lambda pen: self._put(pen, Kind.SHELL_ENDED, facts))
         if close_session:
-            await self._close(session_id, "completed")
+            await self._continuity.end_implicit(session_id, "completed")
 
     async def abandon(self, session_id: str) -> None:
         """Close an implicit session whose shell never came up."""
-        await self._close(session_id, "abandoned")
+        await self._continuity.end_implicit(session_id, "abandoned")
 
     async def finish(self, session_id: str) -> None:
         """Close an implicit session that was only opened to record something."""
-        await self._close(session_id, "completed")
-
-    async def _close(self, session_id: str, reason: str) -> None:
-        closing = {"session_id": session_id, "reason": reason, "on_held": "take_over"}
-        try:
-            await self._continuity.close_session(closing, LIBRARY)
-        except ShiftlogError:
-            pass  # it is closed already, or another client works in it
+        await self._continuity.end_implicit(session_id, "completed")
 
     async def sync(self) -> None:
         """Make the starts of commands durable that are not yet."""
@@ -135,6 +132,8 @@ class ShellLog:
 
     def _put_end(self, pen: Pen, request_id: str | None, facts: Facts) -> None:
         turn = pen.turn(request_id) if request_id else None
+        # A command that its server took along tells nothing of the agent.
+        pen.automatic = facts.get("state") == "unknown" or bool(facts.get("interrupted_by"))
         self._put(pen, Kind.COMMAND_FINISHED, facts, request_id if turn else None)
         if turn is not None and not turn.is_terminal:
             action = {
@@ -174,7 +173,7 @@ class ShellLog:
             if session is None:
                 raise LookupError(session_id)
             if caller is not None:
-                _check_writer(writer, session, caller)
+                self._check_writer(writer, session, caller)
             pen = self._journal.pen(writer, session_id, session)
             result = work(pen)
             pen.commit(writer)
@@ -248,12 +247,6 @@ class ShellLog:
             return any(str(row.entry.facts.get("shell_id", "")).startswith(f"{run}-") for row in openings)
 
         return await self._journal.store.read(work)
-
-
-def _check_writer(reader: Reader, session: Session, caller: Caller) -> None:
-    if not session.is_live:
-        raise closed_error(session)
-    check_lease(reader, session, caller)
 
 
 def _openings(reader: Reader, where: Filter) -> list[EntryRow]:

@@ -5,6 +5,7 @@ Public keys stay beside it for ever, so that receipts of a key that was replaced
 
 import base64
 import hashlib
+import logging
 import os
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -21,12 +22,16 @@ from shiftlog.model.errors import StorageError
 from shiftlog.model.nouns import Receipt
 from shiftlog.model.times import parse, shown
 
+KEY_FILE = "ed25519"
 KEY_BYTES = 32
 DAMAGED_HINT = (
     "Put a backup of it in its place, or move it away: a new one is made, and recovery tokens given out so far end"
 )
+REPLACED_HINT = "Restart the server (shiftlog daemon stop), so that it uses the key that is there now"
 RECEIPT_LABEL = b"shiftlog-receipt-v1\n"
 _RAW = serialization.Encoding.Raw
+
+log = logging.getLogger(__name__)
 
 
 def _public(private: Ed25519PrivateKey) -> bytes:
@@ -47,7 +52,7 @@ class Keys:
 
         With `read_only` nothing is made: without its key a folder proves receipts by its public keys alone.
         """
-        path = folder / "ed25519"
+        path = folder / KEY_FILE
         if not read_only:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             if not path.exists():
@@ -71,9 +76,33 @@ class Keys:
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             publish(path, _public(self.private))
 
+    def keep(self) -> None:
+        """Put the key file back if it is gone or damaged; refuse to sign on if another key is in its place.
+
+        What is signed with a key that is on no disk could not be checked after a restart.
+        """
+        path, own = self.folder / KEY_FILE, self.private.private_bytes_raw()
+        try:
+            self._publish()
+            held = path.read_bytes() if path.exists() else b""
+            if held == own:
+                return
+            if len(held) != KEY_BYTES:
+                log.warning("%s is gone or damaged; it is written again from memory", path)
+                self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+                path.unlink(missing_ok=True)
+                publish(path, own)
+                held = path.read_bytes()
+        except OSError as error:
+            reason = f"{path} is gone and cannot be written again: {error.strerror}"
+            raise StorageError("Storage error", details={"reason": reason}) from error
+        if held != own:
+            reason = f"{path} holds another key than the one that this server was started with"
+            raise StorageError("Storage error", details={"reason": reason}, hint=REPLACED_HINT)
+
     def sign(self, receipt: Receipt) -> Receipt:
-        """Return the receipt with this key's signature; a public key that was deleted meanwhile is kept again."""
-        self._publish()
+        """Return the receipt with this key's signature."""
+        self.keep()
         receipt = replace(receipt, key_id=self.key_id, signature="")
         signature = self.private.sign(RECEIPT_LABEL + canonical(_unsigned(receipt)))
         return replace(receipt, signature=base64.b64encode(signature).decode("ascii"))

@@ -68,6 +68,7 @@ class Tokens:
 
         It does not outlive the offer that it accepts.
         """
+        self._keys.keep()
         now = truncated(now)
         expires_at = now + self.ttl
         if session.offer is not None:

@@ -32,20 +32,20 @@ Errors: session_already_exists, session_not_found (parent), budget_exceeded."""
 BEGIN_TURN_TEXT = """\
 Begin a turn, one request, before the work on it; then update_turn, at the end finish_turn.
 A turn still open is failed as superseded. Repeats make another turn unless request_id or idempotency_key repeats.
-Errors: session_not_found, session_closed, turn_already_exists, lease_lost."""
+Errors: session_not_found, session_closed, turn_already_exists, session_held, lease_lost."""
 
 UPDATE_TURN_TEXT = """\
 Record what happens in the open turn, in one atomic call, as often as you like; to end it use finish_turn.
 Texts replace, lists are united, empty values change nothing; dialog and actions are appended, again on a repeat \
 unless idempotency_key repeats. Record decisions as dialog category decision, file changes as actions with file_path. \
 Secrets are masked.
-Errors: turn_not_found, turn_immutable, session_not_found, session_closed, lease_lost."""
+Errors: turn_not_found, turn_immutable, session_not_found, session_closed, session_held, lease_lost."""
 
 FINISH_TURN_TEXT = """\
 Finish a turn as completed or failed, right after the work; to end the session use close_session.
 Fields of update_turn are applied first. The turn is then sealed: the same outcome again answers unchanged, the other \
 one turn_immutable.
-Errors: turn_not_found, turn_immutable, session_not_found, session_closed, lease_lost."""
+Errors: turn_not_found, turn_immutable, session_not_found, session_closed, session_held, lease_lost."""
 
 CLOSE_SESSION_TEXT = """\
 Close a session: end the shift with a capsule, a signed receipt and a recovery token; to end one request use \

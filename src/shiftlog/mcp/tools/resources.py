@@ -139,7 +139,13 @@ def prompts(app: App) -> tuple[Prompt, ...]:
 
     async def handover(caller: Caller, arguments: dict[str, str]) -> str:
         agent_id, cwd = arguments.get("agent_id"), arguments.get("cwd")
-        return await app.store.read(lambda r: brief(r, caller, app.clock.now(), agent_id=agent_id, cwd=cwd))
+        now, holders = app.clock.now(), app.journal.holders
+
+        def work(reader: Reader) -> str:
+            own = holders.sessions_of(reader, caller, now)
+            return brief(reader, caller, now, agent_id=agent_id, cwd=cwd, own=own)
+
+        return await app.store.read(work)
 
     async def catch_up(caller: Caller, arguments: dict[str, str]) -> str:
         now = app.clock.now()

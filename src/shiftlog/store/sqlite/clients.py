@@ -28,6 +28,18 @@ class SqliteClientReader(Queries):
     def agent_of(self, client_id: str) -> str | None:
         return self._value("SELECT agent_key FROM client_agents WHERE client_id = ?", client_id)
 
+    def turn_of(self, session_id: str, client_id: str) -> str | None:
+        return self._value(
+            "SELECT request_id FROM client_turns WHERE session_id = ? AND client_id = ?", session_id, client_id
+        )
+
+    def client_of_turn(self, session_id: str, request_id: str) -> str | None:
+        return self._value(
+            "SELECT client_id FROM client_turns WHERE session_id = ? AND request_id = ? ORDER BY at_ms DESC LIMIT 1",
+            session_id,
+            request_id,
+        )
+
     def token(self, token_hash: str) -> Token | None:
         row: Row | None = self._db.execute(
             "SELECT session_id, issued_ms, expires_ms, used_ms, revoked_ms FROM tokens WHERE hash = ?", (token_hash,)
@@ -103,6 +115,11 @@ class SqliteClientWriter(SqliteClientReader):
     def put_agent_of(self, client_id: str, agent_key: str, at: datetime) -> None:
         self._db.execute("INSERT OR REPLACE INTO client_agents VALUES (?, ?, ?)", (client_id, agent_key, millis(at)))
 
+    def put_turn_of(self, session_id: str, client_id: str, request_id: str, at: datetime) -> None:
+        self._db.execute(
+            "INSERT OR REPLACE INTO client_turns VALUES (?, ?, ?, ?)", (session_id, client_id, request_id, millis(at))
+        )
+
     def put_token(self, token: Token) -> None:
         used, revoked = (None if at is None else millis(at) for at in (token.used_at, token.revoked_at))
         self._db.execute(
@@ -129,7 +146,7 @@ class SqliteClientWriter(SqliteClientReader):
     def forget_clients(self, before: datetime) -> None:
         limit = (millis(before),)
         self._db.execute("DELETE FROM tokens WHERE expires_ms < ?", limit)
-        for table in ("grants", "client_agents"):
+        for table in ("grants", "client_agents", "client_turns"):
             self._db.execute(
                 f"DELETE FROM {table} WHERE at_ms < ? AND client_id NOT IN (SELECT client_id FROM leases)", limit
             )

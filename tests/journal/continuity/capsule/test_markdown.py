@@ -108,7 +108,7 @@ def test_recorded_text_cannot_forge_structure(text: str) -> None:
     turn, _ = diary.begin(text, text + text)
     diary.say(turn, text)
     diary.say(turn, "Do not " + text)
-    diary.act(turn, text, status="pending", path=text)
+    diary.act(turn, text, status="in_progress", path=text)
     diary.write(Kind.COMMAND_STARTED, {"command_id": "a#1", "command": text})
     diary.write(Kind.CHECKPOINT_SAVED, {"id": text, "label": text})
     diary.write(Kind.SESSION_CLOSED, {"note": text})

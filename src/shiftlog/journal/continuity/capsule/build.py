@@ -6,7 +6,7 @@ statement. Three steps: `gathering` collects facts, this module orders them, `bu
 
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 from shiftlog.journal.continuity.capsule.budget import Aged, Item, fitted
 from shiftlog.journal.continuity.capsule.gathering import CapsuleFacts, recorded, text_of
 from shiftlog.journal.continuity.statement import read_time
+from shiftlog.journal.continuity.taken_back import TakenBack
 from shiftlog.model.entry import Entry
 from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import FileTouch, Session, Turn
@@ -35,11 +36,13 @@ def build_capsule(
     entries: Iterable[Entry],
     *,
     statement: dict[str, object] | None,
+    restores: Sequence[TakenBack] = (),
     budget_bytes: int = DEFAULT_BUDGET_BYTES,
     now: datetime,
 ) -> dict[str, object]:
     """Build the capsule of a session from its turns and entries, in the order of the journal.
 
+    What one of the `restores` took back is marked as such.
     `statement` is one that is being made now; without it the newest one that the journal holds counts.
     Raise ValueError for a budget under 2,000 bytes; any other is always kept.
     """
@@ -51,7 +54,7 @@ def build_capsule(
         for seq, facts in _fields_of(turn):
             for text in _texts(facts, "design_decisions"):
                 gathered.decide(text, seq, spoken=False)
-    lists = _lists(session, turns, gathered)
+    lists = _lists(session, turns, gathered, restores)
     age = _NEWEST if statement_seq is None else statement_seq
     for name in STATED_LISTS:
         text = text_of(stated, name)
@@ -75,7 +78,9 @@ def build_capsule(
     return fitted(fixed, singles, lists, omitted=omitted, budget_bytes=budget_bytes)
 
 
-def _lists(session: Session, turns: Sequence[Turn], gathered: CapsuleFacts) -> dict[str, list[Aged]]:
+def _lists(
+    session: Session, turns: Sequence[Turn], gathered: CapsuleFacts, restores: Sequence[TakenBack]
+) -> dict[str, list[Aged]]:
     """Return every list as the journal has it, each item with the seq that tells its age."""
     done: list[Aged] = []
     following: list[Aged] = []
@@ -83,7 +88,7 @@ def _lists(session: Session, turns: Sequence[Turn], gathered: CapsuleFacts) -> d
     commits: dict[str, Aged] = {}
     for turn in turns:
         if turn.status is TurnStatus.COMPLETED:
-            done.append(recorded(_outcome(turn), turn.begun_seq))
+            done.append(recorded(_outcome(turn, gathered, restores), turn.begun_seq))
         elif turn.status is TurnStatus.IN_PROGRESS:
             following.append(recorded(turn.query_title.strip(), turn.begun_seq))
         for seq, facts in _fields_of(turn):
@@ -97,14 +102,17 @@ def _lists(session: Session, turns: Sequence[Turn], gathered: CapsuleFacts) -> d
     ended = [shell_id for shell_id, shell in gathered.shells.items() if shell["state"] == "ended"]
     forgotten = set(ended[:-_ENDED_SHELLS])
     shells = [shell for shell_id, shell in gathered.shells.items() if shell_id not in forgotten]
-    commands: list[Aged] = list(gathered.commands.values())
+    commands: list[Aged] = [
+        (seq, {**command, **_mark(restores, lambda one, name=name: name in one.commands)})
+        for name, (seq, command) in gathered.commands.items()
+    ]
     head: list[Aged] = [(_NEWEST, f"head {session.head_hash}")] if session.head_hash else []
     return {
         "done": _in_order(done),
         "next": _in_order(chain(following, gathered.unfinished.values())),
         "blockers": _in_order(blockers.values()),
         **{name: _in_order(items) for name, items in gathered.decisions.items()},
-        "files_touched": _files(turns),
+        "files_touched": _files(turns, restores),
         "last_commands": commands[-_LAST_COMMANDS:],
         "shells": list(enumerate(shells)),
         "checkpoints": gathered.checkpoints[-_CHECKPOINTS:],
@@ -120,24 +128,41 @@ def _fields_of(turn: Turn) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield amendment.seq, amendment.fields
 
 
-def _files(turns: Sequence[Turn]) -> list[Aged]:
-    newest: dict[str, FileTouch] = {}
+def _files(turns: Sequence[Turn], restores: Sequence[TakenBack]) -> list[Aged]:
+    newest: dict[str, tuple[FileTouch, Turn]] = {}
     changes: Counter[str] = Counter()
     for turn in turns:
         for path, touch in turn.files.items():
             changes[path] += touch.changes
-            if path not in newest or touch.seq >= newest[path].seq:
-                newest[path] = touch
+            if path not in newest or touch.seq >= newest[path][0].seq:
+                newest[path] = touch, turn
     return _in_order(
-        (touch.seq, {"path": path, "changes": changes[path], "last_type": touch.last_type})
-        for path, touch in newest.items()
+        (
+            touch.seq,
+            {
+                "path": path,
+                "changes": changes[path],
+                "last_type": touch.last_type,
+                **_mark(restores, lambda one, path=path, turn=turn: one.takes_file(path, turn)),
+            },
+        )
+        for path, (touch, turn) in newest.items()
     )
 
 
-def _outcome(turn: Turn) -> str:
-    """Return a completed turn as its title and the first line of its response."""
+def _mark(restores: Sequence[TakenBack], takes: Callable[[TakenBack], bool]) -> dict[str, object]:
+    """Return the mark of an item that a restore took back, with who made it; nothing if none did."""
+    by = next((one.by for one in reversed(restores) if takes(one)), None)
+    return {"taken_back": by} if by else {}
+
+
+def _outcome(turn: Turn, gathered: CapsuleFacts, restores: Sequence[TakenBack]) -> str:
+    """Return a completed turn as its title and the first line of its response, after who took it back if one did."""
     title, response = turn.query_title.strip(), turn.response.strip()
-    return f"{title}: {response.splitlines()[0].rstrip()}" if response else title
+    text = f"{title}: {response.splitlines()[0].rstrip()}" if response else title
+    commands = gathered.commands_of.get(turn.request_id, ())
+    who = next((one.who for one in reversed(restores) if one.takes(turn, commands)), None)
+    return f"taken back by {who}, wholly or in part: {text}" if who else text
 
 
 def _goal(session: Session, turns: Sequence[Turn], stated: str) -> Item:

@@ -39,6 +39,7 @@ class CapsuleFacts:
     known: set[str] = field(default_factory=set[str])
     unfinished: dict[tuple[object, ...], Aged] = field(default_factory=dict[tuple[object, ...], Aged])
     commands: dict[str, tuple[int, dict[str, object]]] = field(default_factory=dict[str, tuple[int, dict[str, object]]])
+    commands_of: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
     shell_of: dict[str, str] = field(default_factory=dict[str, str])
     shells: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     last_cwd: str | None = None
@@ -104,6 +105,8 @@ class CapsuleFacts:
             (entry.seq, {"command_id": command_id, "command": "", "exit_code": None, "seq": entry.seq}),
         )
         command["command"] = text_of(facts, "command") or command["command"]
+        if entry.turn is not None:
+            self.commands_of.setdefault(entry.turn, set()).add(command_id)
         if entry.kind is Kind.COMMAND_STARTED:
             self.shell_of[command_id] = text_of(facts, "shell_id")
         else:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shiftlog.journal.continuity.taken_back import who
 from shiftlog.model.moves import SessionState, TurnStatus, status_shown
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import shown
@@ -71,7 +72,8 @@ def capsule_markdown(capsule: Mapping[str, Any], *, session: Session, max_chars:
 
 def _sections(capsule: Mapping[str, Any], most: int, state: SessionState) -> list[_Section]:
     files = [
-        f"- (changes {item['changes']}, last {_data(item['last_type'], 64)}) {_data(item['path'], most)}"
+        f"- (changes {item['changes']}, last {_data(item['last_type'], 64)}{_taken_back(item)})"
+        f" {_data(item['path'], most)}"
         for item in capsule["files_touched"]
     ]
     checkpoints = [
@@ -145,8 +147,12 @@ def _command_lines(capsule: Mapping[str, Any], most: int) -> list[str]:
     lines: list[str] = []
     for item in capsule["last_commands"]:
         ending = "no exit code" if item["exit_code"] is None else f"exit {item['exit_code']}"
-        lines.append(f"- (recorded #{item['seq']}, {ending}) {_data(item['command'], most)}")
+        lines.append(f"- (recorded #{item['seq']}, {ending}{_taken_back(item)}) {_data(item['command'], most)}")
     return lines
+
+
+def _taken_back(item: Mapping[str, Any]) -> str:
+    return f", taken back by {who(item['taken_back'])}" if item.get("taken_back") else ""
 
 
 def _left_out(counts: Mapping[str, int]) -> str:

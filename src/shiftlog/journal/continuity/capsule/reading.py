@@ -1,11 +1,14 @@
 """Reading from the store what a capsule is built from: a session's turns, and the entries that count for it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 from shiftlog.journal.continuity.capsule.budget import refitted
 from shiftlog.journal.continuity.capsule.build import DEFAULT_BUDGET_BYTES, STATED_LISTS, build_capsule
+from shiftlog.journal.continuity.taken_back import TakenBack, taken_back
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Reader
@@ -29,27 +32,36 @@ CAPSULE_KINDS = (
 )
 
 
-def read_material(reader: Reader, session_id: str) -> tuple[Sequence[Turn], Sequence[Entry]]:
-    """Read what capsules of a session are built from: its turns, and the entries that count."""
-    return reader.turns(session_id), reader.entries(session_id, kinds=CAPSULE_KINDS)
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material:
+    """What capsules of a session are built from: its turns, the entries that count, and what was taken back."""
+
+    turns: Sequence[Turn]
+    entries: Sequence[Entry]
+    restores: Sequence[TakenBack]
+
+
+def read_material(reader: Reader, session: Session) -> Material:
+    """Read what capsules of a session are built from."""
+    entries = reader.entries(session.id, kinds=CAPSULE_KINDS)
+    restores = taken_back(reader, session, entries)
+    return Material(turns=reader.turns(session.id), entries=entries, restores=restores)
 
 
 def capsule_from(
-    turns: Sequence[Turn],
-    entries: Sequence[Entry],
-    session: Session,
-    now: datetime,
-    budget_bytes: int = DEFAULT_BUDGET_BYTES,
+    material: Material, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES
 ) -> dict[str, Any]:
     """Build the capsule of the session as it is given here, from what was read of it."""
+    turns, entries = material.turns, material.entries
+    build = partial(build_capsule, session, entries=entries, restores=material.restores, statement=None, now=now)
     inherited: dict[str, Any] | None = None
     if not turns and session.predecessor_session_id is not None:
         # Without work of its own yet, the session has its predecessor's capsule.
         handed = (entry.facts for entry in entries if entry.facts.get("session_id") == session.predecessor_session_id)
         inherited = next((facts["capsule"] for facts in handed if "capsule" in facts), None)
     if inherited is None:
-        return build_capsule(session, turns, entries, statement=None, budget_bytes=budget_bytes, now=now)
-    own: dict[str, Any] = build_capsule(session, (), entries, statement=None, budget_bytes=WHOLE_BYTES, now=now)
+        return build(turns, budget_bytes=budget_bytes)
+    own: dict[str, Any] = build((), budget_bytes=WHOLE_BYTES)
     capsule = {**inherited, **{name: own[name] for name in _ADDED if own[name]}}
     newest: dict[str, int] = {}
     if own["stated"]:
@@ -66,4 +78,4 @@ def capsule_of(
     reader: Reader, session: Session, now: datetime, budget_bytes: int = DEFAULT_BUDGET_BYTES
 ) -> dict[str, Any]:
     """Build a session's capsule from its journal as it stands."""
-    return capsule_from(*read_material(reader, session.id), session, now, budget_bytes)
+    return capsule_from(read_material(reader, session), session, now, budget_bytes)

@@ -1,0 +1,302 @@
+"""A small plain model of continuity: who holds which session, which is last, which turn is whose, until when.
+
+It says what each call must answer and keeps what follows from it. Nothing of the product is used.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+
+LEASE = timedelta(seconds=120)
+SLACK = timedelta(seconds=60)
+IDLE = timedelta(minutes=90)
+KEY_KEPT = timedelta(hours=24)
+UNFINISHED = ("open", "suspended", "awaiting_successor")
+FINAL = "final"
+FINAL_STATES = ("sealed", "succeeded")
+AFTER_CLOSE = {
+    "successor_allowed": "closed",
+    "successor_required": "awaiting_successor",
+    "closed_without_successor": "sealed",
+}
+
+
+class Refused(Exception):
+    """The call must be refused with this code."""
+
+
+@dataclass
+class ModelLease:
+    client: str
+    expires: datetime
+
+
+@dataclass
+class ModelSession:
+    name: str
+    agent: str
+    place: str
+    active: datetime
+    state: str = "open"
+    fence: int = 1
+    lease: ModelLease | None = None
+    is_fork: bool = False
+    offered_to: str | None = None
+    grants: dict[str, int] = field(default_factory=dict[str, int])
+    # The turns in their order, each with how it stands; `own` is the one that a client began or joined last.
+    turns: dict[str, str] = field(default_factory=dict[str, str])
+    own: dict[str, str] = field(default_factory=dict[str, str])
+
+    @property
+    def current(self) -> str | None:
+        return next(reversed(self.turns), None)
+
+    @property
+    def is_live(self) -> bool:
+        return self.state in ("open", "suspended")
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.turns or self.is_fork)
+
+
+@dataclass
+class Model:
+    """All sessions of one sequence, the clock, and the clients that are connected."""
+
+    now: datetime
+    sessions: dict[str, ModelSession] = field(default_factory=dict[str, ModelSession])
+    connected: set[str] = field(default_factory=set[str])
+    agent_of: dict[str, str] = field(default_factory=dict[str, str])
+
+    # Who holds
+
+    def is_idle(self, session: ModelSession) -> bool:
+        return session.state == "open" and session.active <= self.now - IDLE
+
+    def is_live(self, lease: ModelLease) -> bool:
+        return lease.client in self.connected or lease.expires > self.now
+
+    def holder(self, session: ModelSession) -> str | None:
+        lease = session.lease
+        return lease.client if lease and self.is_live(lease) and not self.is_idle(session) else None
+
+    def other_holds(self, session: ModelSession, client: str | None) -> bool:
+        return self.holder(session) not in (None, client)
+
+    def is_own(self, session: ModelSession, client: str) -> bool:
+        return session.lease is not None and session.lease.client == client and self.is_live(session.lease)
+
+    # What happens to a session
+
+    def stamp(self, session: ModelSession) -> datetime:
+        """Return the time of an entry: never before the last activity, unless the clock was set back by much."""
+        return self.now if session.active - self.now > SLACK else max(session.active, self.now)
+
+    def touch(self, session: ModelSession) -> None:
+        session.active = self.stamp(session)
+
+    def grant(self, session: ModelSession, client: str) -> None:
+        session.lease = ModelLease(client, self.stamp(session) + LEASE)
+        session.grants[client] = session.fence
+        self.agent_of[client] = session.agent
+
+    def suspend_if_left(self, session: ModelSession, client: str | None) -> None:
+        lease = session.lease
+        if session.state != "open" or (lease is not None and lease.client == client):
+            return
+        if (lease is not None and not self.is_live(lease)) or self.is_idle(session):
+            session.state, session.lease = "suspended", None
+
+    def check_writer(self, session: ModelSession, client: str) -> None:
+        grant = session.grants.get(client)
+        if grant is not None:
+            if grant != session.fence:
+                raise Refused("lease_lost")
+            return
+        if self.agent_of.get(client, session.agent) != session.agent and self.other_holds(session, client):
+            raise Refused("session_held")
+
+    def check_own(self, session: ModelSession, client: str) -> None:
+        is_foreign = self.agent_of.get(client, session.agent) != session.agent
+        if is_foreign and session.grants.get(client) != session.fence:
+            raise Refused("agent_not_entitled")
+
+    def wrote(self, session: ModelSession, client: str) -> None:
+        """A write wakes a session, is activity, and gives its last holder the lease back."""
+        session.state = "open"
+        self.touch(session)
+        if session.lease is None and session.grants.get(client) == session.fence:
+            session.lease = ModelLease(client, session.active + LEASE)
+
+    # The calls
+
+    def opened(self, name: str, client: str, agent: str, place: str, *, is_fork: bool = False) -> ModelSession:
+        session = ModelSession(name, agent, place, self.now, is_fork=is_fork)
+        self.sessions[name] = session
+        self.grant(session, client)
+        return session
+
+    def check_begin(self, session: ModelSession, client: str) -> None:
+        if not session.is_live:
+            raise Refused("session_closed")
+        self.check_writer(session, client)
+
+    def begun(self, session: ModelSession, client: str, turn: str) -> None:
+        if session.current and session.turns[session.current] == "open":
+            session.turns[session.current] = "failed"
+        session.turns[turn] = "open"
+        session.own[client] = turn
+        self.wrote(session, client)
+
+    def finish(self, session: ModelSession, client: str) -> str:
+        """Return the turn that a client completes without naming it."""
+        if not session.is_live:
+            raise Refused("session_closed")
+        turn = session.own.get(client) or session.current
+        if turn is None:
+            raise Refused("turn_not_found")
+        if client not in session.own and turn in session.own.values():
+            self.check_writer(session, client)
+            raise Refused("turn_not_found")
+        if session.turns[turn] == "failed":
+            raise Refused("turn_immutable")
+        self.check_writer(session, client)
+        if session.turns[turn] == "open":
+            session.turns[turn] = "completed"
+            self.wrote(session, client)
+        return turn
+
+    def close(self, session: ModelSession, client: str, policy: str, *, take_over: bool) -> str:
+        """Return the status that a close answers."""
+        self.check_own(session, client)
+        if not session.is_live:
+            return "already_closed"
+        if self.other_holds(session, client) and not take_over:
+            raise Refused("session_held")
+        if not take_over:
+            self.check_writer(session, client)
+        self._ended(session, AFTER_CLOSE[policy])
+        return "closed"
+
+    def _ended(self, session: ModelSession, state: str) -> None:
+        session.state, session.lease = state, None
+        self.touch(session)
+        if state == "sealed":
+            session.turns = {turn: "failed" if how == "open" else how for turn, how in session.turns.items()}
+
+    def offer(self, session: ModelSession, agent: str) -> None:
+        """A person offers a session to another agent, whoever holds it."""
+        if session.state in FINAL_STATES:
+            raise Refused(f"session_{session.state}")
+        if session.is_live:
+            self._ended(session, "closed")
+        self.touch(session)
+        session.offered_to = agent
+
+    def accept(self, session: ModelSession, client: str, name: str, place: str) -> None:
+        assert session.offered_to is not None
+        self.opened(name, client, session.offered_to, place, is_fork=True)
+        session.state, session.offered_to = "succeeded", None
+        session.turns = {turn: "failed" if how == "open" else how for turn, how in session.turns.items()}
+
+    def last(self, client: str, agent: str, place: str) -> list[str]:
+        """Return the sessions of which one must be resumed: more than one only if they were active at once.
+
+        `FINAL` stands for sessions of which none can be resumed any more.
+        """
+        inside = self._inside(client)
+        for own, empty in ((False, False), (True, False), (False, True), (True, True)):
+            for states in (UNFINISHED, ("closed",)):
+                found = self._newest(agent, place, states, set() if own else inside, empty=empty)
+                if found:
+                    return found
+        is_final = any(each.state in FINAL_STATES and each.agent == agent for each in self.sessions.values())
+        return [FINAL] if is_final else []
+
+    def predecessors(self, client: str, agent: str, place: str) -> list[str]:
+        """Return the sessions of which one is named to a client that opens another."""
+        return self._newest(agent, place, UNFINISHED, self._inside(client), empty=False)
+
+    def _inside(self, client: str) -> set[str]:
+        return {each.name for each in self.sessions.values() if self.holder(each) == client}
+
+    def _newest(self, agent: str, place: str, states: tuple[str, ...], apart: set[str], *, empty: bool) -> list[str]:
+        counting = [
+            each
+            for each in self.sessions.values()
+            if each.state in states and agent in (each.agent, each.offered_to) and each.name not in apart
+        ]
+        for here in (True, False):
+            ranked = [each for each in counting if (each.place == place) is here and (empty or not each.is_empty)]
+            if ranked:
+                newest = max(each.active for each in ranked)
+                return [each.name for each in ranked if each.active == newest]
+        return []
+
+    def resume(self, session: ModelSession, client: str, agent: str, *, take_over: bool) -> None:
+        """Go on with a session, or say why not."""
+        if session.state in FINAL_STATES:
+            raise Refused(f"session_{session.state}")
+        self._check_entitled(session, agent)
+        if self.other_holds(session, client) and not take_over:
+            raise Refused("session_held")
+        if self.is_own(session, client):
+            if self.now - session.active >= LEASE:
+                self.touch(session)
+            return
+        self._attach(session, client)
+        if session.current and session.turns[session.current] == "open":
+            session.own[client] = session.current
+
+    def _check_entitled(self, session: ModelSession, agent: str) -> None:
+        is_own, is_offered = session.agent == agent, session.offered_to == agent
+        if session.offered_to is None or session.is_live:
+            is_entitled = is_own
+        elif session.state == "awaiting_successor":
+            is_entitled = is_offered
+        else:
+            is_entitled = is_own or is_offered
+        if not is_entitled:
+            raise Refused("agent_not_entitled")
+        if session.state == "awaiting_successor" or not is_own:
+            raise Refused("recovery_token_required")
+
+    def _attach(self, session: ModelSession, client: str) -> None:
+        session.state, session.offered_to = "open", None
+        session.fence += 1
+        self.touch(session)
+        self.grant(session, client)
+
+    def repeat(self, session: ModelSession, client: str) -> None:
+        """A resume is repeated by its key: it must not give what another client holds, nor revive what has ended."""
+        self.check_own(session, client)
+        if session.state in FINAL_STATES:
+            raise Refused(f"session_{session.state}")
+        if not session.is_live:
+            raise Refused("session_closed")
+        if self.other_holds(session, client):
+            raise Refused("session_held")
+        if session.state != "open" or not self.is_own(session, client):
+            self._attach(session, client)
+
+    # Clients, time and sweeps
+
+    def renew(self, clients: set[str]) -> None:
+        for session in self.sessions.values():
+            if session.lease is not None and session.lease.client in clients:
+                session.lease.expires = self.now + LEASE
+
+    def gone(self, client: str) -> None:
+        self.connected.discard(client)
+        for session in self.sessions.values():
+            if session.lease is not None and session.lease.client == client:
+                session.lease.expires = self.now
+
+    def sweep(self) -> None:
+        self.renew(self.connected)
+        for session in self.sessions.values():
+            if session.lease is not None and not self.is_live(session.lease):
+                session.lease = None
+                session.state = "suspended" if session.state == "open" else session.state
+            if self.is_idle(session):
+                session.state, session.lease = "suspended", None
