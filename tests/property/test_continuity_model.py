@@ -146,7 +146,7 @@ class Sequence:
         if self.random.random() < 0.4:
             given["session_id"] = self._session().name
         if self.random.random() < 0.3:
-            given["idempotency_key"] = f"key-{len(self.keys)}-{self.seed}"
+            given["idempotency_key"] = f"key-{len(self.trace)}-{self.seed}"
         said = await self._call("resume_session", given, who, place)
         name = self._taken(said)
         wanted = [str(given["session_id"])] if "session_id" in given else self.model.last(who, agent, place)
