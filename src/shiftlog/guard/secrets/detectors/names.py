@@ -46,9 +46,10 @@ NAME_ENDING = f"(?i:{_STEMS}{_TAIL})"
 NAME_PATTERN = "|".join(
     (
         (
-            rf"{NAME_ENDING}(?:(?:{_QUOTE})?[)\]]{{0,2}}\*{{0,2}}|\[[0-9]*\])[ \t]*(?:[:=!?+>\t|]|\\*[\"'`]|\\t|<-"
+            rf"{NAME_ENDING}(?:(?:{_QUOTE})?[)\]]{{0,2}}\*{{0,2}}|\[[0-9]*\])[ \t]*(?:[:=!?+>\t|]|\\t|<-"
             rf"|-[Vv]alue|%3[ADad]|or [\"']|\\*[\"']?,[ \t]*\\*[\"']|\(\\*[\"'])"
         ),
+        rf"{NAME_ENDING}[ \t]+\\*[\"'`]",
         rf"{NAME_ENDING}\\*[\"'][ \t]+(?:[Vv]alue|[Cc]ontent|default)",
         rf"-[\w-]*{NAME_ENDING}[ \t]+[^ \t]",
         (
