@@ -26,6 +26,7 @@ from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.sessions import Sessions
 from shiftlog.journal.shells.log import ShellLog
+from shiftlog.journal.shells.reserve import DiskReserve
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.usage.limits import Limit, SpendingLimits
 from shiftlog.link import processes
@@ -71,6 +72,7 @@ class App:
         self.environ = environ
         self.read_params = read_params
         self.is_read_only = read_only
+        self.connected = connected
         self.clock = Clock.from_environ(environ)
         self.policy = _policy(home, config, environ)
         self.redactor = _redactor(home, config, self.policy)
@@ -97,7 +99,8 @@ class App:
         self.delx = Delx(self.continuity)
         self.history = History(self.journal, self.runs)
         self.maintenance = Maintenance(self.journal, self.keys, self._changed_streams)
-        self.shell_log = ShellLog(self.journal, self.sessions, self.continuity, self.redactor)
+        reserve = DiskReserve(home / "reserve")
+        self.shell_log = ShellLog(self.journal, self.sessions, self.continuity, self.redactor, reserve)
         calls = Calls(self.journal, self.redactor, self.continuity, timedelta(minutes=config.idle_suspend_minutes))
         self.sessionlog = Sessionlog(calls, self.continuity, self.runs, lambda: self.imports)
         self._workspaces_swept_at: datetime | None = None

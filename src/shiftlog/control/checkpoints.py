@@ -72,6 +72,7 @@ async def rewind(app: App, params: Params, caller: Caller) -> object:
 async def gc(app: App, params: Params, caller: Caller) -> object:
     """Remove checkpoints and outputs beyond what is to be kept."""
     shells, workspaces = app.shells, app.workspaces
+    app.shell_log.reserve.release()  # removing needs a little room itself; the next record makes it again
     outputs = shells.outputs.sweep()  # first, as packing what is left of checkpoints needs room itself
     checkpoints = await workspaces.gc(await app.store.read(_live_sessions))
     return {

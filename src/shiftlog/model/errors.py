@@ -340,6 +340,7 @@ class InternalError(ShiftlogError, RuntimeError):
 
 
 # What is wrong with the machine then, and not with us: with its disk, or it is short of something else.
+DISK_FULL = "the disk is full"
 DISK_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 _TROUBLES = DISK_TROUBLES | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS}
 

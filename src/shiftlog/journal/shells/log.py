@@ -15,9 +15,11 @@ from shiftlog.journal.journal import Journal, closed_error, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.rules import next_order
 from shiftlog.journal.sessions import Sessions
+from shiftlog.journal.shells.reserve import DiskReserve
 from shiftlog.journal.texts import SHELL
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.errors import DISK_FULL, StorageError
 from shiftlog.model.limits import SHELLS_LOOKED_BACK
 from shiftlog.model.nouns import Session
 from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
@@ -33,11 +35,14 @@ T = TypeVar("T")
 class ShellLog:
     """Write and read what shells did."""
 
-    def __init__(self, journal: Journal, sessions: Sessions, continuity: Continuity, redactor: Redactor) -> None:
+    def __init__(
+        self, journal: Journal, sessions: Sessions, continuity: Continuity, redactor: Redactor, reserve: DiskReserve
+    ) -> None:
         self._journal = journal
         self._sessions = sessions
         self._continuity = continuity
         self._redactor = redactor
+        self.reserve = reserve
 
     async def home(self, session_id: str | None, caller: Caller, title: str = "shell") -> ShellHome:
         """Find the session to belong to: the one named, else the one the caller has open, else a new implicit one."""
@@ -179,6 +184,12 @@ class ShellLog:
             pen.commit(writer)
             return result
 
+        self.reserve.hold()
+        try:
+            return await self._journal.store.write(transaction, lasting=lasting)
+        except StorageError as error:
+            if error.details.get("disk") != DISK_FULL or not self.reserve.release():
+                raise
         return await self._journal.store.write(transaction, lasting=lasting)
 
     def _put(self, pen: Pen, kind: Kind, facts: Facts, turn: str | None = None) -> None:

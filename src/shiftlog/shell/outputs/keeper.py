@@ -27,6 +27,7 @@ from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import OUTPUT_COMMAND_BYTES, OUTPUT_KEPT_DAYS, OUTPUT_SWEEP_EVERY_S, OUTPUT_TOTAL_BYTES
 from shiftlog.model.shell_errors import CommandNotFound
 from shiftlog.shell.outputs.command_output import CommandOutput, expired
+from shiftlog.shell.outputs.disk_room import DiskRoom
 from shiftlog.shell.outputs.proof import is_as_recorded
 from shiftlog.shell.outputs.spool import OutputSpool, open_private
 from shiftlog.shell.outputs.stream import StreamOutput
@@ -97,11 +98,17 @@ class _Index:
         if not lines:
             path.unlink(missing_ok=True)
             return
-        rewritten = path.with_suffix(".new")
+        data, rewritten = b"".join(b"\n" + line for line in lines), path.with_suffix(".new")
         rewritten.unlink(missing_ok=True)
-        with os.fdopen(os.open(rewritten, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600), "wb") as file:
-            file.write(b"".join(b"\n" + line for line in lines))
-        rewritten.replace(path)
+        try:
+            with os.fdopen(open_private(str(rewritten), os.O_WRONLY | os.O_CREAT | os.O_EXCL), "wb") as file:
+                file.write(data)
+            rewritten.replace(path)
+        except OSError:  # the disk is full: in its own place the shorter text needs no room
+            rewritten.unlink(missing_ok=True)
+            with path.open("r+b") as file:
+                file.write(data)
+                file.truncate()
 
     def _read(self, shell: str) -> bytes:
         try:
@@ -133,6 +140,7 @@ class OutputKeeper:
         self._next_sweep = clock()
         self._kept: dict[str, _Finished] | None = None
         self._kept_bytes = 0  # finished outputs and the claims of live ones
+        self._disk = DiskRoom(folder)
         self._removed: OrderedDict[str, str] = OrderedDict()
         self._rules: OrderedDict[frozenset[str], ScanRules] = OrderedDict()
 
@@ -202,7 +210,10 @@ class OutputKeeper:
             output.stderr.spool.flush()
 
     def sweep(self) -> int:
-        """Remove outputs that are too old, then the oldest while the total is too large; return how many."""
+        """Remove outputs that are too old, then the oldest while the total is too large for the limit or the disk.
+
+        Return how many were removed.
+        """
         kept = self._load()
         self._next_sweep = self._clock() + OUTPUT_SWEEP_EVERY_S
         oldest = (self._now() - timedelta(days=self._limits.days)).timestamp()
@@ -233,13 +244,15 @@ class OutputKeeper:
         if self._kept_bytes + size > self._limits.total_bytes:
             self._make_room(size)
         granted = min(size, max(0, self._limits.total_bytes - self._kept_bytes))
+        if granted > 0:
+            granted = self._disk.take(granted)
         self._kept_bytes += granted
         return granted
 
     def _make_room(self, size: int) -> int:
         """Remove the oldest finished outputs until `size` more bytes fit; return how many were removed."""
         kept = self._load()
-        missing = self._kept_bytes + size - self._limits.total_bytes
+        missing = max(self._kept_bytes + size - self._limits.total_bytes, size - self._disk.free())
         going: list[str] = []
         for command_id, one in sorted(kept.items(), key=lambda item: item[1].at) if missing > 0 else ():
             if missing <= 0:

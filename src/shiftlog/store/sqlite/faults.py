@@ -7,10 +7,10 @@ from pathlib import Path
 
 import apsw
 
-from shiftlog.model.errors import StorageError
+from shiftlog.model.errors import DISK_FULL, StorageError
 
 DAMAGED_HINT = "Keep a copy of the state directory, then put a backup of the file in its place or move it away"
-FULL = "the disk is full"
+FULL = DISK_FULL
 READ_ONLY = "the file system is read-only"
 NOT_PERMITTED = "permission denied"
 HINTS = {
