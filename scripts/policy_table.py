@@ -44,6 +44,8 @@ ROWS = (
     PolicyRow("sandbox_network", "true or false", "Sandboxed shells may use the network"),
     PolicyRow("sandbox_write", "list of paths", "Further places that `workspace-write` may write to"),
     PolicyRow("require_kernel", "true or false", "Refuse to open a shell that only its commands' text would hold"),
+    PolicyRow("unjudged", '`"allow"`, `"ask"` or `"refuse"`',
+              "What happens, where only text is checked, to a command that runs code which cannot be judged"),
     PolicyRow("env_pass", "list of names", "Variables that shells get although they look secret"),
     PolicyRow("redaction.disable", "list of rule ids", "Redaction rules that are switched off", "[]"),
     PolicyRow("redaction.add", "list of tables with `id` and `pattern`", "Further redaction rules", "[]"),

@@ -19,7 +19,7 @@ class Start:
 
     `surety`: a `setting` names a program that another one may start (PAGER, GIT_SSH_COMMAND); `stored` is code in a
     variable. `later`: inside a function body, where the name may be a function by then. `defined`: a function that is
-    certain to exist.
+    certain to exist. `code` is a file that an interpreter reads from its standard input.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Start:
     surety: Surety = "sure"
     later: bool = False
     defined: bool = False
+    code: Arg | None = None
 
 
 @dataclass(slots=True)

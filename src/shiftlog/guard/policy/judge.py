@@ -148,6 +148,11 @@ class Judge:
             fault = TooMuch(0, "nesting this deep")
         return self._conclude(text, survey, fault, definitions, cwd)
 
+    @property
+    def denied_names(self) -> re.Pattern[str] | None:
+        """The pattern that finds denied programs in code, where only text is checked."""
+        return self._names
+
     def judge_start(self, path: str, argv: Sequence[str], *, cwd: str = "/") -> StartVerdict:
         """Judge one program start as the kernel reports it: a path and literal arguments."""
         return self._starts.judge(path, argv, cwd)

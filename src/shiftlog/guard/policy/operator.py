@@ -19,6 +19,8 @@ from shiftlog.text.nearest import nearest
 
 Sandbox = Literal["read-only", "workspace-write", "full-access"]
 SANDBOXES: tuple[Sandbox, ...] = ("read-only", "workspace-write", "full-access")
+Unjudged = Literal["allow", "ask", "refuse"]
+UNJUDGED: tuple[Unjudged, ...] = ("allow", "ask", "refuse")
 TRANSPORTS = ("local", "ssh", "docker")
 BUILD_CACHES = ("~/.cache", "~/.npm", "~/.cargo/registry", "~/.cargo/git", "~/go/pkg", "~/.gradle", "~/.m2")
 LIMITS = frozenset(
@@ -66,6 +68,7 @@ class OperatorPolicy:
     sandbox_network: bool = True
     sandbox_write: tuple[str, ...] = BUILD_CACHES
     require_kernel: bool = False
+    unjudged: Unjudged = "allow"
     env_pass: tuple[str, ...] = ()
     redaction_disable: tuple[str, ...] = ()
     redaction_add: tuple[Rule, ...] = ()
@@ -185,6 +188,7 @@ _TIGHTER: dict[str, Callable[..., object]] = {
     **dict.fromkeys("accept_new_host_keys password_auth ssh_agent sandbox_network".split(), bool.__and__),
     **dict.fromkeys(("key_dir", "known_hosts"), _same_place),
     **dict.fromkeys(("sandbox_max", "sandbox_default"), _tighter_sandbox),
+    "unjudged": lambda left, right: max(left, right, key=UNJUDGED.index),
     "limits": _lower_limits,
 }
 
@@ -261,6 +265,12 @@ def _read_sandbox(value: object, key: str, source: str) -> dict[str, object]:
     return {key: value}
 
 
+def _read_unjudged(value: object, key: str, source: str) -> dict[str, object]:
+    if value not in UNJUDGED:
+        raise _fault(key, source, "one of " + ", ".join(UNJUDGED))
+    return {key: value}
+
+
 def _read_redaction(value: object, key: str, source: str) -> dict[str, object]:
     if not isinstance(value, Mapping):
         raise _fault(key, source, "a table with disable and add")
@@ -318,6 +328,7 @@ READERS: dict[str, KeyReader] = {
     ),
     "deny_patterns": _read_patterns,
     "dangerous": _read_dangerous,
+    "unjudged": _read_unjudged,
     "transports": _read_transports,
     "redaction": _read_redaction,
     "limits": _read_limits,

@@ -431,6 +431,8 @@ class Survey(Builtins):
         processes = [arg for arg in operands if is_process(arg)]
         if tables.READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and not operands)):
             self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
+        elif tables.READS_CODE.fullmatch(base) and stdin.kind == "file":
+            self.starts[-1].code = stdin.text
         elif base in ("sed", "gsed") and sed_runs(args):
             self.doubt("what 'sed' runs", base, at, "text only")
         elif base not in ("sed", "gsed") and tables.STARTING.search(code):

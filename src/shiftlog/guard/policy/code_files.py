@@ -1,0 +1,166 @@
+"""The files that a command runs as code, as far as its text names them: scripts, makefiles, programs by a path.
+
+Only needed where nothing but text is checked. `code_content` judges what is in them; reading them is the shell's part.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from posixpath import join, normpath
+from typing import Literal
+
+from shiftlog.guard.policy.found import Start
+from shiftlog.guard.policy.tables import READS_CODE, RUNNERS
+from shiftlog.guard.policy.tools import option_values
+
+Language = Literal["shell", "code", "make", "npm", "any"]
+
+MAX_FILES = 24
+SYSTEM = re.compile(r"/(?:usr/(?:local/)?)?s?bin/[^/]+")
+CODE_RUNNERS = re.compile(
+    READS_CODE.pattern
+    + r"|(?:Rscript|julia|groovy|deno|bun|elixir|octave|wish|ocaml|ansible-playbook|pytest|py\.test)[0-9.]*"
+)
+INLINE = {"perl": "eE", "python": "c", "ruby": "e", "node": "ep", "php": "r", "lua": "e"}
+OWN_FILES: dict[str, tuple[str, ...]] = {
+    "just": ("justfile", ".justfile", "Justfile"),
+    "rake": ("Rakefile", "rakefile"),
+    "ninja": ("build.ninja",),
+    "tox": ("tox.ini",),
+    "nox": ("noxfile.py",),
+}
+NPMS = frozenset(("npm", "yarn", "pnpm"))
+MAKES = frozenset(("make", "gmake", "bmake"))
+FILTERS = frozenset("awk gawk mawk nawk sed gsed".split())  # their operands are data
+MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
+GIT_HOOKS: dict[str, tuple[str, ...]] = {
+    "commit": ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"),
+    "merge": ("pre-merge-commit", "post-merge"),
+    "pull": ("pre-merge-commit", "post-merge", "post-rewrite"),
+    "push": ("pre-push",),
+    "checkout": ("post-checkout",),
+    "switch": ("post-checkout",),
+    "rebase": ("pre-rebase", "post-checkout", "post-rewrite"),
+    "am": ("applypatch-msg", "pre-applypatch", "post-applypatch"),
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CodeFile:
+    """A file that a program runs; `paths` are tried in order, `goals` are what `make` or `npm` is asked for."""
+
+    name: str
+    paths: tuple[str, ...]
+    runner: str
+    language: Language
+    at: int
+    via: tuple[str, ...] = ()
+    goals: tuple[str, ...] = ()
+    expected: bool = True
+    """Whether the program does not work without it; a git hook need not be there."""
+
+
+def code_files(starts: Iterable[Start], cwd: str) -> tuple[CodeFile, ...]:
+    """Return the files that these starts run as code, in text order; a `cd` before one of them counts."""
+    found: list[CodeFile] = []
+    here = cwd
+    for start in sorted(starts, key=lambda one: one.at):
+        if start.name == "cd" and start.args and start.args[-1].value:
+            here = normpath(join(here, start.args[-1].value))
+        found += _files_of(start, tuple(dict.fromkeys((here, cwd))))
+    return tuple(found[:MAX_FILES])
+
+
+def runs_code(start: Start) -> bool:
+    """Return True if a program runs code that no reading of its files decides."""
+    base = start.name.rsplit("/", 1)[-1]
+    return start.kind == "program" and (CODE_RUNNERS.fullmatch(base) is not None or base in RUNNERS)
+
+
+def _files_of(start: Start, places: tuple[str, ...]) -> Iterator[CodeFile]:
+    base = start.name.rsplit("/", 1)[-1]
+    if start.kind == "script":
+        yield _file(start, places, (start.name,), "shell")
+    elif start.kind != "program":
+        return
+    elif "/" in start.name and not SYSTEM.fullmatch(start.name):
+        yield _file(start, places, (start.name,), "any")
+    elif base in MAKES:
+        yield _makefile(start, places)
+    elif base in NPMS:
+        given = tuple(arg.value for arg in start.args if arg.value and not arg.value.startswith("-"))
+        yield replace(_file(start, places, ("package.json",), "npm"), goals=given)
+    elif base in OWN_FILES:
+        yield _file(start, places, OWN_FILES[base], "code")
+    elif base in ("at", "batch"):
+        values = [value.value for value in option_values(start.args, ("-f",))]
+        yield from (_file(start, places, (value,), "shell") for value in values if value is not None)
+    elif base in FILTERS:
+        values = [value.value for value in option_values(start.args, ("-f", "--file"))]
+        yield from (_file(start, places, (value,), "code") for value in values if value is not None)
+    elif start.code is not None and start.code.value is not None:
+        yield _file(start, places, (start.code.value,), "code")
+    elif CODE_RUNNERS.fullmatch(base):
+        yield from _interpreted(start, base, places)
+    elif base == "git":
+        yield from _hooks(start, places)
+
+
+def _interpreted(start: Start, base: str, places: tuple[str, ...]) -> Iterator[CodeFile]:
+    """Yield the program file of an interpreter: its first operand, or the module after `-m`."""
+    family = next((name for name in INLINE if base.startswith(name)), "")
+    words = [arg.value for arg in start.args]
+    for word, following in zip(words, (*words[1:], None), strict=True):
+        if word is None:
+            return
+        if word == "-m" and family == "python":
+            module = (following or "").replace(".", "/")
+            yield _file(start, places, (f"{module}.py", f"{module}/__main__.py"), "code", expected=False)
+            return
+        if not word.startswith("-"):
+            if word != "run":
+                yield _file(start, places, (word,), "code")
+                return
+        elif word == "-x" and base == "gdb" and following:
+            yield _file(start, places, (following,), "code")
+        elif family and not word.startswith("--") and set(word[1:]) & set(INLINE[family]):
+            return  # the code itself is an argument, and was judged with the text
+
+
+def _makefile(start: Start, places: tuple[str, ...]) -> CodeFile:
+    folders = [value.value for value in option_values(start.args, ("-C", "--directory")) if value.value]
+    named = [value.value for value in option_values(start.args, ("-f", "--file", "--makefile")) if value.value]
+    given = [arg.value for arg in start.args if arg.value and not arg.value.startswith("-") and "=" not in arg.value]
+    inside = tuple(normpath(join(place, *folders)) for place in places)
+    file = _file(start, inside, tuple(named[:1]) or MAKEFILES, "make")
+    return replace(
+        file,
+        name=named[0] if named else MAKEFILES[-1],
+        goals=tuple(goal for goal in given if goal not in (*folders, *named)),
+    )
+
+
+def _hooks(start: Start, places: tuple[str, ...]) -> Iterator[CodeFile]:
+    words = [arg.value or "" for arg in start.args]
+    subcommand = next((word for word in words if word in GIT_HOOKS), None)
+    folders = [word.partition("=")[2] for word in words if word.lower().startswith("core.hookspath=")]
+    for hook in GIT_HOOKS[subcommand] if subcommand else ():
+        yield _file(start, places, (f"{(folders or ['.git/hooks'])[-1]}/{hook}",), "any", expected=False)
+
+
+def _file(
+    start: Start, places: tuple[str, ...], names: tuple[str, ...], language: Language, *, expected: bool = True
+) -> CodeFile:
+    found = (name if name.startswith("~/") else normpath(join(place, name)) for name in names for place in places)
+    runner = start.name.rsplit("/", 1)[-1] if start.kind == "program" else ("source", *start.via)[-1]
+    return CodeFile(
+        name=names[0],
+        paths=tuple(dict.fromkeys(found)),
+        runner=runner,
+        language=language,
+        at=start.at,
+        via=start.via,
+        expected=expected,
+    )
