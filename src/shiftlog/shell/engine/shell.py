@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from anyio import move_on_after
 
 from shiftlog.model.shell_errors import ShellEnded
-from shiftlog.shell.engine import protocol, terminal, words
+from shiftlog.shell.engine import open_files, protocol, terminal, words
 from shiftlog.shell.engine.command import EngineCommand
 from shiftlog.shell.engine.place import ShellPlace
 from shiftlog.shell.engine.reaper import descends
@@ -133,6 +133,9 @@ class EngineShell:
         """Start a command; returns once its text is sent, for a copy once the copy runs."""
         async with self._starting:
             await self._until_ready()
+            if self.pid is not None and open_files.are_exhausted(self.pid):
+                await self.close("killed")
+                raise ShellEnded(open_files.TOO_FEW)
             try:
                 started = self._start(command, sink)
             except OSError as error:

@@ -158,7 +158,8 @@ class RemoteCommand:
             pids = self._processes(table)
             if self.in_shell and (name == "interrupt" or (name in ENDING and not pids)):
                 await self._interrupt_shell(SIGNAL_NUMBERS["interrupt"])
-            await self._shell.control.kill(SIGNAL_NUMBERS[name], pids, _ASK_S)
+            sent = name if self.in_shell else self._shell.copy_signal(name)
+            await self._shell.control.kill(SIGNAL_NUMBERS[sent], pids, _ASK_S)
         except (TimeoutError, ConnectionError):
             self._shell.lose()
 
@@ -221,7 +222,7 @@ class RemoteCommand:
     def _processes(self, table: ProcessTable) -> list[int]:
         """Return the processes that this command started; for a copy, the copy too."""
         if not self.in_shell:
-            return [] if self.root is None else [one.pid for one in table.family(self.root)]
+            return [] if self.root is None else [one.pid for one in table.family(self.root, self._shell.pid)]
         others, kept = self._shell.other_pids(table), self._shell.control.kept
         session = table.sessions({kept.session}, [kept.keeper])
         return [one.pid for one in session if one.pid not in others and table.started_since(one, self.since)]

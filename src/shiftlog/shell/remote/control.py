@@ -44,12 +44,15 @@ class ProcessTable:
             return True
         return process.started / _TICKS >= self.age_s - (self.asked_at - moment) - _SLACK_S
 
-    def family(self, root: int) -> list[Process]:
-        """Return a process, its descendants, and other processes in its group."""
+    def family(self, root: int, shell: int | None) -> list[Process]:
+        """Return a process, its descendants, and other processes in its group, unless that is the shell's own.
+
+        Only bash gives a copy of itself a group.
+        """
         processes = self.processes
         kin = {process.pid for process in below(root, processes)} | {root}
-        own = processes.get(root)
-        group = own.group if own is not None else None
+        own, main = processes.get(root), processes.get(shell or 0)
+        group = own.group if own is not None and (main is None or main.group != own.group) else None
         return [
             process
             for process in processes.values()

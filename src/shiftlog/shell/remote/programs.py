@@ -126,6 +126,7 @@ _GRACE_S = 1
 _TERMINAL = r"""printf %s MARK
 rm -f -- "$0"
 echo "$$" >PIDFILE
+stty cols COLS rows ROWS 2>/dev/null
 cd -- CWD
 [ "${TERM-dumb}" != dumb ] || { TERM=xterm-256color; export TERM; }
 """
@@ -219,12 +220,13 @@ def writers(keeper: int) -> str:
     )
 
 
-def terminal_script(text: str, mark: str, *, kind: str, cwd: str, exports: str, pid: str) -> str:
+def terminal_script(text: str, mark: str, *, kind: str, cwd: str, exports: str, pid: str, cols: int, rows: int) -> str:
     """Return the program that runs a text on a terminal with the shell's directory and exported variables.
 
-    The mark comes first, to show when the program has the terminal.
+    The mark comes first, to show when the program has the terminal. Docker sets the size only after that.
     """
-    start = filled(_TERMINAL, MARK=mark, CWD=quote(cwd), PIDFILE=pid)
+    size = {"COLS": str(cols), "ROWS": str(rows)}
+    start = filled(_TERMINAL, MARK=mark, CWD=quote(cwd), PIDFILE=pid, **size)
     return f"{start}. {exports}; rm -f {exports}\nexec {kind} -c {quote(text)}\n"
 
 

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from anyio.abc import TaskGroup
 
 from shiftlog.model.shell_errors import OpenFailed, ShellEnded, ShellLost
-from shiftlog.shell.engine import protocol
+from shiftlog.shell.engine import open_files, protocol
 from shiftlog.shell.engine.command import SIGNAL_NUMBERS
 from shiftlog.shell.engine.streams import CollectedOutput
 from shiftlog.shell.ports import (
@@ -25,7 +25,9 @@ from shiftlog.shell.ports import (
     ShellEnd,
     ShellKind,
     ShellSpec,
+    Signal,
     Stream,
+    Terminal,
 )
 from shiftlog.shell.remote import programs
 from shiftlog.shell.remote import protocol as remote_protocol
@@ -76,6 +78,7 @@ class RemoteShell:
         self.cwd = "/"
         self._asked_cwd: str | None = None
         self._last_status = 0
+        self._has_set_limits = False
         self._commands: dict[str, RemoteCommand] = {}
         self._foreground: RemoteCommand | None = None
         self._reason: EndedReason | None = None
@@ -132,6 +135,7 @@ class RemoteShell:
         """Start a command; returns once its text is sent, for a copy once the copy runs."""
         async with self._starting:
             await self._until_ready()
+            await self._check_files()
             try:
                 if command.terminal is not None:
                     return await self._start_terminal(command, sink)
@@ -172,12 +176,16 @@ class RemoteShell:
         """Return the signal that makes this shell drop its command; only the bash protocol traps a special one."""
         return number if self._protocol.begins else SIGNAL_NUMBERS["interrupt"]
 
+    def copy_signal(self, name: Signal) -> Signal:
+        """Return the signal that has the wanted effect on a copy: one that a plain sh made ignores two of them."""
+        return "terminate" if name in ("interrupt", "quit") and not self._protocol.begins else name
+
     def other_pids(self, table: ProcessTable) -> set[int]:
         """Return the processes of the session besides the foreground command's: the shell's own and those of copies."""
         found = {self.control.kept.keeper, self.control.kept.session, self.pid or 0}
         for root in (copy.root for copy in self.copies):
             if root is not None and root in table.processes:
-                found |= {one.pid for one in table.family(root)} | {table.processes[root].parent}
+                found |= {one.pid for one in table.family(root, self.pid)} | {table.processes[root].parent}
         return found
 
     # Called by the wire
@@ -299,6 +307,7 @@ class RemoteShell:
         self._write(self._protocol.closing(self._token))
         if command.in_shell:
             self._protocol.learn(spec.text)
+            self._has_set_limits = self._has_set_limits or "ulimit" in spec.text
         if spec.input is not None:
             self.tasks.start_soon(command.feed, spec.input)
         return command
@@ -322,9 +331,16 @@ class RemoteShell:
         await asyncio.shield(saving.ended)
         self._last_status = kept_status
         self._check_alive()
-        mark = protocol.draw_token()
+        mark, size = protocol.draw_token(), spec.terminal or Terminal()
         program = programs.terminal_script(
-            spec.text, mark, kind=self.kind, cwd=self.cwd, exports=protocol.quote(exports), pid=protocol.quote(pid)
+            spec.text,
+            mark,
+            kind=self.kind,
+            cwd=self.cwd,
+            exports=protocol.quote(exports),
+            pid=protocol.quote(pid),
+            cols=size.cols,
+            rows=size.rows,
         )
         await upload(self.host, script, program.encode("utf-8", "surrogateescape"))
         command = RemoteTerminal(self, spec, sink, pid_file=pid, mark=mark)
@@ -355,6 +371,15 @@ class RemoteShell:
         if not self._is_ready and self._closing is None and not self._main_end.done():
             await self.close("killed")
         self._check_alive()
+
+    async def _check_files(self) -> None:
+        """End a shell that may open too few files, if a command may have set that limit."""
+        if not self._has_set_limits:
+            return
+        with contextlib.suppress(TimeoutError, ConnectionError):
+            if open_files.tell_exhausted(await self.control.ask(open_files.query(self.pid or 0), _READY_S)):
+                await self.close("killed")
+                raise ShellEnded(open_files.TOO_FEW)
 
     def _check_alive(self) -> None:
         if self.ended.done() and self.ended.result().lost:

@@ -166,3 +166,9 @@ async def test_a_command_in_a_containers_background_that_ends_meanwhile_writes_i
     rig: ShellRig,
 ) -> None:
     await check_background(rig)
+
+
+async def test_a_terminal_in_a_container_has_its_size_from_the_start(rig: ShellRig) -> None:
+    for _ in range(3):
+        result = await rig.run("stty size", pty=True, cols=77, rows=33)
+        assert result["stdout"].strip() == "33 77"

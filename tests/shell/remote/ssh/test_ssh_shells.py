@@ -14,6 +14,7 @@ from shiftlog.model.shell_errors import (
     HostNotAllowed,
     PolicyDenied,
     PolicyUndecidable,
+    ShellEnded,
     ShellLost,
     SshAuthFailed,
     SshConnectFailed,
@@ -289,3 +290,13 @@ async def test_a_workspace_on_the_host_has_checkpoints_there(tmp_path: Path, ser
 
 async def test_a_command_in_the_background_over_ssh_that_ends_meanwhile_writes_into_no_other(rig: ShellRig) -> None:
     await check_background(rig)
+
+
+async def test_a_shell_over_ssh_that_may_open_no_more_files_is_ended(rig: ShellRig) -> None:
+    await rig.run("ulimit -n 5")
+    with pytest.raises(ShellEnded):
+        await rig.run("echo hi")
+
+
+async def test_a_terminal_over_ssh_has_its_size_from_the_start(rig: ShellRig) -> None:
+    assert (await rig.run("stty size", pty=True, cols=77, rows=33))["stdout"].strip() == "33 77"
