@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 
 from shiftlog.app.app import open_app
+from shiftlog.app.policy import operator_policy
+from shiftlog.config.loading import load
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import ConfigError, InvalidParameter
@@ -424,3 +426,12 @@ async def test_what_runs_in_a_confined_shell_goes_back_to_no_checkpoint_beside_i
         assert (rig.place / "a.txt").read_text() == "changed since\n"
         assert (await tools.restore_checkpoint({**named, "dry_run": True}, agent))["dry_run"]
         assert not (await tools.restore_checkpoint(named, CLIENT))["dry_run"]
+
+
+def test_variables_of_execkit_that_count_for_nothing_are_named(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    given = {"EXECKIT_MCP_AUDIT_LOG": "/var/log/audit", "EXECKIT_MCP_MAX_SESSIONS": "3"}
+    policy = operator_policy(tmp_path, load(tmp_path, {}), given)
+    assert policy.limits == {"shells": 3}
+    assert [record.getMessage().partition(" ")[0] for record in caplog.records] == ["EXECKIT_MCP_AUDIT_LOG"]

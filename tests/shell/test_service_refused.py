@@ -291,3 +291,17 @@ async def test_a_shell_that_was_killed_says_so_to_whoever_comes_next(rig: ShellR
     with pytest.raises(ShellEnded, match=r"ended \(killed\)"):
         await rig.run("echo hi")
     assert not shell.running
+
+
+@pytest.mark.parametrize("text", ["ulimit -n 5", "ulimit -n 7", "ulimit -n 9; exec 3</dev/null 4</dev/null"])
+async def test_a_shell_that_may_open_no_more_files_is_ended_instead_of_failing_commands(
+    rig: ShellRig, text: str
+) -> None:
+    assert (await rig.run(text))["exit_code"] == 0
+    with pytest.raises(ShellEnded):
+        await rig.run("echo hi")
+
+
+async def test_a_shell_with_few_files_left_still_runs_commands(rig: ShellRig) -> None:
+    await rig.run("ulimit -n 9")
+    assert await rig.out("echo $(echo hi) | cat") == "hi"

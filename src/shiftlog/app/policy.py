@@ -4,6 +4,7 @@ All of them hold at once. An unreadable file or an unknown key keeps the server 
 """
 
 import json
+import logging
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -16,12 +17,16 @@ from shiftlog.model.errors import ConfigError, InvalidParameter
 if TYPE_CHECKING:
     from shiftlog.app.app import App
 
+LOG = logging.getLogger(__name__)
 # Variables of execkit servers; each counts only if no setting of ours does.
 EXECKIT = "EXECKIT_MCP_"
 ACCEPT_ANY = f"{EXECKIT}INSECURE_ACCEPT_ANY_HOSTKEY"
 EXEC_TIMEOUT = f"{EXECKIT}EXEC_TIMEOUT"
 _LIMITS = {"MAX_SESSIONS": "shells", "SESSION_TTL": "idle_ttl_s"}
 _TIMEOUT_S_MOST = 3600
+_HONOURED = frozenset(
+    "KEY_DIR KNOWN_HOSTS EXEC_TIMEOUT MAX_SESSIONS SESSION_TTL POLICY_FILE INSECURE_ACCEPT_ANY_HOSTKEY".split()
+)
 _PLACES = {"KEY_DIR": "key_dir", "KNOWN_HOSTS": "known_hosts"}
 _OWN_FILE = "SHIFTLOG_POLICY_FILE"
 _HINT = (
@@ -92,6 +97,9 @@ def _of_execkit(config: Config, environ: Mapping[str, str]) -> Iterator[Operator
     """Read execkit's variables; each counts where no setting of ours says something."""
     if environ.get(ACCEPT_ANY):
         raise ConfigError.invalid(ACCEPT_ANY, ACCEPT_ANY, "not supported: host keys are always checked")
+    for name in sorted(environ):
+        if name.startswith(EXECKIT) and name.removeprefix(EXECKIT) not in _HONOURED:
+            LOG.warning("%s is ignored; the journal records every command (shiftlog replay)", name)
     if environ.get(f"{EXECKIT}POLICY_FILE") and not config.policy_file:
         yield _from_file(environ[f"{EXECKIT}POLICY_FILE"])
     given = set(config.policy)

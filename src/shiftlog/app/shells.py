@@ -24,6 +24,7 @@ from shiftlog.shell.remote.shell import RemoteShell
 from shiftlog.shell.remote.ssh.targets import SshTargets
 from shiftlog.shell.service import ShellLimits, Shells
 from shiftlog.shell.state import Shell
+from shiftlog.shell.temps import SessionTemps
 from shiftlog.workspace.ports import CheckpointLimits, Ran, Runner
 from shiftlog.workspace.runner import CommandRunner, LocalRunner
 
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from shiftlog.app.app import App
 
 OUTPUTS = "outputs"
+TEMPS = "temps"
 L = TypeVar("L", ShellLimits, CommandLimits, OutputLimits, CheckpointLimits)
 
 
@@ -96,10 +98,12 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
             targets=_targets(app, policy),
             policy=shell_policy,
             data=app.home,
+            temps=SessionTemps(app.home / TEMPS),
             now=app.clock.now,
             ready_s=limits.get("ready_s", 8),
         ),
         now=app.clock.now,
+        connected=app.connected,
         limits=_limited(
             ShellLimits(), limits, shells="shells", session_shells="session_shells", idle_ttl_s="idle_ttl_s"
         ),

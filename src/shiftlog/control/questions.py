@@ -22,13 +22,15 @@ MODULES = {
     "continuity": "continuity reissue_token offer decline revoke offers lineage brief",
     "sessionlog": "sessionlog spool hook_brief",
     "imports": "import import_stop restore",
-    "shells": "shells close_shell exec watch replay",
+    "shells": "shells close_shell send_input exec watch replay",
     "checkpoints": "checkpoints diff undo rewind gc",
     "policy": "policy_check policy_suggest approvals approve",
 }
 MODULE_OF = {method: module for module, methods in MODULES.items() for method in methods.split()}
 # What a program inside one of our shells must not do through us: decide for the operator, or step round its own rules.
-OPERATORS = frozenset("erase rebuild reissue_token offer revoke exec close_shell undo rewind gc approve".split())
+OPERATORS = frozenset(
+    "erase rebuild reissue_token offer revoke exec close_shell send_input undo rewind gc approve".split()
+)
 
 
 def answer(app: App, method: str, params: Params, caller: Caller) -> Answer:

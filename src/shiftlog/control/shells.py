@@ -70,6 +70,11 @@ def named_shell(app: App, name: str, *, live: bool = True) -> str:
     return fitting[0] if fitting else name
 
 
+async def send_input(app: App, params: Params, caller: Caller) -> object:
+    """Send input to a running command."""
+    return await app.shells.commands.send_input(params, replace(caller, client_name=PERSON))
+
+
 # Running
 
 
@@ -103,13 +108,16 @@ async def _run(app: App, arguments: dict[str, Any], caller: Caller, feed: Feed) 
         if command_id is not None and not following:
             following.append(Following(feed, shells.outputs.reopen(command_id)))
 
+    async def tell_began(command_id: str) -> None:
+        await feed.put({"event": "began", "command_id": command_id})
+
     async def tell_question(_question: str) -> None:
         for approval in shells.approvals.pending():
             if (approval.shell_id, approval.text) == (shell_id, arguments["command"]):
                 await feed.put({"event": "asked", **approval.as_listed()})
 
     try:
-        result = await shells.commands.run_command(arguments, caller, output_came, NATIVE, tell_question)
+        result = await shells.commands.run_command(arguments, caller, output_came, NATIVE, tell_question, tell_began)
     except CallCancelled as cancelled:
         await shells.commands.cancel(cancelled.command_id)
         raise
@@ -269,6 +277,7 @@ def _texts(output: CommandOutput, stream: Any, most: int) -> Iterator[str]:
 QUESTIONS: dict[str, Question] = {
     "shells": lambda app, params, caller: app.shells.list_shells(params, caller),
     "close_shell": close_shell,
+    "send_input": send_input,
     "exec": run_once,
     "watch": watch,
     "replay": replay,

@@ -23,13 +23,12 @@ from shiftlog.model.shell_errors import (
     ApprovalRequired,
     CommandNotFound,
     CommandNotRunning,
-    JournalUnavailable,
     ShellEnded,
     ShellLimit,
     StdinClosed,
 )
 from shiftlog.params.wording import missing, must_be
-from shiftlog.shell import requests, results
+from shiftlog.shell import code_reading, requests, results, unrun
 from shiftlog.shell.approvals import Approval, Approvals, Confirm
 from shiftlog.shell.guard import CommandJudgement
 from shiftlog.shell.outputs.keeper import OutputKeeper
@@ -77,31 +76,38 @@ class Commands:
         progress: Progress | None = None,
         conventions: Conventions = requests.NATIVE,
         confirm: Confirm | None = None,
+        began: Callable[[str], Awaitable[None]] | None = None,
     ) -> Result:
-        """Run a command, or begin it in the background; a non-zero exit is a normal result."""
+        """Run a command, or begin it in the background; a non-zero exit is a normal result.
+
+        `began` gets the id of a command that runs, as soon as it does.
+        """
         values = requests.read_run_command(arguments)
         budget = read_budget(values.get("budget"), "budget", clamp=conventions.dialect)
         self.limits.check_timeout(values.get("timeout_s", 1))
         shell = await self.registry.usable(values["shell_id"])
         self.registry.check_use(shell.shell_id, caller)
-        command = self._judged(shell, values)
+        shell.used_by = caller.client_id
+        command = await self._judged(shell, values)
         if command.judgement.syntax is not None or command.judgement.refusal is not None:
             await self._refuse(shell, command, caller)
         else:
             waits = values.get("wait_idle_s", 0) if conventions.wait_idle_s is None else conventions.wait_idle_s
             answerer = confirm if caller.inside is False else None  # a program inside would answer its own question
             await self._begin_allowed(shell, command, values, caller, answerer, waits)
+            if began is not None:
+                await began(command.command_id)
             if not command.background:
                 await self._answerable(command, progress)
                 if not command.over.is_set():
                     await self.journal.sync()
         return results.ran(shell, command, budget or shell.budget, conventions.shown_chars)
 
-    def _judged(self, shell: Shell, values: Mapping[str, Any]) -> Command:
+    async def _judged(self, shell: Shell, values: Mapping[str, Any]) -> Command:
         """Judge a command text; if a command runs, as it will be behind that one."""
         text: str = values["command"]
         behind = shell.foreground.judgement if shell.foreground else None
-        judgement = shell.guard.judge(text, shell.cwd, behind)
+        judgement = await code_reading.judge(shell, text, behind)
         learned = learnable_values(text) | frozenset(filter(is_learnable, judgement.learned))
         if learned - shell.learned:
             shell.learn(learned)
@@ -130,21 +136,33 @@ class Commands:
     ) -> None:
         """Begin a command once it is approved and has its turn; an unused approval stays valid."""
         text, approval = values["command"], None
-        if command.judgement.asks:
-            approval = await self._approved(shell, command, text, caller, confirm)
+        shell.queued[command.command_id] = command
         try:
-            await self._enter(shell, command, wait_s)
-            try:
-                self.registry.check_usable(shell)
-                await self._judge_again(shell, command, text, caller, confirm)
-                self.registry.check_usable(shell)  # judging may have waited for a person
-            except BaseException:
-                shell.abandon(command)
-                raise
+            if command.judgement.asks:
+                approval = await self._approved(shell, command, text, caller, confirm)
+            await self._take_turn(shell, command, text, caller, confirm, wait_s)
             await self._begin_whole(shell, command, values, caller)
-        except BaseException:
+        except BaseException as error:
             if approval is not None and command.started_at is None:
                 self.approvals.give_back(approval)
+            if command.is_queued and (command.waited or isinstance(error, asyncio.CancelledError)):
+                unrun.cancel(self.journal, self.outputs, shell, command, caller)
+            raise
+        finally:
+            shell.queued.pop(command.command_id, None)
+
+    async def _take_turn(
+        self, shell: Shell, command: Command, text: str, caller: Caller, confirm: Confirm | None, wait_s: float
+    ) -> None:
+        """Wait until a command may begin, and judge it once more if the shell changed meanwhile."""
+        command.waited = shell.state == "busy" and wait_s > 0
+        await self._enter(shell, command, wait_s)
+        try:
+            self.registry.check_usable(shell)
+            await self._judge_again(shell, command, text, caller, confirm)
+            self.registry.check_usable(shell)  # judging may have waited for a person
+        except BaseException:
+            shell.abandon(command)
             raise
 
     async def _approved(
@@ -184,11 +202,12 @@ class Commands:
     async def _judge_again(
         self, shell: Shell, command: Command, text: str, caller: Caller, confirm: Confirm | None
     ) -> None:
-        """Judge a command that waited again if the shell has moved or defined something meanwhile."""
+        """Judge a command that waited again if the shell, or a file that it runs, may have changed meanwhile."""
         command.cwd = command.began_in = shell.cwd
-        if shell.guard.still_holds(command.judgement, shell.cwd):
+        runs_files = command.waited and bool(command.judgement.files)
+        if shell.guard.still_holds(command.judgement, shell.cwd) and not runs_files:
             return
-        command.judgement = _masked(shell, shell.guard.judge(text, shell.cwd))
+        command.judgement = _masked(shell, await code_reading.judge(shell, text))
         if command.judgement.refusal is not None:
             await self._refuse(shell, command, caller)
         if any(ask["entry"] not in command.permitted for ask in command.judgement.asks):
@@ -196,6 +215,7 @@ class Commands:
 
     async def _begin_whole(self, shell: Shell, command: Command, values: Mapping[str, Any], caller: Caller) -> None:
         """Begin a command completely even if the request is cancelled: half begun, it would block the shell."""
+        command.is_queued = False
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._beginning[command.command_id] = begun
         shell.tasks.start_soon(self._carry_out, shell, command, values, caller, begun)
@@ -242,7 +262,7 @@ class Commands:
             )
         except StorageError as error:
             shell.abandon(command)
-            raise unavailable(error) from None
+            raise unrun.unavailable(error) from None
         except BaseException:
             shell.abandon(command)
             raise
@@ -356,23 +376,7 @@ class Commands:
             command.end()
 
     async def _refuse(self, shell: Shell, command: Command, caller: Caller) -> None:
-        """Record a command that never runs, and raise why; a syntax error is shown in its stderr instead."""
-        judgement = command.judgement
-        command.state = "syntax_error" if judgement.syntax is not None else "refused"
-        command.exit_code = 2 if judgement.syntax is not None else None
-        command.output = self.outputs.begin(command.command_id, shell.learned)
-        if judgement.syntax is not None:
-            command.output.write("stderr", f"{judgement.syntax.stderr}\n".encode())
-        command.output.finish()
-        shell.commands[command.command_id] = shell.last = command
-        try:
-            facts = results.finishing_facts(shell, command)
-            command.request_id = await self.journal.command_refused(shell.session_id, facts, caller)
-        except (StorageError, LookupError) as error:
-            raise unavailable(error) from None
-        command.end()
-        if judgement.refusal is not None:
-            raise judgement.refusal
+        await unrun.refuse(self.journal, self.outputs, shell, command, caller)
 
     # Input and output
 
@@ -398,7 +402,7 @@ class Commands:
         try:
             await self.journal.command_input(shell.session_id, results.input_facts(shell, command, values))
         except (ShiftlogError, LookupError) as error:
-            raise unavailable(error) from None
+            raise unrun.unavailable(error) from None
         try:
             if text is not None:
                 await command.running.send(text.encode())
@@ -491,10 +495,3 @@ def _masked(shell: Shell, judgement: CommandJudgement) -> CommandJudgement:
 def limit_reached(limit: int, kind: str) -> ShellLimit:
     """Return the error for one more shell or command than the operator allows."""
     return ShellLimit(f"limit reached ({limit})", details={"limit": limit, "kind": kind})
-
-
-def unavailable(error: Exception) -> JournalUnavailable:
-    """Return the error for a command that was not run because it could not be recorded."""
-    cause = error.message if isinstance(error, ShiftlogError) else type(error).__name__
-    reason = error.details.get("reason", cause) if isinstance(error, ShiftlogError) else cause
-    return JournalUnavailable("the journal cannot be written", details={"cause": reason})

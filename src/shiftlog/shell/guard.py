@@ -14,11 +14,12 @@ from typing import Any, cast
 
 from shiftlog.guard.bash.script import SyntaxFault
 from shiftlog.guard.directories import OpenDirectory
+from shiftlog.guard.policy.code_files import CodeFile, code_files, runs_code
 from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
 from shiftlog.guard.policy.found import Definitions
-from shiftlog.guard.policy.judge import Judge, Verdict
+from shiftlog.guard.policy.judge import Ask, Judge, Verdict
 from shiftlog.guard.policy.lists import ShellRules
-from shiftlog.guard.policy.operator import SANDBOXES, OperatorPolicy, shell_rules
+from shiftlog.guard.policy.operator import SANDBOXES, OperatorPolicy, Unjudged, shell_rules
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
@@ -32,6 +33,7 @@ from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
 from shiftlog.shell.sandbox.sandbox import Launch, Sandbox
 from shiftlog.shell.sandbox.spec import Enforcement, Mode, SandboxSpec, operators_path, unavailable
 from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramStart
+from shiftlog.shell.temps import OWN_NOTE, PRIVATE_NOTE, missing_hint, missing_path
 
 FULL_ACCESS: Mode = "full-access"
 REMOTE_NOTE = "only the command text is checked here: the target's kernel is out of reach"
@@ -61,6 +63,10 @@ class CommandJudgement:
     before: Definitions = field(default_factory=Definitions)
     after: Definitions = field(default_factory=Definitions)
     after_stop: Definitions = field(default_factory=Definitions)
+    files: tuple[CodeFile, ...] = ()
+    """The files that the command runs as code, where only their text can be judged."""
+    runs_code: str | None = None
+    """A program of the command that runs code which cannot be judged."""
 
 
 @dataclass(slots=True, kw_only=True)
@@ -74,6 +80,8 @@ class ShellGuard:
     enforcement: Enforcement
     rules_note: str | None
     launcher: Launch | None = None
+    temp: str | None = None
+    unjudged: Unjudged = "allow"
     _defined: Definitions = field(default_factory=Definitions)
     _current: str = ""
     _copies: dict[int, str] = field(default_factory=dict[int, str])
@@ -87,6 +95,20 @@ class ShellGuard:
             return DEAD_NOTE
         return self.rules_note
 
+    @property
+    def tmp_note(self) -> str | None:
+        """Return what a confined shell must know of its temporary directory."""
+        if self.temp is None or self.launcher is None:
+            return None
+        return PRIVATE_NOTE if self.launcher.private_tmp else OWN_NOTE
+
+    def tmp_hint(self, said: str, shown: tuple[str, ...]) -> str | None:
+        """Return a hint if a message names a path of this machine's /tmp that the private one lacks."""
+        if self.temp is None or self.launcher is None or not self.launcher.private_tmp:
+            return None
+        path = missing_path(self.temp, said, shown)
+        return None if path is None else missing_hint(path)
+
     def judge(self, text: str, cwd: str, behind: CommandJudgement | None = None) -> CommandJudgement:
         """Judge a command before it runs; with `behind`, as if that other command had run to its end."""
         known = self._defined if behind is None else behind.after
@@ -97,15 +119,19 @@ class ShellGuard:
             syntax=found.syntax_error,
             read_only=found.read_only,
             learned=found.learned,
-            asks=[
-                {"entry": ask.entry.text, "program": ask.program, "message": ask.message, "line": ask.line}
-                for ask in found.asks
-            ],
+            asks=[shown_ask(ask) for ask in found.asks],
             cwd=cwd,
             before=known,
             after=found.definitions,
             after_stop=found.definitions_if_stopped,
+            files=code_files(found.starts, cwd) if self.reads_files else (),
+            runs_code=next((start.name for start in found.starts if runs_code(start)), None),
         )
+
+    @property
+    def reads_files(self) -> bool:
+        """Return True if nothing but text is checked here, so that the files a command runs are read first."""
+        return self.rules.has_lists and not self.judge_of.kernel
 
     def still_holds(self, judgement: CommandJudgement, cwd: str) -> bool:
         """Return True if the shell is in the same directory and has defined nothing since."""
@@ -232,7 +258,9 @@ class ShellPolicy:
             self._sandbox = self._sandbox or made
         return self._sandbox
 
-    async def guard(self, values: Mapping[str, Any], workspace: OpenDirectory | None = None) -> ShellGuard:
+    async def guard(
+        self, values: Mapping[str, Any], workspace: OpenDirectory | None = None, temp: str | None = None
+    ) -> ShellGuard:
         """Return the guard of a shell that is about to open; raises `SandboxUnavailable` where it cannot hold.
 
         The sandbox takes the workspace by its descriptor, which stays open until the shell has started.
@@ -254,6 +282,8 @@ class ShellPolicy:
             sandbox=values.get("sandbox", FULL_ACCESS),
             enforcement="syntax" if rules.has_lists else "none",
             rules_note=REMOTE_NOTE if rules.has_lists and not local else None,
+            temp=temp,
+            unjudged=self.policy.unjudged,
         )
         if local:
             await self._confine(guard, values, workspace)
@@ -277,6 +307,7 @@ class ShellPolicy:
             workspace=values.get("workspace"),
             opened=workspace,
             cwd=values.get("cwd"),
+            temp=guard.temp,
             rules=exec_rules(rules),
             judge=judge_spec(rules),
             network=self.policy.sandbox_network,
@@ -294,6 +325,11 @@ class ShellPolicy:
         """End the supervisor of program starts."""
         if self._sandbox is not None:
             self._sandbox.close()
+
+
+def shown_ask(ask: Ask) -> dict[str, Any]:
+    """Return a question about a program as approvals keep it."""
+    return {"entry": ask.entry.text, "program": ask.program, "message": ask.message, "line": ask.line}
 
 
 def transport_not_allowed(transport: str) -> TransportNotAllowed:

@@ -23,10 +23,11 @@ from shiftlog.model.shell_errors import OpenFailed
 from shiftlog.model.shells import ShellHome
 from shiftlog.params.wording import conflict, missing, must_be
 from shiftlog.shell.engine.local import LocalTarget, base_environment
-from shiftlog.shell.guard import ShellGuard, ShellPolicy, transport_not_allowed, unusable
+from shiftlog.shell.guard import FULL_ACCESS, ShellGuard, ShellPolicy, transport_not_allowed, unusable
 from shiftlog.shell.ports import LiveShell, ShellJournal, ShellSpec, Target, Targets, Transport
 from shiftlog.shell.sandbox.launch import Launch
 from shiftlog.shell.state import Shell
+from shiftlog.shell.temps import SessionTemps
 
 TRANSPORT_ARGUMENTS = {
     "ssh": ("host", "port", "user", "password", "key_path", "fingerprint"),
@@ -55,6 +56,7 @@ class Opener:
     targets: Mapping[str, Targets]
     policy: ShellPolicy
     data: Path
+    temps: SessionTemps
     now: Callable[[], datetime]
     ready_s: float = 8.0
     _run: str = ""
@@ -105,7 +107,7 @@ class Opener:
             raise unusable(path, "it lies inside Shiftlog's own data")
         values["workspace"], values["judged"] = judged.path, judged
 
-    async def open(self, values: Mapping[str, Any], home: ShellHome, tasks: TaskGroup) -> Shell:
+    async def open(self, values: Mapping[str, Any], home: ShellHome, tasks: TaskGroup, client_id: str | None) -> Shell:
         """Start a shell with its background work in `tasks`; raises `OpenFailed` and its like if that fails."""
         learned = learnable_values(" ".join(f"{name}={value}" for name, value in values.get("env", {}).items()))
         if values.get("password"):
@@ -113,7 +115,7 @@ class Opener:
         redactor, name = self.policy.redactor, values.get("name")
         run = await self._run_name()
         with _opened(values) as workspace:
-            guard, target, live = await self._start(values, workspace, tasks)
+            guard, target, live = await self._start(values, home, workspace, tasks)
         return Shell(
             shell_id=f"{run}-{next(self._numbers)}_{target.label}",
             session_id=home.session_id,
@@ -127,6 +129,7 @@ class Opener:
             redactor=redactor.learning(learned) if learned else redactor,
             workspace=values.get("workspace"),
             timeout_s=values["timeout_s"],
+            used_by=client_id,
             budget=values["output_budget"],
             created_at=self.now(),
             cwd=live.cwd,
@@ -134,9 +137,10 @@ class Opener:
         )
 
     async def _start(
-        self, values: Mapping[str, Any], workspace: OpenDirectory | None, tasks: TaskGroup
+        self, values: Mapping[str, Any], home: ShellHome, workspace: OpenDirectory | None, tasks: TaskGroup
     ) -> tuple[ShellGuard, Target, LiveShell]:
-        guard = await self.policy.guard(values, workspace)
+        confined = values.get("sandbox", FULL_ACCESS) != FULL_ACCESS
+        guard = await self.policy.guard(values, workspace, self.temps.open(home.session_id) if confined else None)
         try:
             target = self.targets[values["transport"]].find(values, guard.launcher)
             spec = ShellSpec(

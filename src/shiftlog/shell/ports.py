@@ -233,6 +233,10 @@ class ShellJournal(Protocol):
         """Return the id of the session with this name, in any of its forms."""
         ...
 
+    async def check_live(self, session_id: str) -> None:
+        """Raise SessionClosed for a session that has ended, SessionNotFound for an unknown one."""
+        ...
+
     async def abandon(self, session_id: str) -> None:
         """Close an implicit session whose shell never came up."""
         ...

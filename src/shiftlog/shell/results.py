@@ -46,6 +46,7 @@ def opened(shell: Shell) -> dict[str, Any]:
         "kill_scope": shell.live.kill_scope,
         "startup_output": elide_middle(shell.mask(startup_output), STARTUP_CHARS),
         "created_at": precise(shell.created_at),
+        **({"tmp_note": shell.guard.tmp_note} if shell.guard.tmp_note else {}),
     }
 
 
@@ -82,7 +83,7 @@ def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int 
         "state_kept": not (command.background or command.terminal),
         "syntax_error": _syntax_error(shell, command),
         "recorded": command.recorded,
-        "hint": LOST_HINT if command.state == "unknown" else shown.hint,
+        "hint": LOST_HINT if command.state == "unknown" else shown.hint or _tmp_hint(shell, command, shown.stderr),
         **_programs(command),
     }
 
@@ -90,6 +91,13 @@ def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int 
 def _syntax_error(shell: Shell, command: Command) -> dict[str, object] | None:
     fault = command.judgement.syntax
     return None if fault is None else {"line": fault.line, "column": fault.column, "message": shell.mask(fault.message)}
+
+
+def _tmp_hint(shell: Shell, command: Command, stderr: str) -> str | None:
+    """Return a hint if a command failed over a path of this machine's /tmp that its sandbox does not show."""
+    if not command.exit_code:
+        return None
+    return shell.guard.tmp_hint(stderr, tuple(filter(None, (shell.workspace, shell.cwd))))
 
 
 def _programs(command: Command) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import itertools
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
@@ -20,19 +20,20 @@ from anyio.abc import TaskGroup, TaskStatus
 
 from shiftlog.guard.budgets.spec import read_budget
 from shiftlog.model.caller import Caller
-from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.errors import SessionClosed, SessionNotFound, ShiftlogError, StorageError
 from shiftlog.model.limits import ENDED_SHELLS_HELD, ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
 from shiftlog.model.shells import ShellHome
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals
 from shiftlog.shell.bounds import asked_bounds
-from shiftlog.shell.commands import Commands, Result, limit_reached, unavailable
+from shiftlog.shell.commands import Commands, Result, limit_reached
 from shiftlog.shell.opening import Opener
 from shiftlog.shell.outputs.keeper import OutputKeeper
 from shiftlog.shell.ports import EndedReason, ShellEnd, ShellJournal, Snapshots
 from shiftlog.shell.registry import ShellRegistry, not_found
 from shiftlog.shell.requests import NATIVE, Conventions
 from shiftlog.shell.state import Shell
+from shiftlog.shell.unrun import unavailable
 
 LOG = logging.getLogger(__name__)
 FLUSH_S = 1.0
@@ -64,6 +65,7 @@ class Shells:
     snapshots: Snapshots
     opener: Opener
     now: Callable[[], datetime]
+    connected: Callable[[], Collection[str]] = tuple
     limits: ShellLimits = field(default_factory=ShellLimits)
     _implicit: set[str] = field(default_factory=set[str])
     # Keeps a new shell from joining an implicit session that is about to end with its last shell.
@@ -85,8 +87,8 @@ class Shells:
         values["dialect"] = conventions.dialect
         most_s = self.commands.limits.timeout_s_max
         self.commands.limits.check_timeout(values.setdefault("timeout_s", min(120, most_s)))
-        if len(self.registry.live()) + self._opening.total() >= self.limits.shells:
-            raise limit_reached(self.limits.shells, "shells")
+        while len(self.registry.live()) + self._opening.total() >= self.limits.shells:
+            await self._make_room(caller)
         belongs_to = values.get("session_id") or ""
         self._opening[belongs_to] += 1
         try:
@@ -103,18 +105,31 @@ class Shells:
                 raise limit_reached(self.limits.session_shells, "session_shells")
             if home.implicit:
                 self._implicit.add(home.session_id)
-            shell = await self._open(values, home)
+            shell = await self._open(values, home, caller)
         finally:
             self._opening -= Counter((belongs_to,))
         self.registry.shells[shell.shell_id] = shell
         shell.tasks.start_soon(self._serve, shell)
         return results.opened(shell)
 
-    async def _open(self, values: Mapping[str, Any], home: ShellHome) -> Shell:
+    async def _make_room(self, caller: Caller) -> None:
+        """Close the shell that is idle for longest among those of clients that have left; raise if there is none."""
+        present = self.connected()
+        gone = [
+            shell
+            for shell in self.registry.live()
+            if shell.used_by not in present and shell.state == "idle" and not shell.running and not shell.queued
+        ]
+        # Without the caller in it, the list of clients is not one to go by.
+        if caller.client_id not in present or not gone:
+            raise limit_reached(self.limits.shells, "shells")
+        await self._close(min(gone, key=lambda shell: shell.idle_since), "idle")
+
+    async def _open(self, values: Mapping[str, Any], home: ShellHome, caller: Caller) -> Shell:
         tasks = await self._new_tasks()
         shell = None
         try:
-            shell = await self.opener.open(values, home, tasks)
+            shell = await self.opener.open(values, home, tasks, caller.client_id)
             shell.checkpoints = await self.snapshots.attach(shell, values)
             try:
                 await self.journal.shell_opened(shell.session_id, results.opening_facts(shell))
@@ -254,7 +269,7 @@ class Shells:
         await asyncio.wait([shell.live.ended])
         end = shell.live.ended.result()
         self.registry.note_end(shell, end)
-        for command in [one for one in shell.commands.values() if not one.over.is_set()]:
+        for command in [one for one in (shell.commands | shell.queued).values() if not one.over.is_set()]:
             with anyio.move_on_after(SHELL_CLOSE_S):
                 await command.over.wait()
         await self._retire(shell, end.reason)
@@ -272,6 +287,18 @@ class Shells:
         finally:
             shell.guard.close()
             shell.released.set()
+        await self._drop_temp(shell.session_id)
+
+    async def _drop_temp(self, session_id: str) -> None:
+        """Remove the temporary directory of a session that is closed and has no shell."""
+        if self._opening[session_id] or any(shell.session_id == session_id for shell in self.registry.live()):
+            return
+        try:
+            await self.journal.check_live(session_id)
+        except (SessionClosed, SessionNotFound):
+            await asyncio.to_thread(self.opener.temps.remove, session_id)
+        except StorageError:
+            pass  # the next sweep looks again
 
     def _ends_with_this(self, session_id: str, *, opening: int) -> bool:
         """Return True if an implicit session has no live shell, and at most so many that are being opened."""
@@ -287,6 +314,8 @@ class Shells:
                 await self.journal.sync()
             if tick % SWEEP_TICKS == 0:
                 self._sweep_shells()
+                for session_id in self.opener.temps.sessions():
+                    await self._drop_temp(session_id)
 
     def _sweep_shells(self) -> None:
         now, ttl = time.monotonic(), self.limits.idle_ttl_s

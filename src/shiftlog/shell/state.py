@@ -48,6 +48,8 @@ class Command:
     request_id: str | None = None
     checkpoint_id: str | None = None
     state: CommandState = "queued"
+    is_queued: bool = True  # until its beginning can no longer be prevented
+    waited: bool = False  # for another command of its shell
     exit_code: int | None = None
     signal: str | None = None
     started_at: datetime | None = None
@@ -96,6 +98,7 @@ class Shell:
     redactor: Redactor
     workspace: str | None
     timeout_s: int
+    used_by: str | None  # the client that opened it or ran the last command
     budget: Budget | None
     created_at: datetime
     state: ShellState = "idle"
@@ -106,6 +109,7 @@ class Shell:
     numbers: int = 0
     foreground: Command | None = None
     commands: dict[str, Command] = field(default_factory=dict[str, Command])
+    queued: dict[str, Command] = field(default_factory=dict[str, Command])  # not yet begun, maybe never
     last: Command | None = None
     idle_since: float = field(default_factory=time.monotonic)
     is_recorded: bool = False  # its end is in the journal

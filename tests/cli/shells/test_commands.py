@@ -90,6 +90,38 @@ def test_exec_feeds_standard_input_and_passes_named_variables_on(served: Path) -
     assert "'NOWHERE_SET' is not set here" in refused.err
 
 
+def test_exec_passes_piped_input_on_as_it_comes(served: Path, tmp_path: Path) -> None:
+    assert shiftlog(served, "exec", "--", "cat; echo end", stdin="hi\nthere\n").out == "hi\nthere\nend\n"
+    assert shiftlog(served, "exec", "--", "wc -c", stdin="x" * 3_000_000).out.strip() == "3000000"
+    given = tmp_path / "given"
+    given.write_text("of a file\n")
+    command = [*PROGRAM, "exec", "--", "read -r line; echo got $line"]
+    with given.open() as stdin:
+        done = subprocess.run(
+            command,
+            env=environment(served),
+            stdin=stdin,
+            capture_output=True,
+            text=True,
+            timeout=DEADLINE_S,
+            check=True,
+        )
+    assert done.stdout == "got of a file\n"
+    with subprocess.Popen(
+        command, env=environment(served), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as asked:
+        assert asked.stdin is not None
+        assert asked.stdout is not None
+        asked.stdin.write("a line\n")
+        asked.stdin.flush()
+        assert asked.stdout.read() == "got a line\n", "the command ends although the input is still open"
+    done = subprocess.run(
+        [*PROGRAM, "exec", "--", "cat"], env=environment(served), input=b"ab\xff", capture_output=True,
+        timeout=DEADLINE_S, check=True,
+    )  # fmt: skip
+    assert b"is not UTF-8" in done.stderr
+
+
 def test_exec_feeds_standard_input_as_it_is_or_says_why_not(served: Path) -> None:
     assert shiftlog(served, "exec", "-i", "--", "od -An -c", stdin="a\r\nb\r").out.split() == [
         "a",

@@ -7,7 +7,7 @@ import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -22,6 +22,7 @@ from shiftlog.cli.connecting import (
     streamed,
 )
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled
+from shiftlog.cli.shells.stdin import is_piped, pass_on, whole_input
 from shiftlog.cli.shells.view import ShellView
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.text.figures import count, largest_unit
@@ -30,7 +31,6 @@ from shiftlog.text.printable import terminal_line, terminal_text
 if TYPE_CHECKING:
     from shiftlog.link.client import Client
 
-INPUT_BYTES = 1 << 20
 SANDBOXES = ("read-only", "workspace-write", "full-access")
 Item = dict[str, Any]
 
@@ -176,7 +176,7 @@ def watch(shell: str | None, last: int, as_json: bool) -> None:
     metavar="SECONDS",
     help="Time limit (default: that of the shell, 120 s).",
 )
-@click.option("-i", "--stdin", "feed", is_flag=True, help="Pass standard input to it, up to 1 MiB.")
+@click.option("-i", "--stdin", "feed", is_flag=True, help="Read all of standard input first, up to 1 MiB.")
 @json_option
 def exec_(
     command: tuple[str, ...], shell: str | None, timeout: int | None, feed: bool, as_json: bool, **opening: Any
@@ -186,7 +186,7 @@ def exec_(
     A single argument is shell text and may contain pipes; several arguments are a program and its arguments, passed
     unchanged. Output is printed live, with secrets masked. The exit status is the command's own, 124 after a timeout,
     130 after Ctrl-C, which ends the command, or 126 if the policy refuses it. If the policy needs an approval, you
-    are asked here.
+    are asked here. Standard input is passed on as it comes if it is a pipe or a file.
 
     The command runs in the daemon's environment without its secrets, not in yours; --env passes variables on. With
     --json the result is printed at the end, in the form that agents get.
@@ -201,7 +201,9 @@ def exec_(
     text = command[0] if len(command) == 1 else shlex.join(command)
     run: Item = {"command": text}
     if feed:
-        run["input"] = _standard_input()
+        run["input"] = whole_input()
+    elif is_piped():
+        run["stdin"] = "open"
     if timeout is not None:
         run["timeout_s"] = timeout
     params: Item = {"run": run}
@@ -251,6 +253,8 @@ def _follow(client: "Client", params: Item, as_json: bool) -> Item:
             match event.pop("event"):
                 case "output" if not as_json:
                     _write(event["stream"], event["text"])
+                case "began" if params["run"].get("stdin") == "open":
+                    pass_on(event["command_id"])
                 case "asked":
                     _answer(event, as_json)
                 case "result":
@@ -284,17 +288,6 @@ def _said(result: Item) -> str:
     if result["state"] == "timed_out":
         return f"{result['command_id']} was ended after {result['duration_ms'] / 1000:.0f} s; --timeout gives it more"
     return result["hint"] or f"{result['command_id']} is {result['state']}"
-
-
-def _standard_input() -> str:
-    stdin: BinaryIO | None = getattr(sys.stdin, "buffer", None)  # standard input may be closed
-    data = stdin.read(INPUT_BYTES + 1) if stdin is not None else b""
-    if len(data) > INPUT_BYTES:
-        raise click.UsageError("Standard input is longer than 1 MiB. Put it in a file that the command reads.")
-    try:
-        return data.decode()
-    except UnicodeDecodeError:
-        raise click.UsageError("Standard input is not UTF-8. Put it in a file that the command reads.") from None
 
 
 def _variables(given: tuple[str, ...]) -> dict[str, str]:

@@ -164,6 +164,10 @@ def _tighter_sandbox(left: Sandbox, right: Sandbox) -> Sandbox:
     return left if SANDBOXES.index(left) <= SANDBOXES.index(right) else right
 
 
+def _stricter(left: Unjudged, right: Unjudged) -> Unjudged:
+    return UNJUDGED[max(UNJUDGED.index(left), UNJUDGED.index(right))]
+
+
 def _same_place(left: str, right: str) -> str:
     if left != right:
         raise ConfigError(f"two policies name different places: '{left}' and '{right}'")
@@ -188,7 +192,7 @@ _TIGHTER: dict[str, Callable[..., object]] = {
     **dict.fromkeys("accept_new_host_keys password_auth ssh_agent sandbox_network".split(), bool.__and__),
     **dict.fromkeys(("key_dir", "known_hosts"), _same_place),
     **dict.fromkeys(("sandbox_max", "sandbox_default"), _tighter_sandbox),
-    "unjudged": lambda left, right: max(left, right, key=UNJUDGED.index),
+    "unjudged": _stricter,
     "limits": _lower_limits,
 }
 

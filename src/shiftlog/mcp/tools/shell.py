@@ -82,7 +82,9 @@ OPENED = record(
         "kill_scope": TEXT,
         "startup_output": TEXT,
         "created_at": TEXT,
-    }
+        "tmp_note": TEXT,
+    },
+    also=("tmp_note",),
 )
 RAN = record(
     {

@@ -44,7 +44,7 @@ class WrappedStart:
 
 
 class Launch:
-    """The launch of one shell. `close` it when the shell has ended; that removes the private temp directory."""
+    """The launch of one shell. `close` it when the shell has ended; that removes a temp directory of its own."""
 
     def __init__(
         self,
@@ -66,12 +66,12 @@ class Launch:
         self._supervision: Supervision | None = None
         self._shell: SupervisedShell | None = None
         self._fds: list[int] = []
-        self._temp: str | None = None
+        self._temp: str | None = spec.temp if spec.confined else None
         self._runtime: str | None = None
         self._places: tuple[OpenDirectory, ...] = ()
         self._pinned: tuple[OpenDirectory, ...] = ()
         if spec.confined:
-            self._temp = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-shell-"))
+            self._temp = self._temp or os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-shell-"))
             self._runtime = os.path.realpath(tempfile.mkdtemp(prefix="shiftlog-run-", dir=runtime_base))
             try:
                 self._places = self._open_places()
@@ -87,6 +87,11 @@ class Launch:
     def own_terminals(self) -> bool:
         """Whether the shell has terminals that no other program has."""
         return self._bwrap or (self._spec.confined and self._machine.own_terminals)
+
+    @property
+    def private_tmp(self) -> bool:
+        """Return True if the shell sees its temp directory as /tmp."""
+        return self._bwrap
 
     @property
     def runtime_dir(self) -> Path | None:
@@ -168,12 +173,13 @@ class Launch:
             self._supervision.permit(self._shell, entries, below)
 
     def close(self) -> None:
-        """Stop supervising and remove the private temp directory, once no process of the shell is left."""
+        """Stop supervising and remove what the launch made, once no process of the shell is left."""
         self.started()
         if self._supervision is not None and self._shell is not None:
             self._supervision.close_shell(self._shell)
             self._shell = None
-        for path in filter(None, (self._temp, self._runtime)):
+        own = None if self._temp == self._spec.temp else self._temp
+        for path in filter(None, (own, self._runtime)):
             shutil.rmtree(path, ignore_errors=True)
 
     def _plan(self, shell: str, argv: Sequence[str], env: Mapping[str, str], files: RuleFiles, cwd: str) -> LaunchPlan:

@@ -49,6 +49,8 @@ class SandboxSpec:
     opened: OpenDirectory | None = None
     """The workspace as it was judged; its descriptor is open until the shell has started."""
     cwd: str | None = None
+    temp: str | None = None
+    """The private temp directory; the launch makes one for itself, and removes it, if none is given."""
     rules: ExecRules | None = None
     judge: JudgeSpec = ALLOW_ALL
     network: bool = True

@@ -1,0 +1,138 @@
+"""Files that a command runs as code, over ssh: read and judged first; what stays open may be refused."""
+
+import shutil
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from shiftlog.model.shell_errors import ApprovalRequired, PolicyDenied, PolicyUndecidable
+from tests.shell.remote.ssh.places import settings_for, where
+from tests.shell.remote.ssh.server import SshServer
+from tests.shell.rig import ShellRig, shell_rig
+
+SHELL = "echo before\nls /\n"
+CODE = "import subprocess\nsubprocess.run(['ls', '/'])\n"
+# The files of a command in two steps, and the command that runs them; each starts the denied `ls`.
+TWO_STEPS: dict[str, tuple[dict[str, str], str]] = {
+    "bash s.sh": ({"s.sh": SHELL}, "bash s.sh"),
+    "sh with options": ({"s.sh": SHELL}, "sh -eu s.sh a b"),
+    "dot": ({"s.sh": SHELL}, ". ./s.sh"),
+    "source": ({"s.sh": SHELL}, "source s.sh"),
+    "stdin": ({"s.sh": SHELL}, "bash < s.sh"),
+    "by path": ({"s.sh": "#!/bin/bash\n" + SHELL}, "./s.sh"),
+    "no first line": ({"s.sh": SHELL}, "./s.sh"),
+    "env first line": ({"s.sh": "#!/usr/bin/env bash\n" + SHELL}, "$PWD/s.sh || ./s.sh"),
+    "wrapped": ({"s.sh": SHELL}, "nice -n 5 timeout 9 bash s.sh"),
+    "find": ({"s.sh": SHELL}, r"find . -name x -exec sh s.sh \;"),
+    "xargs": ({"s.sh": SHELL}, "echo a | xargs bash s.sh"),
+    "in a directory": ({"sub/s.sh": SHELL}, "cd sub && bash s.sh"),
+    "nested": ({"a.sh": "bash b.sh\n", "b.sh": "bash c.sh\n", "c.sh": SHELL}, "bash a.sh"),
+    "variable": ({"s.sh": "x=ls\n$x /\n"}, "bash s.sh"),
+    "python": ({"x.py": CODE}, "python3 x.py"),
+    "python options": ({"x.py": CODE}, "python3 -u -B x.py arg"),
+    "python module": ({"x.py": CODE}, "python3 -m x"),
+    "python by path": ({"x.py": "#!/usr/bin/env python3\n" + CODE}, "./x.py"),
+    "python stdin": ({"x.py": CODE}, "python3 < x.py"),
+    "python test": ({"x.py": CODE}, "pytest -q x.py"),
+    "php": ({"x.php": "<?php system('ls');\n"}, "php x.php"),
+    "lua": ({"x.lua": 'os.execute("ls")\n'}, "lua x.lua"),
+    "tcl": ({"x.tcl": "exec ls\n"}, "tclsh x.tcl"),
+    "sed": ({"x.sed": "1e ls /\n"}, "echo | sed -f x.sed"),
+    "at": ({"s.sh": SHELL}, "at -f s.sh now"),
+    "another shell": ({"s.sh": SHELL}, "busybox sh s.sh"),
+    "git hooks elsewhere": ({"h/pre-commit": SHELL}, "git -c core.hooksPath=h commit -m x"),
+    "perl": ({"x.pl": 'system("ls");\n'}, "perl x.pl"),
+    "ruby": ({"x.rb": "puts `ls /`\n"}, "ruby x.rb"),
+    "node": ({"x.js": "require('child_process').execSync('ls')\n"}, "node x.js"),
+    "awk": ({"x.awk": 'BEGIN { system("ls") }\n'}, "awk -f x.awk"),
+    "make": ({"Makefile": "all:\n\tls /\n"}, "make"),
+    "make goal": ({"Makefile": "a: b\n\ttrue\nb:\n\tls /\n"}, "make a"),
+    "make file": ({"other.mk": "all:\n\t@ls /\n"}, "make -f other.mk all"),
+    "make directory": ({"sub/Makefile": "all:\n\tls /\n"}, "make -C sub"),
+    "make variable": ({"Makefile": "RUN = ls\nall:\n\t$(RUN) /\n"}, "make"),
+    "npm": ({"package.json": '{"scripts": {"test": "ls /"}}'}, "npm run test"),
+    "npm before": ({"package.json": '{"scripts": {"pretest": "ls /", "test": "true"}}'}, "npm test"),
+    "git hook": ({".git/hooks/pre-commit": "#!/bin/sh\nls /\n"}, "git commit -m x"),
+}
+INNOCENT: dict[str, tuple[dict[str, str], str]] = {
+    "script": ({"s.sh": "set -e\necho ok # ls\n"}, "bash s.sh"),
+    "open script": ({"s.sh": '"$PYTHON" -V || echo "$1"\n'}, "bash s.sh"),
+    "another goal": ({"Makefile": "all:\n\ttrue\ndeploy:\n\tls /\n"}, "make all"),
+    "another npm script": ({"package.json": '{"scripts": {"test": "true", "list": "ls"}}'}, "npm test"),
+    "python": ({"x.py": "import subprocess\n# like ls\nfalls = 'toolset'\nsubprocess.run(['true'])\n"}, "python3 x.py"),
+    "data": ({"notes.txt": "run `ls` with subprocess\n"}, "sed -n 1p notes.txt"),
+    "missing": ({}, "bash missing.sh"),
+    "inline": ({}, "python3 -c 'print(1)' ls.txt"),
+}
+
+
+def _write(place: Path, files: dict[str, str]) -> None:
+    shutil.rmtree(place)
+    for name, text in files.items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+    place.mkdir(exist_ok=True)
+
+
+@pytest.fixture
+async def rig(tmp_path: Path, server: SshServer) -> AsyncIterator[ShellRig]:
+    place = tmp_path / "place"
+    place.mkdir()
+    settings = settings_for(server)
+    async with shell_rig(tmp_path, settings=settings, **where(server, cwd=str(place), deny=["ls"])) as rig:
+        yield rig
+
+
+async def test_a_denied_program_does_not_start_in_two_steps(rig: ShellRig) -> None:
+    passed: list[str] = []
+    for name, (files, command) in TWO_STEPS.items():
+        _write(rig.place, files)
+        await rig.run(f"cd {rig.place}")
+        try:
+            await rig.run(command)
+            passed.append(name)
+        except (PolicyDenied, PolicyUndecidable):
+            pass
+    assert passed == []
+
+
+async def test_code_that_names_no_denied_program_runs(rig: ShellRig) -> None:
+    refused: list[str] = []
+    for name, (files, command) in INNOCENT.items():
+        _write(rig.place, files)
+        await rig.run(f"cd {rig.place}")
+        try:
+            await rig.run(command)
+        except (PolicyDenied, PolicyUndecidable) as error:
+            refused.append(f"{name}: {error.message}")
+    assert refused == []
+
+
+async def test_the_refusal_names_the_file_and_the_program(rig: ShellRig) -> None:
+    _write(rig.place, {"s.sh": SHELL})
+    await rig.run(f"cd {rig.place}")
+    with pytest.raises(PolicyDenied, match=r"'ls' is denylisted, in 's\.sh'") as refused:
+        await rig.run("bash s.sh")
+    assert refused.value.details["program"] == "ls"
+    assert refused.value.details["via"] == ["bash", "s.sh"]
+
+
+@pytest.mark.parametrize(("mode", "error"), [("refuse", PolicyUndecidable), ("ask", ApprovalRequired)])
+async def test_a_strict_operator_has_what_cannot_be_judged_refused_or_asked(
+    tmp_path: Path, server: SshServer, mode: str, error: type[Exception]
+) -> None:
+    place = tmp_path / "place"
+    settings = settings_for(server, unjudged=mode)
+    place.mkdir()
+    async with shell_rig(tmp_path, settings=settings, **where(server, cwd=str(place), deny=["ls"])) as rig:
+        rig.shells.approvals.wait_s = 0.1
+        _write(rig.place, {"s.sh": "echo fine\n", "x.py": "print(1)\n", "open.sh": '"$1"\n', "b": "\0ELF"})
+        await rig.run(f"cd {rig.place}")
+        assert await rig.out("bash s.sh") == "fine", "it was read, and nothing in it is open"
+        for command in ("python3 x.py", "make", "bash open.sh", "bash missing.sh", "./b", "python3 -c 'print(1)'"):
+            with pytest.raises(error):
+                await rig.run(command)
+        assert await rig.out("echo plain; cat s.sh | wc -l")
