@@ -21,6 +21,9 @@ LISTS = (
     ("Decisions", "design_decisions"),
     ("Requirements", "requirements_discovered"),
     ("Blockers", "blockers"),
+    ("Next", "next"),
+    ("Do not", "do_not"),
+    ("Refuted", "refuted"),
     ("Files", "files_modified"),
     ("Read", "context_list"),
 )

@@ -189,7 +189,10 @@ TURN_FIELDS: dict[str, Field] = {
     "design_decisions": ListOf(item=Text(lines=True, signs=True), description="Added."),
     "requirements_discovered": ListOf(item=Text(lines=True, signs=True), description="Ids; added."),
     "files_modified": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Added."),
-    "blockers": ListOf(item=Text(lines=True, signs=True), description="Added."),
+    "blockers": ListOf(item=Text(lines=True, signs=True), description="What stands in the way; added."),
+    "next": ListOf(item=Text(lines=True, signs=True), description="What to do next; added. In the capsule at once."),
+    "do_not": ListOf(item=Text(lines=True, signs=True), description="What must not be done; added."),
+    "refuted": ListOf(item=Text(lines=True, signs=True), description="What was tried and proved wrong; added."),
     "commits": ListOf(
         item=TypeOnly(inner=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."
     ),

@@ -142,6 +142,7 @@ def finish_turn(pen: Pen, request: Request, form: ItemForm = as_stored) -> dict[
 
 
 def _complete(pen: Pen, turn: Turn, request: Request, form: ItemForm) -> None:
+    from_seq = pen.next_seq
     write_changes(pen, turn, {**request, "response": None}, form)
     turn = _known(pen, turn.request_id)
     given = request.get("response")
@@ -151,7 +152,7 @@ def _complete(pen: Pen, turn: Turn, request: Request, form: ItemForm) -> None:
     for name in ("error_message", "error_code"):
         if not is_empty(name, request.get(name)):
             _ignored(pen, name, "A completed turn has no error")
-    end_turn(pen, turn, TurnStatus.COMPLETED, {"response": response})
+    end_turn(pen, turn, TurnStatus.COMPLETED, {"response": response}, from_seq)
 
 
 def _fail(pen: Pen, turn: Turn, request: Request, form: ItemForm) -> None:
@@ -165,13 +166,17 @@ def _failure(message: str, code: str) -> dict[str, Any]:
     return {"failure_note": f"{code}: {message}" if code else message, "error_code": code}
 
 
-def end_turn(pen: Pen, turn: Turn, status: TurnStatus, outcome: dict[str, Any]) -> None:
-    """Write the terminal entry of a turn, with the seal over all that the turn holds."""
+def end_turn(pen: Pen, turn: Turn, status: TurnStatus, outcome: dict[str, Any], from_seq: int | None = None) -> None:
+    """Write the terminal entry of a turn, with the seal over all that the turn holds.
+
+    `from_seq` is the first entry of the request that ends it: what that adds, such as a blocker, is not settled by it.
+    """
     if status not in TURN_MOVES[turn.status]:
         raise immutable(turn)
     kind = Kind.TURN_COMPLETED if status is TurnStatus.COMPLETED else Kind.TURN_FAILED
     seal = seal_of(turn, {**outcome, "status": str(status), "at": precise(pen.now)})
-    pen.write(kind, {**outcome, "seal": seal}, turn.request_id)
+    begins = {"from_seq": from_seq} if from_seq not in (None, pen.next_seq) else {}
+    pen.write(kind, {**outcome, **begins, "seal": seal}, turn.request_id)
 
 
 def addressed_turn(pen: Pen, request_id: str | None) -> Turn:

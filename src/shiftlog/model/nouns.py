@@ -258,6 +258,9 @@ class Turn:
     requirements_discovered: tuple[str, ...] = ()
     files_modified: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
+    next: tuple[str, ...] = ()
+    do_not: tuple[str, ...] = ()
+    refuted: tuple[str, ...] = ()
     commits: tuple[dict[str, object], ...] = ()
     failure_note: str = ""
     error_code: str = ""

@@ -29,6 +29,9 @@ LIST_FIELDS = (
     "requirements_discovered",
     "files_modified",
     "blockers",
+    "next",
+    "do_not",
+    "refuted",
 )
 # By the kind of an item's entry: which of its facts a turn is found by.
 ITEM_TEXTS = {"dialog": ("content", "role", "category"), "action": ("description", "type", "file_path", "status")}

@@ -152,7 +152,8 @@ class Resumer:
     def _left(self, reader: Reader, data: dict[str, Any], before: Session) -> Left:
         """Return all that a session left behind, also what its capsule had no room for."""
         truncated = data["capsule"]["truncated"]
-        if not {*truncated, *truncated.get("cut", ())} & {"files_touched", "shells"}:
+        is_folded = any("files" in item for item in data["capsule"]["files_touched"])
+        if not is_folded and not {*truncated, *truncated.get("cut", ())} & {"files_touched", "shells"}:
             return _left(data, before)
         whole = capsule_of(reader, before, self._journal.clock.now(), WHOLE_BYTES)
         return _left({**data, "capsule": whole}, before)

@@ -6,6 +6,7 @@
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import cast
 
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import MAX_ID_CHARS, agent_key
@@ -13,6 +14,7 @@ from shiftlog.params.fields import Field, Integer, ListOf, Record, Schema, Text
 
 VERSIONS = ("1", "1.0", "v1")
 STATEMENT_CHARS = 4_000
+_ITEMS = ListOf(item=Text(lines=True, max_chars=1_000), max_items=50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -80,16 +82,28 @@ def _prose(description: str) -> Text:
     return Text(lines=True, max_chars=STATEMENT_CHARS, description=description)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Items(Field):
+    """One text, or a list of shorter ones, each an item of its own."""
+
+    def read(self, value: object, path: str) -> object:
+        return _ITEMS.read(cast("object", value), path) if isinstance(value, list) else _prose("").read(value, path)
+
+    def type_schema(self) -> Schema:
+        listed = _ITEMS.type_schema()
+        return {**listed, "type": ["string", "array"], "maxLength": STATEMENT_CHARS}
+
+
 STATEMENT: Record = _Statement(
     description="Your hand-over note, an object or its JSON text; shown as claimed beside what was recorded.",
     fields={
         "version": _Version(required=True, description="Version of this form."),
         "goal": _prose("What the work is for."),
-        "done": _prose("What is finished."),
-        "next": _prose("What to do next."),
-        "blockers": _prose("What stands in the way."),
-        "do_not": _prose("What must not be done."),
-        "refuted": _prose("What was tried or believed and proved wrong."),
+        "done": _Items(description="What is finished."),
+        "next": _Items(description="What to do next."),
+        "blockers": _Items(description="What stands in the way."),
+        "do_not": _Items(description="What must not be done."),
+        "refuted": _Items(description="What was tried or believed and proved wrong."),
         "receipts": ListOf(
             item=Text(lines=True, max_chars=500),
             max_items=20,

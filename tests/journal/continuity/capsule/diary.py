@@ -140,8 +140,7 @@ class History(Diary):
                 kind = "design_decision" if step == "design" else "edit"
                 self._note(self.act(turn, text, status, kind, path=text[:50]), text)
             case "block":
-                self.add(turn, blockers=[text])
-                self._note(begun, text)
+                self._note(self.add(turn, blockers=[text]), text)
             case "commit":
                 self.add(turn, commits=[{"sha": text[:40]}])
             case "shell":

@@ -17,6 +17,7 @@ def test_an_empty_session_gives_its_title_as_goal_and_nothing_else() -> None:
         "do_not": [],
         "refuted": [],
         "decisions": [],
+        "requirements": [],
         "files_touched": [],
         "open_turn": None,
         "last_shell_cwd": None,
@@ -56,8 +57,10 @@ def test_the_work_of_a_session_is_found_in_its_capsule_and_cited() -> None:
         return [{"text": text, "basis": "recorded", "seq": seq} for text, seq in items]
 
     assert capsule["done"] == recorded(("Reproduce: fails 3 of 10 runs", first_seq))
-    assert capsule["next"] == recorded(("Fix eviction", third_seq), ("Guard eviction", pending))
-    assert capsule["blockers"] == recorded(("No runner", first_seq), ("superseded: wrong track", second_seq))
+    [opened] = recorded(("Fix eviction", third_seq))
+    [planned] = recorded(("Guard eviction", pending))
+    assert capsule["next"] == [opened, {**planned, "status": "pending"}]
+    assert capsule["blockers"] == recorded(("superseded: wrong track", second_seq))
     assert capsule["refuted"] == recorded(("Refuted: clock skew", refuted))
     assert capsule["do_not"] == recorded(("Do not raise the TTL again", forbidden))
     assert capsule["decisions"] == recorded(
@@ -72,6 +75,14 @@ def test_the_work_of_a_session_is_found_in_its_capsule_and_cited() -> None:
         "begun_at": "2026-07-01T10:08:00Z",
         "dialog_items": 3,
         "actions": 4,
+        "interpretation": "",
+        "response": "",
+        "last_dialog": [
+            {"role": "model", "category": "decision", "text": "Decision: lock per shard", "seq": decided},
+            {"role": "model", "category": "decision", "text": "Do not raise the TTL again", "seq": forbidden},
+            {"role": "model", "category": "reasoning", "text": "Do nothing more?", "seq": forbidden + 1},
+        ],
+        "last_command": None,
     }
 
 
@@ -111,7 +122,8 @@ def test_an_action_that_was_appended_again_as_completed_is_not_next() -> None:
     running = diary.act(turn, "Run the linter", status="in_progress")
     diary.act(turn, "Run the tests", status="completed")
     diary.complete(turn, "green")
-    assert diary.capsule()["next"] == [{"text": "Run the linter", "basis": "recorded", "seq": running}]
+    [planned] = diary.capsule()["next"]
+    assert planned == {"text": "Run the linter", "basis": "recorded", "seq": running, "status": "in_progress"}
 
 
 def test_a_file_that_an_action_told_of_is_not_counted_again_by_the_list_of_files() -> None:
@@ -142,8 +154,8 @@ def test_a_file_touched_in_several_turns_is_listed_once_as_it_was_touched_last()
 
 def test_a_blocker_that_is_also_the_failure_note_is_listed_once() -> None:
     diary = Diary()
-    turn, seq = diary.begin("Work")
-    diary.add(turn, blockers=["Turn aborted: interrupted"])
+    turn, _ = diary.begin("Work")
+    seq = diary.add(turn, blockers=["Turn aborted: interrupted"])
     diary.fail(turn, "Turn aborted: interrupted")
     assert diary.capsule()["blockers"] == [{"text": "Turn aborted: interrupted", "basis": "recorded", "seq": seq}]
 
@@ -197,15 +209,13 @@ def test_shells_commands_and_checkpoints_are_read_from_the_journal() -> None:
     capsule = diary.capsule()
     assert capsule["last_shell_cwd"] == "/srv/6"
     assert [(item["command"], item["exit_code"], item["seq"]) for item in capsule["last_commands"]] == [
-        ("step 3", 3, started[2]),
-        ("step 4", 4, started[3]),
         ("step 5", 5, started[4]),
         ("step 6", 6, started[5]),
         ("step 7", None, started[6]),
     ]
     assert capsule["shells"] == [
         {"shell_id": "4c82-1_local", "state": "busy", "cwd": "/srv/6"},
-        {"shell_id": "4c82-2_local", "state": "ended", "cwd": "/tmp"},
+        {"shell_id": "4c82-2_local", "state": "ended", "cwd": "/tmp", "ended_reason": None},
     ]
     assert capsule["checkpoints"] == [{"id": "9f1c", "created_at": "2026-07-01T10:18:00Z", "label": "before lock"}]
 
@@ -309,3 +319,135 @@ def test_a_capsule_saved_by_itself_does_not_hide_the_statement() -> None:
     diary.write(Kind.CAPSULE_SAVED, {"statement": WHOLE})
     diary.write(Kind.CAPSULE_SAVED, {"origin": "auto", "statement": None})
     assert diary.capsule()["origin"] == "agent"
+
+
+def test_an_action_completed_later_in_any_turn_is_not_next_and_one_that_failed_is_refuted() -> None:
+    diary = Diary()
+    first, _ = diary.begin("Plan")
+    diary.act(first, "Write the parser", status="pending", path="parser.py")
+    planned = diary.act(first, "Write the tests", status="pending", path="test_parser.py")
+    diary.complete(first, "Planned")
+    second, _ = diary.begin("Work")
+    diary.act(second, "Write the parser", status="completed", path="parser.py")
+    failed = diary.act(second, "Parse with a regular expression", status="failed")
+    diary.complete(second, "Parsed")
+    capsule = diary.capsule()
+    assert capsule["next"] == [
+        {
+            "text": "Write the tests",
+            "basis": "recorded",
+            "seq": planned,
+            "status": "pending",
+            "file_path": "test_parser.py",
+        }
+    ]
+    assert capsule["refuted"] == [{"text": "Parse with a regular expression", "basis": "recorded", "seq": failed}]
+
+
+def test_what_an_agent_tells_during_work_is_in_the_capsule_at_once() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Work")
+    seq = diary.add(turn, next=["Run the migration"], do_not=["Touch the schema"], refuted=["It is the cache"])
+    diary.add(turn, requirements_discovered=["R-7"])
+    capsule = diary.capsule()
+    for name, text in (("do_not", "Touch the schema"), ("refuted", "It is the cache")):
+        assert capsule[name] == [{"text": text, "basis": "recorded", "seq": seq}]
+    assert texts(capsule["next"]) == ["Work", "Run the migration"]
+    assert capsule["requirements"] == ["R-7"]
+
+
+def test_plans_and_blockers_of_a_turn_end_with_it_but_not_those_of_the_request_that_ends_it() -> None:
+    diary = Diary()
+    first, _ = diary.begin("Ask for the key")
+    diary.add(first, blockers=["No key"], next=["Wait for the key"])
+    diary.complete(first, "Got it")
+    second, _ = diary.begin("Deploy")
+    seq = diary.add(second, blockers=["The gate is closed until Monday"], next=["Deploy on Monday"])
+    diary.write(Kind.TURN_COMPLETED, {"response": "Built", "from_seq": seq}, second)
+    capsule = diary.capsule()
+    assert texts(capsule["blockers"]) == ["The gate is closed until Monday"]
+    assert texts(capsule["next"]) == ["Deploy on Monday"]
+
+
+@pytest.mark.parametrize("answer", ["Resolved: no runner for arm64", "unblocked: No runner for ARM64!"])
+def test_what_is_said_to_be_resolved_is_dropped(answer: str) -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Work")
+    diary.add(turn, blockers=["No runner for arm64"], do_not=["No runner for arm64"])
+    diary.say(turn, answer, category="observation")
+    capsule = diary.capsule()
+    assert (capsule["blockers"], capsule["do_not"]) == ([], [])
+    diary.add(turn, blockers=["No runner for arm64 again"])
+    assert texts(diary.capsule()["blockers"]) == ["No runner for arm64 again"]
+
+
+def test_a_turn_that_failed_and_was_completed_later_blocks_nothing() -> None:
+    diary = Diary()
+    failed, _ = diary.begin("Fix the import")
+    diary.fail(failed, "The disk was full")
+    other, _ = diary.begin("Another thing")
+    diary.fail(other, "No idea")
+    again, _ = diary.begin("Fix the import")
+    diary.complete(again, "Fixed")
+    assert texts(diary.capsule()["blockers"]) == ["No idea"]
+
+
+@pytest.mark.parametrize(
+    ("response", "shown"),
+    [
+        ("# Summary\n\nThe lock is per shard.", "The lock is per shard."),
+        ("Summary\n=======\nThe lock is per shard.", "The lock is per shard."),
+        ("**Done**\n\n- The lock is per shard.\n- More", "The lock is per shard."),
+        ("What I did:\n1. The lock is per shard.", "The lock is per shard."),
+        ("The lock is per shard.\nMore", "The lock is per shard."),
+        ("## Only a heading", "## Only a heading"),
+    ],
+)
+def test_a_heading_is_no_items_text(response: str, shown: str) -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Lock")
+    diary.complete(turn, response)
+    assert texts(diary.capsule()["done"]) == [f"Lock: {shown}"]
+
+
+def test_the_open_turn_says_where_it_stopped() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Fix it", "Fix the flaky test")
+    diary.write(Kind.TURN_UPDATED, {"set": {"interpretation": "A race", "response": "Half of it"}}, turn)
+    for n in range(5):
+        diary.say(turn, f"Thought {n}", category="reasoning")
+    for n, command in enumerate(("pytest -q", "ls", "cat a", "ls", "git diff")):
+        body = {"command_id": f"s#{n}", "command": command, "shell_id": "s"}
+        diary.write(Kind.COMMAND_STARTED, body, turn)
+        output = "".join(f"line {line}\n" for line in range(9)) if n == 4 else ""
+        done = {**body, "exit_code": n, "stdout": output, "stderr": "1 failed" if n == 0 else ""}
+        diary.write(Kind.COMMAND_FINISHED, done, turn)
+    diary.write(Kind.SHELL_OPENED, {"shell_id": "s", "cwd": "/srv"})
+    diary.write(Kind.SHELL_ENDED, {"shell_id": "s", "cwd": "/srv/app", "reason": "daemon_died"})
+    capsule = diary.capsule()
+    opened = capsule["open_turn"]
+    assert (opened["interpretation"], opened["response"]) == ("A race", "Half of it")
+    assert [item["text"] for item in opened["last_dialog"]] == ["Thought 2", "Thought 3", "Thought 4"]
+    assert opened["last_command"] == {
+        "command": "git diff",
+        "exit_code": 4,
+        "last_lines": [f"line {n}" for n in range(4, 9)],
+    }
+    assert [(item["command"], item["exit_code"], item["last_line"]) for item in capsule["last_commands"]] == [
+        ("pytest -q", 0, "1 failed"),
+        ("ls", 3, ""),
+        ("git diff", 4, "line 8"),
+    ]
+    assert capsule["shells"] == [
+        {"shell_id": "s", "state": "ended", "cwd": "/srv/app", "ended_reason": "daemon_died"},
+    ]
+
+
+def test_a_statement_may_list_its_items_and_replaces_the_same_words() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Work")
+    diary.add(turn, blockers=["No key"], do_not=["Touch the schema"])
+    capsule = diary.capsule({"version": "1", "done": ["a", "b"], "blockers": ["no key."], "next": "c"})
+    assert [(item["text"], item["basis"]) for item in capsule["blockers"]] == [("no key.", "claimed")]
+    assert [item["text"] for item in capsule["done"]] == ["a", "b"]
+    assert texts(capsule["do_not"]) == ["Touch the schema"]

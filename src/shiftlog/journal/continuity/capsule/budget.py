@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 Item = dict[str, object] | str
 Aged = tuple[int, Item]
@@ -24,6 +24,7 @@ KEYS = (
     "do_not",
     "refuted",
     "decisions",
+    "requirements",
     "files_touched",
     "open_turn",
     "last_shell_cwd",
@@ -37,16 +38,34 @@ KEYS = (
     "truncated",
     "budget_bytes",
 )
-# The oldest of these go first, list by list.
-DROPPED = ("done", "files_touched", "decisions", "receipts", "checkpoints", "last_commands", "shells")
-# Of these one item always stays.
-ESSENTIAL = ("next", "blockers", "do_not", "refuted")
+# Lists of facts, which shrink first, and lists of what was said, in the order in which they shrink.
+FACTS = ("checkpoints", "last_commands", "receipts")
+SAID = ("done", "decisions", "blockers", "do_not", "refuted")
+LISTS = (*FACTS, "shells", "requirements", "files_touched", *SAID, "next")
+FEW, MANY = 3, 10
 MIN_BUDGET_BYTES = 2_000
 
 _ELLIPSIS = "…"
 _ELLIPSIS_BYTES = 3
 # What may be cut inside an item; the rest is ids, figures and words of ours.
-_TEXTS = frozenset({"text", "path", "command", "label", "cwd", "query_title", "query_text", "written_by", "handoff_to"})
+_TEXTS = frozenset(
+    {
+        "text",
+        "path",
+        "command",
+        "last_line",
+        "label",
+        "cwd",
+        "file_path",
+        "query_title",
+        "query_text",
+        "interpretation",
+        "response",
+        "last_lines",
+        "written_by",
+        "handoff_to",
+    }
+)
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
@@ -82,15 +101,22 @@ class _Unit:
         return cls(age, item, item, size(item))
 
     def clip(self, most: int) -> None:
-        if isinstance(self.whole, str):
-            self.shown = clipped(self.whole, most)
-            self.cuts = int(self.shown != self.whole)
-        else:
-            texts = {name: text for name in _TEXTS if isinstance(text := self.whole.get(name), str)}
-            short = {name: clipped(text, most) for name, text in texts.items()}
-            self.shown = {**self.whole, **short}
-            self.cuts = sum(short[name] != text for name, text in texts.items())
+        self.shown, self.cuts = _clipped_inside(self.whole, most)
         self.size = size(self.shown)
+
+
+def _clipped_inside(value: Any, most: int, name: str = "text") -> tuple[Any, int]:
+    """Return a value with its texts cut, at any depth, and how many were."""
+    if isinstance(value, str):
+        short = clipped(value, most) if name in _TEXTS else value
+        return short, int(short != value)
+    if isinstance(value, dict):
+        inside = {key: _clipped_inside(item, most, key) for key, item in cast("dict[str, Any]", value).items()}
+        return {key: short for key, (short, _) in inside.items()}, sum(cuts for _, cuts in inside.values())
+    if isinstance(value, list):
+        parts = [_clipped_inside(item, most, name) for item in cast("list[Any]", value)]
+        return [short for short, _ in parts], sum(cuts for _, cuts in parts)
+    return value, 0
 
 
 class _ItemList:
@@ -135,20 +161,36 @@ class _Fitting:
             self.total += sum(unit.size + 1 for unit in items.units) - bool(items.units)
 
     def fit(self) -> None:
-        for name in DROPPED:
-            self._drop(name, keep=0)
+        for name in FACTS:
+            self._drop(name, keep=FEW)
+        self._fold_files()
+        for name in SAID:
+            self._drop(name, keep=MANY)
         self._cut(200)
-        self._drop(*ESSENTIAL, keep=1)
+        for name in LISTS:
+            self._drop(name, keep=FEW)
         self._cut(80)
+        for name in LISTS:
+            self._drop(name, keep=1)
         # Only ids and figures at their very limits come this far.
         self._drop_single("usage")
         self._drop_single("last_shell_cwd")
+        self._shorten_open_turn()
         self._cut(40)
         self._drop_single("closing_note")
         self._cut(20)
         if self.level is not None:
-            for names in (ESSENTIAL, *((name,) for name in reversed(DROPPED))):
-                self._restore(names, self.level)
+            for name in reversed(LISTS):
+                self._restore((name,), self.level)
+
+    def _fold_files(self) -> None:
+        """Show files beyond the most changed ones as their folders."""
+        files = self.item_lists.get("files_touched")
+        if files is None or len(files.units) <= MANY or not self._over():
+            return
+        folded = _ItemList(folded_files([(unit.age, unit.whole) for unit in files.units]))
+        self.total -= sum(unit.size + 1 for unit in files.units) - sum(unit.size + 1 for unit in folded.units)
+        self.item_lists["files_touched"] = folded
 
     def result(self) -> dict[str, object]:
         values: dict[str, object] = {**self.fixed, "truncated": self._truncated()}
@@ -185,6 +227,17 @@ class _Fitting:
         self.cut[name] -= unit.cuts
         self.dropped[name] += 1
         items.gone += 1
+
+    def _shorten_open_turn(self) -> None:
+        """Leave of an open turn what it is about, without what was said and run last."""
+        unit = self.singles.get("open_turn")
+        if unit is not None and isinstance(unit.whole, dict) and self._over():
+            self.total -= unit.size
+            self.cut["open_turn"] -= unit.cuts
+            unit.whole = {**unit.whole, "last_dialog": [], "last_command": None}
+            unit.clip(self.level or 80)
+            self.total += unit.size
+            self.cut["open_turn"] += unit.cuts
 
     def _drop_single(self, name: str) -> None:
         if name in self.singles and self._over():
@@ -259,12 +312,46 @@ def refitted(capsule: Mapping[str, Any], budget_bytes: int, newest: Mapping[str,
     """
     fixed = {"origin": capsule["origin"], "budget_bytes": budget_bytes}
     omitted = {name: count for name, count in capsule["truncated"].items() if name != "cut"}
-    lists = {name: _aged(capsule[name], newest.get(name, 0)) for name in KEYS if isinstance(capsule[name], list)}
-    singles = {name: capsule[name] for name in KEYS if name not in {*fixed, *lists, "truncated"}}
+    lists = {name: _aged(capsule.get(name) or [], newest.get(name, 0)) for name in LISTS}
+    singles = {name: capsule.get(name) for name in KEYS if name not in {*fixed, *lists, "truncated"}}
     fitting = _Fitting(fixed, singles, lists, omitted, budget_bytes)
     fitting.cut.update(capsule["truncated"].get("cut", {}))
     fitting.fit()
     return fitting.result()
+
+
+def folded_files(files: Sequence[Aged]) -> list[Aged]:
+    """Return the most changed files as they are, and the others as their folders, few of them.
+
+    Files are ranked by their changes: those are the last to be dropped.
+    """
+    ranked = sorted(files, key=lambda aged: (_figure(aged[1], "changes"), aged[0]))
+    others, most = ranked[:-MANY], ranked[-MANY:]
+    depth = max(str(_path(item)).count("/") for _, item in others)
+    while len(folders := _folders(others, depth)) > MANY and depth > 1:
+        depth -= 1
+    smaller = sorted(folders.values(), key=lambda item: _figure(item, "changes"))
+    return [*enumerate(smaller), *((len(smaller) + n, item) for n, (_, item) in enumerate(most))]
+
+
+def _folders(files: Iterable[Aged], depth: int) -> dict[str, dict[str, object]]:
+    folders: dict[str, dict[str, object]] = {}
+    for _, item in files:
+        parts = _path(item).split("/")
+        name = "/".join(parts[: min(depth, len(parts) - 1)]) + "/"
+        folder = folders.setdefault(name, {"path": name if name != "/" else "./", "changes": 0, "files": 0})
+        folder["changes"] = _figure(folder, "changes") + _figure(item, "changes")
+        folder["files"] = _figure(folder, "files") + max(_figure(item, "files"), 1)
+    return folders
+
+
+def _path(item: Item) -> str:
+    return item if isinstance(item, str) else str(item.get("path", ""))
+
+
+def _figure(item: Item, name: str) -> int:
+    value = 0 if isinstance(item, str) else item.get(name, 0)
+    return value if isinstance(value, int) else 0
 
 
 def _aged(items: Sequence[Item], newest: int) -> list[Aged]:
@@ -272,5 +359,6 @@ def _aged(items: Sequence[Item], newest: int) -> list[Aged]:
     aged: list[Aged] = []
     for position, item in enumerate(items):
         seq = None if isinstance(item, str) else item.get("seq")
-        aged.append((sys.maxsize if position < newest else seq if isinstance(seq, int) else position, item))
+        is_newest = position < newest or (isinstance(item, dict) and item.get("basis") == "claimed")
+        aged.append((sys.maxsize if is_newest else seq if isinstance(seq, int) else position, item))
     return aged

@@ -4,6 +4,7 @@ No model writes it and nothing is guessed: an item is `recorded` and cites its e
 statement. Three steps: `gathering` collects facts, this module orders them, `budget` cuts them to size.
 """
 
+import re
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -12,7 +13,7 @@ from itertools import chain
 from typing import Any
 
 from shiftlog.journal.continuity.capsule.budget import Aged, Item, fitted
-from shiftlog.journal.continuity.capsule.gathering import CapsuleFacts, recorded, text_of
+from shiftlog.journal.continuity.capsule.gathering import CapsuleFacts, compared, recorded, text_of
 from shiftlog.journal.continuity.statement import read_time
 from shiftlog.journal.continuity.taken_back import TakenBack
 from shiftlog.model.entry import Entry
@@ -23,9 +24,11 @@ from shiftlog.model.times import shown
 DEFAULT_BUDGET_BYTES = 8_000
 STATED_LISTS = ("done", "next", "blockers", "do_not", "refuted")
 
-_LAST_COMMANDS = 5
 _ENDED_SHELLS = 5
 _CHECKPOINTS = 20
+_NO_PROSE = re.compile(r"#{1,6}\s.*|#+|[-*_=~`]{3,}.*|\*\*[^*]+\*\*:?|__[^_]+__:?|[-*+]|\d+[.)]|[^.!?]{1,60}:")
+_UNDERLINE = re.compile(r"=+|-{2,}")
+_BULLET = re.compile(r"^(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 # A statement that is not in the journal yet is newer than everything in it.
 _NEWEST = sys.maxsize
 
@@ -55,69 +58,135 @@ def build_capsule(
             for text in _texts(facts, "design_decisions"):
                 gathered.decide(text, seq, spoken=False)
     lists = _lists(session, turns, gathered, restores)
-    age = _NEWEST if statement_seq is None else statement_seq
     for name in STATED_LISTS:
-        text = text_of(stated, name)
-        if text:
-            claimed: Item = {"text": text, "basis": "claimed", "seq": statement_seq}
-            lists[name].insert(0, (age, claimed))
-    lists["receipts"][:0] = [(age, text) for text in _texts(stated, "receipts")]
+        claimed = _claims(stated, name, statement_seq)
+        said = {compared(item["text"]) for _, item in claimed}
+        lists[name] = [*claimed, *(aged for aged in lists[name] if compared(_text(aged[1])) not in said)]
+    lists["receipts"][:0] = [(_NEWEST, text) for text in _texts(stated, "receipts")]
     omitted = {
         "checkpoints": max(0, len(gathered.checkpoints) - _CHECKPOINTS),
         "shells": len(gathered.shells) - len(lists["shells"]),
     }
     singles: dict[str, Item | None] = {
         "goal": _goal(session, turns, text_of(stated, "goal")),
-        "open_turn": _open_turn(session, turns),
+        "open_turn": _open_turn(session, turns, gathered),
         "last_shell_cwd": gathered.last_cwd,
         "usage": {**session.usage.shown()} if session.usage else None,
         "closing_note": (session.closing.note if session.closing else None) or gathered.closing_note,
         "stated": _stated(stated, stated_at, now) if stated else None,
     }
     fixed = {"origin": "agent" if stated else "auto", "budget_bytes": budget_bytes}
+    lists["requirements"] = _requirements(turns)
     return fitted(fixed, singles, lists, omitted=omitted, budget_bytes=budget_bytes)
+
+
+def _claims(stated: Mapping[str, Any], name: str, seq: int | None) -> list[tuple[int, dict[str, Any]]]:
+    """Return the items of a statement: a text is one, a list has one for each of its texts."""
+    given: object = stated.get(name)
+    texts = _texts(stated, name) if isinstance(given, list) else [text_of(stated, name)]
+    return [(_NEWEST, {"text": text, "basis": "claimed", "seq": seq}) for text in texts if text]
+
+
+def _text(item: Item) -> str:
+    return item if isinstance(item, str) else str(item.get("text", ""))
 
 
 def _lists(
     session: Session, turns: Sequence[Turn], gathered: CapsuleFacts, restores: Sequence[TakenBack]
 ) -> dict[str, list[Aged]]:
     """Return every list as the journal has it, each item with the seq that tells its age."""
-    done: list[Aged] = []
-    following: list[Aged] = []
-    blockers: dict[str, Aged] = {}
+    done = [
+        recorded(_outcome(turn, gathered, restores), turn.begun_seq)
+        for turn in turns
+        if turn.status is TurnStatus.COMPLETED
+    ]
+    opened = [
+        recorded(turn.query_title.strip(), turn.begun_seq) for turn in turns if turn.status is TurnStatus.IN_PROGRESS
+    ]
     commits: dict[str, Aged] = {}
     for turn in turns:
-        if turn.status is TurnStatus.COMPLETED:
-            done.append(recorded(_outcome(turn, gathered, restores), turn.begun_seq))
-        elif turn.status is TurnStatus.IN_PROGRESS:
-            following.append(recorded(turn.query_title.strip(), turn.begun_seq))
         for seq, facts in _fields_of(turn):
-            for text in _texts(facts, "blockers"):
-                blockers.setdefault(text, recorded(text, seq))
             for commit in facts.get("commits") or ():
                 commits.setdefault(commit["sha"], (seq, f"commit {commit['sha']}"))
-        note = turn.failure_note.strip()
-        if turn.status is TurnStatus.FAILED and note:
-            blockers.setdefault(note, recorded(note, turn.begun_seq))
     ended = [shell_id for shell_id, shell in gathered.shells.items() if shell["state"] == "ended"]
     forgotten = set(ended[:-_ENDED_SHELLS])
     shells = [shell for shell_id, shell in gathered.shells.items() if shell_id not in forgotten]
-    commands: list[Aged] = [
-        (seq, {**command, **_mark(restores, lambda one, name=name: name in one.commands)})
-        for name, (seq, command) in gathered.commands.items()
-    ]
     head: list[Aged] = [(_NEWEST, f"head {session.head_hash}")] if session.head_hash else []
+    told = {name: _told(turns, gathered, name) for name in ("next", "do_not", "refuted")}
+    planned = chain(opened, gathered.unfinished(), told["next"])
+    done_words = {compared(_text(item)) for _, item in done}
     return {
         "done": _in_order(done),
-        "next": _in_order(chain(following, gathered.unfinished.values())),
-        "blockers": _in_order(blockers.values()),
-        **{name: _in_order(items) for name, items in gathered.decisions.items()},
+        "next": _in_order(aged for aged in planned if compared(_text(aged[1])) not in done_words),
+        "blockers": _in_order(_blockers(turns, gathered)),
+        "decisions": _in_order(gathered.decisions["decisions"]),
+        "do_not": _live(chain(gathered.decisions["do_not"], told["do_not"]), gathered),
+        "refuted": _once(chain(gathered.decisions["refuted"], told["refuted"], gathered.failed())),
         "files_touched": _files(turns, restores),
-        "last_commands": commands[-_LAST_COMMANDS:],
+        "last_commands": [
+            (seq, {**command, **_mark(restores, lambda one, name=command["command_id"]: name in one.commands)})
+            for seq, command in gathered.last_commands()
+        ],
         "shells": list(enumerate(shells)),
-        "checkpoints": gathered.checkpoints[-_CHECKPOINTS:],
+        "checkpoints": _latest_of_each(gathered.checkpoints),
         "receipts": [*_in_order(commits.values()), *head],
     }
+
+
+def _told(turns: Sequence[Turn], gathered: CapsuleFacts, name: str) -> list[Aged]:
+    """Return what an agent told in a list of its turns; plans of a finished turn were carried out with it."""
+    told: list[Aged] = []
+    for turn in turns:
+        for text in _texts({name: getattr(turn, name)}, name):
+            seq = gathered.added.get((turn.request_id, name, text), turn.begun_seq)
+            if name != "next" or not _was_over_later(turn, seq, gathered):
+                told.append(recorded(text, seq))
+    return [aged for aged in told if name == "refuted" or not gathered.is_resolved(_text(aged[1]), aged[0])]
+
+
+def _was_over_later(turn: Turn, seq: int, gathered: CapsuleFacts) -> bool:
+    """Return True if a turn was completed by a later request than the one that wrote an entry of it."""
+    return turn.status is TurnStatus.COMPLETED and seq < gathered.completed_from.get(turn.request_id, seq)
+
+
+def _blockers(turns: Sequence[Turn], gathered: CapsuleFacts) -> list[Aged]:
+    """Return what still stands in the way: neither resolved nor of a turn that was completed after all."""
+    found: dict[str, Aged] = {}
+    completed = {compared(turn.query_title): turn.ordinal for turn in turns if turn.status is TurnStatus.COMPLETED}
+    for turn in turns:
+        for seq, facts in _fields_of(turn):
+            for text in _texts(facts, "blockers"):
+                at = gathered.added.get((turn.request_id, "blockers", text), seq)
+                if not _was_over_later(turn, at, gathered):
+                    found.setdefault(compared(text), recorded(text, at))
+        note = turn.failure_note.strip()
+        was_completed = completed.get(compared(turn.query_title), -1) > turn.ordinal
+        if turn.status is TurnStatus.FAILED and note and not was_completed:
+            found.setdefault(compared(note), recorded(note, turn.begun_seq))
+    return _live(found.values(), gathered)
+
+
+def _live(items: Iterable[Aged], gathered: CapsuleFacts) -> list[Aged]:
+    return _once(aged for aged in items if not gathered.is_resolved(_text(aged[1]), aged[0]))
+
+
+def _once(items: Iterable[Aged]) -> list[Aged]:
+    """Return items in order, each text where it was said last."""
+    newest: dict[str, Aged] = {compared(_text(item)): (age, item) for age, item in _in_order(items)}
+    return _in_order(newest.values())
+
+
+def _latest_of_each(checkpoints: Sequence[Aged]) -> list[Aged]:
+    """Return checkpoints without repeats of one label."""
+    newest: dict[object, Aged] = {}
+    for age, item in checkpoints:
+        newest[item["label"] or item["id"] if isinstance(item, dict) else item] = (age, item)
+    return _in_order(newest.values())[-_CHECKPOINTS:]
+
+
+def _requirements(turns: Sequence[Turn]) -> list[Aged]:
+    found = dict.fromkeys(text for turn in turns for text in turn.requirements_discovered)
+    return list(enumerate(found))
 
 
 def _fields_of(turn: Turn) -> Iterator[tuple[int, Mapping[str, Any]]]:
@@ -157,12 +226,20 @@ def _mark(restores: Sequence[TakenBack], takes: Callable[[TakenBack], bool]) -> 
 
 
 def _outcome(turn: Turn, gathered: CapsuleFacts, restores: Sequence[TakenBack]) -> str:
-    """Return a completed turn as its title and the first line of its response, after who took it back if one did."""
-    title, response = turn.query_title.strip(), turn.response.strip()
-    text = f"{title}: {response.splitlines()[0].rstrip()}" if response else title
-    commands = gathered.commands_of.get(turn.request_id, ())
-    who = next((one.who for one in reversed(restores) if one.takes(turn, commands)), None)
+    """Return a completed turn as its title and the first line of its prose, after who took it back if one did."""
+    title, prose = turn.query_title.strip(), _prose(turn.response)
+    text = f"{title}: {prose}" if prose else title
+    who = next((one.who for one in reversed(restores) if one.takes(turn, gathered.commands_of(turn.request_id))), None)
     return f"taken back by {who}, wholly or in part: {text}" if who else text
+
+
+def _prose(text: str) -> str:
+    """Return the first line that is neither a heading, a rule, a fence nor the mark of a list alone."""
+    lines = [line.strip() for line in text.strip().splitlines()]
+    for line, after in zip(lines, [*lines[1:], ""], strict=True):
+        if line and not _NO_PROSE.fullmatch(line) and not (after and _UNDERLINE.fullmatch(after)):
+            return _BULLET.sub("", line)
+    return lines[0] if lines else ""
 
 
 def _goal(session: Session, turns: Sequence[Turn], stated: str) -> Item:
@@ -172,7 +249,7 @@ def _goal(session: Session, turns: Sequence[Turn], stated: str) -> Item:
     return {"text": session.title.strip() or first, "basis": "recorded"}
 
 
-def _open_turn(session: Session, turns: Sequence[Turn]) -> Item | None:
+def _open_turn(session: Session, turns: Sequence[Turn], gathered: CapsuleFacts) -> Item | None:
     unfinished = [turn for turn in turns if not turn.is_terminal]
     current = [turn for turn in unfinished if turn.request_id == session.current_turn] or unfinished[-1:]
     if not current:
@@ -185,6 +262,18 @@ def _open_turn(session: Session, turns: Sequence[Turn]) -> Item | None:
         "begun_at": shown(turn.begun_at),
         "dialog_items": turn.dialog_items,
         "actions": turn.actions,
+        "interpretation": turn.interpretation,
+        "response": turn.response,
+        "last_dialog": [
+            {
+                "role": entry.facts.get("role"),
+                "category": entry.facts.get("category"),
+                "text": text_of(entry.facts, "content"),
+                "seq": entry.seq,
+            }
+            for entry in gathered.dialog.get(turn.request_id, ())
+        ],
+        "last_command": gathered.last_command_of(turn.request_id),
     }
 
 

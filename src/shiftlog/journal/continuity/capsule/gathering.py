@@ -6,9 +6,9 @@ Erased entries, and items cleared from their turn, do not count. `build` joins t
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, cast
 
-from shiftlog.journal.continuity.capsule.budget import Aged, Item
+from shiftlog.journal.continuity.capsule.budget import Aged, Item, clipped
 from shiftlog.journal.projection import UNFINISHED
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Turn
@@ -17,6 +17,16 @@ from shiftlog.model.times import shown
 _DO_NOT = re.compile(r"do not\b", re.IGNORECASE)
 _REFUTED = re.compile(r"(?:refuted|rejected):", re.IGNORECASE)
 _DECISION = re.compile(r"decision:\s*", re.IGNORECASE)
+_RESOLVED = re.compile(r"(?:resolved|unblocked):\s*", re.IGNORECASE)
+# What a command that runs tests says of itself; the last one is the state of the work.
+_TESTS = re.compile(
+    r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|bats)\b"
+    r"|\b(?:npm|yarn|pnpm|go|cargo|make|mvn|gradlew?|dotnet|swift|mix|deno|bun)\s+(?:run\s+)?(?:test|check)\b"
+)
+LAST_COMMANDS = 3
+LAST_DIALOG = 3
+LAST_LINES = 5
+COMMAND_BYTES = 200
 
 
 def text_of(facts: Mapping[str, Any], name: str) -> str:
@@ -30,6 +40,35 @@ def recorded(text: str, seq: int) -> Aged:
     return seq, {"text": text, "basis": "recorded", "seq": seq}
 
 
+def compared(text: str) -> str:
+    """Return a text as two of them are compared: words in lower case, without punctuation."""
+    return " ".join(re.findall(r"\w+", text.casefold()))
+
+
+def _last_lines(facts: Mapping[str, Any]) -> list[str]:
+    """Return the last lines that a command printed, those of its errors if it printed nothing else."""
+    for name in ("stdout", "stderr"):
+        lines = [line.rstrip() for line in text_of(facts, name).splitlines() if line.strip()]
+        if lines:
+            return lines[-LAST_LINES:]
+    return []
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _LastAction:
+    """The last word about one action."""
+
+    text: str
+    facts: Mapping[str, Any]
+    entry: Entry
+
+    def planned(self) -> Aged:
+        """Return it as something to do next."""
+        seq, item = recorded(self.text, self.entry.seq)
+        more = {name: self.facts[name] for name in ("status", "file_path") if self.facts.get(name)}
+        return seq, {**cast("dict[str, object]", item), **more}
+
+
 @dataclass(slots=True)
 class CapsuleFacts:
     """The facts found in one pass over the entries; each list is in the order of the journal."""
@@ -37,9 +76,16 @@ class CapsuleFacts:
     turns: Mapping[str, Turn]
     decisions: dict[str, list[Aged]] = field(default_factory=lambda: {"do_not": [], "refuted": [], "decisions": []})
     known: set[str] = field(default_factory=set[str])
-    unfinished: dict[tuple[object, ...], Aged] = field(default_factory=dict[tuple[object, ...], Aged])
+    actions: dict[tuple[object, ...], "_LastAction"] = field(default_factory=dict[tuple[object, ...], "_LastAction"])
+    # What was said to be resolved, as compared words, with the entry that says so.
+    resolved: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
+    # Which entry added a text to a list of a turn, and with which entry the request began that completed the turn.
+    added: dict[tuple[str, str, str], int] = field(default_factory=dict[tuple[str, str, str], int])
+    completed_from: dict[str, int] = field(default_factory=dict[str, int])
+    dialog: dict[str, list[Entry]] = field(default_factory=dict[str, list[Entry]])
+    command_turn: dict[str, str | None] = field(default_factory=dict[str, str | None])
     commands: dict[str, tuple[int, dict[str, object]]] = field(default_factory=dict[str, tuple[int, dict[str, object]]])
-    commands_of: dict[str, set[str]] = field(default_factory=dict[str, set[str]])
+    last_lines: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     shell_of: dict[str, str] = field(default_factory=dict[str, str])
     shells: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     last_cwd: str | None = None
@@ -55,8 +101,12 @@ class CapsuleFacts:
         turn = self.turns.get(entry.turn or "")
         match entry.kind:
             case Kind.DIALOG:
-                if facts.get("category") == "decision" and (turn is None or turn.keeps_dialog(entry.seq)):
-                    self.decide(text_of(facts, "content"), entry.seq, spoken=True)
+                if turn is None or turn.keeps_dialog(entry.seq):
+                    self._say(facts, entry)
+            case Kind.TURN_UPDATED:
+                self._add(facts, entry)
+            case Kind.TURN_COMPLETED:
+                self.completed_from[entry.turn or ""] = int(facts.get("from_seq") or entry.seq)
             case Kind.ACTION:
                 if turn is None or turn.keeps_action(entry.seq):
                     self._act(facts, entry)
@@ -88,29 +138,72 @@ class CapsuleFacts:
             name = "refuted"
         self.decisions[name].append(recorded(text, seq))
 
+    def _say(self, facts: Mapping[str, Any], entry: Entry) -> None:
+        text = text_of(facts, "content")
+        self._resolve(text, entry.seq)
+        if facts.get("category") == "decision":
+            self.decide(text, entry.seq, spoken=True)
+        newest = self.dialog.setdefault(entry.turn or "", [])
+        newest.append(entry)
+        del newest[:-LAST_DIALOG]
+
+    def _add(self, facts: Mapping[str, Any], entry: Entry) -> None:
+        """Note which entry added a text to a list of its turn."""
+        for name, items in facts.get("add", {}).items():
+            for text in items:
+                if isinstance(text, str):
+                    self.added.setdefault((entry.turn or "", name, text.strip()), entry.seq)
+                    self._resolve(text.strip(), entry.seq)
+
+    def _resolve(self, text: str, seq: int) -> None:
+        if _RESOLVED.match(text):
+            self.resolved.append((seq, compared(_RESOLVED.sub("", text, count=1))))
+
+    def is_resolved(self, text: str, seq: int) -> bool:
+        """Return True if a later entry says in the same words that this is resolved."""
+        words = compared(text)
+        return any(at > seq and said and (said in words or words in said) for at, said in self.resolved)
+
     def _act(self, facts: Mapping[str, Any], entry: Entry) -> None:
         text = text_of(facts, "description")
         if facts.get("type") == "design_decision":
             self.decide(text, entry.seq, spoken=False)
-        # The same action appended again tells how it went on.
-        key = (entry.turn, facts.get("type"), text, facts.get("file_path"))
-        self.unfinished.pop(key, None)
-        if facts.get("status") in UNFINISHED and text:
-            self.unfinished[key] = recorded(text, entry.seq)
+        if not text:
+            return
+        # The same action, told again in any turn, tells how it went on.
+        key = (facts.get("type"), compared(text), facts.get("file_path"))
+        self.actions.pop(key, None)
+        self.actions[key] = _LastAction(text=text, facts=facts, entry=entry)
+
+    def unfinished(self) -> list[Aged]:
+        """Return the actions that are planned or under way, with their status and file."""
+        return [action.planned() for action in self.actions.values() if action.facts.get("status") in UNFINISHED]
+
+    def failed(self) -> list[Aged]:
+        """Return the actions that failed: approaches that did not work."""
+        return [
+            recorded(action.text, action.entry.seq)
+            for action in self.actions.values()
+            if action.facts.get("status") == "failed"
+        ]
 
     def _command(self, facts: Mapping[str, Any], entry: Entry) -> None:
         command_id = text_of(facts, "command_id")
         _, command = self.commands.setdefault(
             command_id,
-            (entry.seq, {"command_id": command_id, "command": "", "exit_code": None, "seq": entry.seq}),
+            (
+                entry.seq,
+                {"command_id": command_id, "command": "", "exit_code": None, "last_line": "", "seq": entry.seq},
+            ),
         )
         command["command"] = text_of(facts, "command") or command["command"]
-        if entry.turn is not None:
-            self.commands_of.setdefault(entry.turn, set()).add(command_id)
+        self.command_turn.setdefault(command_id, entry.turn)
         if entry.kind is Kind.COMMAND_STARTED:
             self.shell_of[command_id] = text_of(facts, "shell_id")
         else:
             command["exit_code"] = facts.get("exit_code")
+            self.last_lines[command_id] = lines = _last_lines(facts)
+            command["last_line"] = clipped(lines[-1], COMMAND_BYTES) if lines else ""
         shell = self.shells.get(self.shell_of.get(command_id, ""))
         cwd = text_of(facts, "cwd")
         if shell is not None and shell["state"] != "ended":
@@ -118,10 +211,41 @@ class CapsuleFacts:
             shell["cwd"] = cwd or shell["cwd"]
         self.last_cwd = cwd or self.last_cwd
 
+    def last_commands(self) -> list[tuple[int, dict[str, object]]]:
+        """Return the last commands, each text once; the last run of tests is among them."""
+        newest = {str(command["command"]): (seq, command) for seq, command in self.commands.values()}
+        ordered = sorted(newest.values(), key=lambda aged: aged[0])
+        chosen = ordered[-LAST_COMMANDS:]
+        tests = [aged for aged in ordered if _TESTS.search(str(aged[1]["command"]))][-1:]
+        if tests and tests[0] not in chosen:
+            chosen = [*tests, *chosen[1:]]
+        return [
+            (seq, {**command, "command": clipped(str(command["command"]), COMMAND_BYTES)}) for seq, command in chosen
+        ]
+
+    def commands_of(self, turn: str) -> list[str]:
+        """Return the ids of a turn's commands."""
+        return [command_id for command_id, of in self.command_turn.items() if of == turn]
+
+    def last_command_of(self, turn: str) -> Item | None:
+        """Return the last command of a turn with the end of what it printed."""
+        named = self.commands_of(turn)
+        if not named:
+            return None
+        _, command = self.commands[named[-1]]
+        lines = self.last_lines.get(named[-1], [])
+        return {
+            "command": clipped(str(command["command"]), COMMAND_BYTES),
+            "exit_code": command["exit_code"],
+            "last_lines": [clipped(line, COMMAND_BYTES) for line in lines],
+        }
+
     def _shell(self, facts: Mapping[str, Any], kind: Kind) -> None:
         shell_id = text_of(facts, "shell_id")
         cwd = text_of(facts, "cwd")
         shell = self.shells.setdefault(shell_id, {"shell_id": shell_id, "state": "idle", "cwd": cwd or None})
         if kind is Kind.SHELL_ENDED:
             shell["state"] = "ended"
+            shell["ended_reason"] = facts.get("reason")
+            shell["cwd"] = cwd or shell["cwd"]
         self.last_cwd = cwd or self.last_cwd

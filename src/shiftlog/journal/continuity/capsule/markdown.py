@@ -72,8 +72,7 @@ def capsule_markdown(capsule: Mapping[str, Any], *, session: Session, max_chars:
 
 def _sections(capsule: Mapping[str, Any], most: int, state: SessionState) -> list[_Section]:
     files = [
-        f"- (changes {item['changes']}, last {_data(item['last_type'], 64)}{_taken_back(item)})"
-        f" {_data(item['path'], most)}"
+        f"- (changes {item['changes']}, {_file_note(item)}{_taken_back(item)}) {_data(item['path'], most)}"
         for item in capsule["files_touched"]
     ]
     checkpoints = [
@@ -92,7 +91,9 @@ def _sections(capsule: Mapping[str, Any], most: int, state: SessionState) -> lis
         _newest("files_touched", "Files", files),
         _listed("receipts", "Receipts", capsule, most),
         _newest("last_commands", "Last commands", _command_lines(capsule, most)),
+        _newest("shells", "Shells that ended", _shell_lines(capsule, most)),
         _newest("checkpoints", "Checkpoints", checkpoints),
+        _plain("requirements", "Requirements", [_line(item, most) for item in capsule.get("requirements") or ()]),
     ]
     return [section for section in sections if section.lines]
 
@@ -118,7 +119,13 @@ def _line(item: Any, most: int) -> str:
     if isinstance(item, str):
         return "- " + _LEADING.sub(r"\1\\", _data(item, most))
     cited = f" #{item['seq']}" if item["basis"] == "recorded" and "seq" in item else ""
-    return f"- ({item['basis']}{cited}) {_data(item['text'], most)}"
+    status = f", {item['status']}" if item.get("status") else ""
+    file = f" ({_data(item['file_path'], most)})" if item.get("file_path") else ""
+    return f"- ({item['basis']}{cited}{status}) {_data(item['text'], most)}{file}"
+
+
+def _file_note(item: Mapping[str, Any]) -> str:
+    return f"{item['files']} files" if "files" in item else f"last {_data(item['last_type'], 64)}"
 
 
 def _goal_lines(capsule: Mapping[str, Any], most: int) -> list[str]:
@@ -140,6 +147,17 @@ def _turn_lines(turn: Mapping[str, Any] | None, most: int, state: SessionState) 
     lines = [f"- {turn['request_id']}, {begun}, {counts}: {_data(turn['query_title'], most)}"]
     if turn["query_text"] != turn["query_title"]:
         lines.append(f"- asked: {_data(turn['query_text'], most)}")
+    for name, label in (("interpretation", "understood as"), ("response", "answered so far")):
+        if turn.get(name):
+            lines.append(f"- {label}: {_data(turn[name], most)}")
+    lines += [
+        f"- (recorded #{said['seq']}, {_data(str(said['category']), 64)}) {_data(said['text'], most)}"
+        for said in turn.get("last_dialog") or ()
+    ]
+    if command := turn.get("last_command"):
+        printed = " / ".join(command["last_lines"]) or "nothing"
+        ending = "no exit code" if command["exit_code"] is None else f"exit {command['exit_code']}"
+        lines.append(f"- last command ({ending}): {_data(command['command'], most)}, printed: {_data(printed, most)}")
     return lines
 
 
@@ -147,12 +165,24 @@ def _command_lines(capsule: Mapping[str, Any], most: int) -> list[str]:
     lines: list[str] = []
     for item in capsule["last_commands"]:
         ending = "no exit code" if item["exit_code"] is None else f"exit {item['exit_code']}"
-        lines.append(f"- (recorded #{item['seq']}, {ending}{_taken_back(item)}) {_data(item['command'], most)}")
+        printed = f": {_data(item['last_line'], most)}" if item.get("last_line") else ""
+        note = f"recorded #{item['seq']}, {ending}{_taken_back(item)}"
+        lines.append(f"- ({note}) {_data(item['command'], most)}{printed}")
     return lines
 
 
 def _taken_back(item: Mapping[str, Any]) -> str:
     return f", taken back by {who(item['taken_back'])}" if item.get("taken_back") else ""
+
+
+def _shell_lines(capsule: Mapping[str, Any], most: int) -> list[str]:
+    """Return the shells that are over, with their last directory and why they ended."""
+    return [
+        f"- ({_data(str(item.get('ended_reason') or 'ended'), 64)}) {_data(item['shell_id'], 200)}"
+        f" in {_data(item['cwd'] or 'an unknown directory', most)}"
+        for item in capsule["shells"]
+        if item["state"] == "ended"
+    ]
 
 
 def _left_out(counts: Mapping[str, int]) -> str:

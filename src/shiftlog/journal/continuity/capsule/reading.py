@@ -29,6 +29,8 @@ CAPSULE_KINDS = (
     Kind.SHELL_OPENED,
     Kind.SHELL_ENDED,
     Kind.CHECKPOINT_SAVED,
+    Kind.TURN_UPDATED,
+    Kind.TURN_COMPLETED,
 )
 
 
