@@ -88,6 +88,9 @@ async def test_the_tmp_of_an_implicit_session_goes_with_its_last_shell(tmp_path:
         assert kept.is_dir()
         await rig.close()
         await until(lambda: not kept.exists())
+        await rig.open(workspace=str(rig.place))
+        kept = _temp(rig)
+    assert not kept.exists(), "the session ended with the server, too"
 
 
 def test_a_remembered_directory_that_is_not_ours_is_not_used_or_removed(tmp_path: Path) -> None:

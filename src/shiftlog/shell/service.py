@@ -286,8 +286,10 @@ class Shells:
             await shell.live.close(reason)  # its processes may still be ending
         finally:
             shell.guard.close()
-            shell.released.set()
-        await self._drop_temp(shell.session_id)
+            try:
+                await self._drop_temp(shell.session_id)
+            finally:
+                shell.released.set()
 
     async def _drop_temp(self, session_id: str) -> None:
         """Remove the temporary directory of a session that is closed and has no shell."""
