@@ -417,11 +417,11 @@ async def test_files_follow_from_what_is_left_after_clearing(harness: Harness, s
 # Time
 
 
-async def test_last_updated_does_not_go_back_with_a_small_step_of_the_clock(harness: Harness, session: str) -> None:
+async def test_last_updated_never_goes_back_with_the_clock(harness: Harness, session: str) -> None:
     await harness.begin(session)
     harness.wait(hours=1)
     await harness.update(session, response="x")
-    harness.wait(seconds=-30)
+    harness.wait(hours=-2)
     answered = await harness.update(session, response="y")
     assert answered["last_updated"] == "2026-07-01T13:00:00Z"
     assert (await harness.session(session)).last_activity.hour == 13
@@ -437,3 +437,20 @@ async def test_a_refused_request_does_not_move_last_updated(harness: Harness, se
     await harness.update(session, response="")
     assert await harness.turn(session) == before
     assert (await harness.session(session)).last_activity == before.last_updated
+
+
+async def test_an_action_with_the_order_of_an_earlier_one_replaces_it(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    plan = [{"description": f"Step {n}", "type": "edit", "status": "pending", "file_path": f"{n}.py"} for n in (1, 2)]
+    await harness.update(session, actions=plan)
+    done = {"description": "Step 1", "type": "edit", "status": "completed", "order": 1, "file_path": "1.py"}
+    answered = await harness.update(session, actions=[done])
+    assert answered["actions"] == 2
+    turn = await harness.turn(session)
+    assert (turn.actions, turn.actions_unfinished, list(turn.files)) == (2, 1, ["1.py"])
+    again = {**done, "description": "Step 2", "order": 2, "file_path": "2.py"}
+    await harness.call(
+        "finish_turn", {"session_id": session, "outcome": "completed", "response": "Done", "actions": [again]}
+    )
+    turn = await harness.turn(session)
+    assert (turn.actions, turn.actions_unfinished, list(turn.files)) == (2, 0, ["1.py", "2.py"])

@@ -53,7 +53,7 @@ def last_or_any(reader: Reader, asked: Asked, now: datetime, *, most: int = 1) -
     """Return the last sessions; only if there is none the caller's own, and empty ones."""
     anyway = replace(asked, own=())
     ways = (asked, anyway, replace(asked, with_empty=True), replace(anyway, with_empty=True))
-    return next((found for way in ways if (found := last_sessions(reader, way, now, most=most))), [])
+    return next((found for way in ways if (found := last_sessions(reader, way, now, most=most))), list[Session]())
 
 
 def is_empty(session: Session) -> bool:

@@ -197,7 +197,11 @@ TURN_FIELDS: dict[str, Field] = {
         item=TypeOnly(inner=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."
     ),
     "dialog": ListOf(item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Appended."),
-    "actions": ListOf(item=ACTION_ITEM, max_items=APPEND_ITEMS, description="Appended."),
+    "actions": ListOf(
+        item=ACTION_ITEM,
+        max_items=APPEND_ITEMS,
+        description="Appended; one with the order of an earlier one replaces it. Commands are recorded by themselves.",
+    ),
     "usage": TypeOnly(
         inner=USAGE,
         description="To add: input_, cached_input_, cache_creation_, output_, reasoning_tokens, cost_usd.",

@@ -105,6 +105,24 @@ def update_turn(pen: Pen, request: Request) -> dict[str, Any]:
     }
 
 
+def replace_actions(pen: Pen, request: Request) -> None:
+    """Take the actions out of a turn whose order is given again: the new ones say how they went on."""
+    orders = {item["order"] for item in request.get("actions") or () if item.get("order") is not None}
+    turn = pen.turn(request.get("request_id") or pen.session.current_turn or "") if orders else None
+    if turn is None or turn.is_terminal:
+        return
+    stored = pen.reader.entries(
+        pen.session.id, after=turn.begun_seq, until=turn.last_seq, turn=turn.request_id, kinds=(Kind.ACTION,)
+    )
+    replaced = [
+        {"seq": entry.seq, "file_path": entry.facts.get("file_path", ""), "status": entry.facts.get("status")}
+        for entry in stored
+        if entry.facts.get("order") in orders and turn.keeps_action(entry.seq)
+    ]
+    if replaced:
+        pen.write(Kind.TURN_UPDATED, {"drop": {"actions": replaced}}, turn.request_id)
+
+
 def check_outcome(request: Request) -> None:
     """Refuse a failure that does not say what went wrong."""
     if request["outcome"] == TurnStatus.FAILED and is_empty("error_message", request.get("error_message")):

@@ -87,17 +87,21 @@ class Sessions:
         return await self._journal.write(request, self._in_own_turn(rules.finish_turn, caller))
 
     def _in_own_turn(self, rule: Rule, caller: Caller) -> Rule:
-        """Return a rule that without a request_id means the caller's own turn."""
+        """Return a rule that without a request_id means the caller's own turn; actions replace those of their order."""
 
         def apply(pen: Pen, values: Mapping[str, Any]) -> Answered:
             if values.get("request_id") or (fence := values.get("fence")) == pen.session.fence:
-                return rule(pen, values)  # who knows the present fence speaks for the holder
+                return going_on(pen, values)  # who knows the present fence speaks for the holder
             own = rules.turn_of_client(pen, caller.client_id)
             if own is None:
                 if pen.session.current_turn:  # another client's: who may not write at all learns that first
                     self._journal.check_writer(pen.reader, pen.session, caller, fence)
                 raise TurnNotFound("No active turn", details={"session_id": pen.session.id})
-            return rule(pen, {**values, "request_id": own})
+            return going_on(pen, {**values, "request_id": own})
+
+        def going_on(pen: Pen, values: Mapping[str, Any]) -> Answered:
+            rules.replace_actions(pen, values)
+            return rule(pen, values)
 
         return apply
 

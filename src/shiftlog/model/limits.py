@@ -8,8 +8,9 @@ from datetime import timedelta
 
 # Sessions and leases
 
-# A session that was active later than this from now was written by a clock that had jumped ahead.
-CLOCK_SLACK = timedelta(seconds=60)
+# A session that was active later than this from now was written by a clock that had jumped ahead, and the present time
+# counts again. Within it a session's times never go back, as clocks are corrected and zones are set.
+CLOCK_SLACK = timedelta(hours=2)
 # A client holds a session this long after its last renewal.
 LEASE_S = 120
 # How often the daemon renews the leases of connected clients; three times within a lease.
