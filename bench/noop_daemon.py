@@ -16,6 +16,7 @@ from shiftlog.daemon import main
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.lines import LineStream
 from shiftlog.daemon.services import ServeMcp
+from shiftlog.daemon.upkeep import Upkeep
 from shiftlog.mcp.calls import Context
 from shiftlog.mcp.registry import Registry, Reply, Selection, Tool
 from shiftlog.mcp.server import Servers
@@ -67,9 +68,11 @@ class NoopServices:
 
     idle_stop_s: float | None = 60.0
     log_level = "info"
+    must_restart: str | None = None
 
     def __init__(self, server: Server[Any]) -> None:
         self._server = server
+        self.upkeep = Upkeep()
 
     async def open_mcp(self, options: dict[str, object]) -> ServeMcp:
         server = self._server

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.journal.continuity.capsule.budget import FACTS, LISTS, SAID, clipped, folded_files
+from shiftlog.journal.continuity.capsule.budget import FACTS, LISTS, SAID, Aged, clipped, folded_files
 from shiftlog.journal.continuity.capsule.build import build_capsule
 from shiftlog.model.entry import Kind
 from tests.journal.continuity.capsule.diary import CLOSE, HISTORIES, Diary, History, size, texts
@@ -103,7 +103,7 @@ def test_files_beyond_the_most_changed_are_shown_as_their_folders() -> None:
 
 
 def test_folders_of_few_files_keep_their_names() -> None:
-    files = [(n, {"path": f"{folder}/f{n}.py", "changes": 1}) for n in range(12) for folder in ("a/b", "c")]
+    files: list[Aged] = [(n, {"path": f"{name}/f{n}.py", "changes": 1}) for n in range(12) for name in ("a/b", "c")]
     folded = [item for _, item in folded_files(files) if isinstance(item, dict) and "files" in item]
     assert {str(item["path"]) for item in folded} == {"a/b/", "c/"}
     assert folded_files([(n, {"path": f"f{n}.py", "changes": 1}) for n in range(11)])[0][1] == {
