@@ -67,7 +67,8 @@ class Sessions:
 
         def begin(pen: Pen, values: Mapping[str, Any]) -> Answered:
             answered = rules.begin_turn(pen, values)
-            pen.join(caller.client_id, answered["request_id"])
+            # A caller that holds no lease, such as a command line, is another client with each call.
+            pen.join(caller.client_id if caller.holds_leases else None, answered["request_id"])
             return answered
 
         return await self._journal.write(request, begin)
