@@ -76,7 +76,7 @@ def test_one_call_that_meets_a_defect_still_prints_an_error(log: Log) -> None:
         timeout=60,
     )
     payload = json.loads(done.stdout)
-    assert (done.returncode, payload["code"], payload["message"]) == (1, "internal_error", "Internal error")
+    assert (done.returncode, payload["code"], payload["message"]) == (1, "internal_error", "Internal error"), payload
     assert b"no time at all" not in done.stderr
 
 

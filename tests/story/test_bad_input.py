@@ -33,6 +33,10 @@ NAMED_BY_CODE = {
 INVALID_JSON, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 
 
+# Nothing in these texts may stop a close: what cannot be kept is replaced.
+MENDED = {("close_session", name, "surrogate") for name in ("reason", "epitaph")}
+
+
 class Site:
     """One agent with an open turn, whose record must stay as it is."""
 
@@ -95,6 +99,8 @@ def test_a_value_that_may_not_stand_there_is_refused_by_the_name_of_its_place(to
     for position in positions(site.schemas[tool]):
         fine = around(position, site.schemas[tool], site.valid(tool))
         for what, value in bad_values(position.schema):
+            if (tool, position.path, what) in MENDED:
+                continue
             error = site.refusal(tool, position.holding(fine, value))
             assert named(error).startswith(position.path if what != "deep" else str(position.steps[0])), (
                 position.path,

@@ -41,6 +41,9 @@ class Booked:
         return cls(mark=mark, applied=applied, acknowledged=acknowledged, **place)
 
 
+SHARED_TURN = "req-20260701T100000Z-shared"
+
+
 class Writer:
     """One agent that writes for as long as it is told to, several calls in flight at a time."""
 
@@ -81,9 +84,11 @@ class Writer:
         """Send some writes at once; after a lost answer begin a new session."""
         calls: list[tuple[str, Answer]] = []
         for number in range(AT_ONCE):
-            name = self._shared if self._shared and number % 2 else self._own
+            # The turn of the shared session is another client's, so it has to be named.
+            shared = {"session_id": self._shared, "request_id": SHARED_TURN}
+            where = shared if self._shared and number % 2 else {"session_id": self._own}
             item = said("model", "observation", self._mark())
-            calls.append(("update_turn", {"session_id": name, "dialog": [item]}))
+            calls.append(("update_turn", {**where, "dialog": [item]}))
         if not all(booked.acknowledged for booked in self._send(agent, calls)):
             self._own = None
 
@@ -167,7 +172,8 @@ class Crew:
 def open_shared(agent: Agent) -> str:
     """Open a session with a turn that many may write to, and return its id."""
     name: str = agent.call("open_session", agent="Test", title="shared")["session_id"]
-    agent.call("begin_turn", session_id=name, query_title="shared turn", query_text="go on")
+    turn = {"request_id": SHARED_TURN, "query_title": "shared turn", "query_text": "go on"}
+    agent.call("begin_turn", session_id=name, **turn)
     return name
 
 

@@ -7,6 +7,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -49,7 +50,7 @@ class AppServices:
         self._mcp = McpLoader(app)
         self._http = HttpService(app, self._mcp)
         self.upkeep = Upkeep()
-        self._policy = {} if app.is_read_only else note_policy(app.home, app.policy, app.clock.now())
+        self._policy = {} if app.is_read_only else note_policy(app.home, app.policy, datetime.now(UTC))
 
     @property
     def idle_stop_s(self) -> float | None:

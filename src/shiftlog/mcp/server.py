@@ -10,6 +10,8 @@ import mcp_types as types
 from mcp.server.caching import CacheHint
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel.server import Server
+from mcp.shared.exceptions import MCPError
+from mcp_types import methods
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -104,9 +106,18 @@ async def _answer(face: Face, ctx: Context, call_next: CallNext) -> HandlerResul
     if call is None:
         return await _check(ctx, call_next)
     result = await face.call_tool(ctx, call)
-    plain = result if isinstance(result, dict) else result.model_dump(by_alias=True, mode="json", exclude_none=True)
-    plain.pop("resultType", None)  # a word of the newer revision
-    return plain
+    if not isinstance(result, dict):
+        return _checked(ctx, result.model_dump(by_alias=True, mode="json", exclude_none=True))
+    result.pop("resultType", None)  # a word of the newer revision
+    return result
+
+
+def _checked(ctx: Context, result: dict[str, Any]) -> HandlerResult:
+    """Return a result in the SDK's own words as it is sent; refuse one that the client cannot read."""
+    try:
+        return methods.serialize_server_result(ctx.method, ctx.protocol_version, result)
+    except ValidationError:
+        raise MCPError(types.INTERNAL_ERROR, "Handler returned an invalid result") from None
 
 
 def _ordinary_call(ctx: Context) -> types.CallToolRequestParams | None:

@@ -61,6 +61,8 @@ _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
 _LONG_HEX = re.compile(r"[0-9a-fA-F]{40,}")
 _URL_SIGNATURE = re.compile(r"[A-Za-z0-9%/+_-]{40,}={0,2}")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*$", re.ASCII)
+# Shells keep the present and the last directory under a name that elsewhere means a password.
+_DIRECTORY = re.compile(r"""(?:OLD)?PWD['"]?[ \t]{0,4}[=:][ \t]{0,4}['"]?[/~]""")
 _SECRET_WORDS = frozenset("password passwd passphrase pass pwd secret token credential credentials key".split())
 
 
@@ -159,6 +161,8 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
     if announced is None:
         return None
     name, start = announced.name, announced.start
+    if _DIRECTORY.match(line, start):
+        return None
     if PAIR_BEFORE.search(line, max(0, start - 80), start):
         pair = PAIR_AFTER.match(line, start + len(announced.text))
         if pair and name.header:
