@@ -2,6 +2,7 @@
 
 import errno
 import os
+import resource
 import time
 from pathlib import Path
 
@@ -19,6 +20,7 @@ HINTS = {
     NOT_PERMITTED: "Nothing was recorded; make the files of the state directory yours (chmod, chown) and try again",
 }
 FULL_BYTES = 64 << 10
+DESCRIPTORS_NEEDED = 4
 LOOKS_AT_CLOCK_EVERY = 10_000  # steps of SQLite
 
 # What SQLite raises if the disk, and not the file, is at fault.
@@ -27,12 +29,23 @@ _DISK_ERRORS = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyE
 
 def storage_error(error: BaseException, reason: str = "", path: Path | None = None) -> StorageError:
     """Return the error to raise for a fault of SQLite: the file is damaged, or a retry may work."""
+    if not reason and isinstance(error, apsw.CantOpenError) and _is_short_of_descriptors():
+        reason = os.strerror(errno.EMFILE)
     reason = reason or f"{type(error).__name__}: {error}"
     cause = _cause(error, path)
     if cause is not None:
         return StorageError(f"Storage error: {cause}", details={"reason": reason, "disk": cause}, hint=HINTS[cause])
     hint = DAMAGED_HINT if isinstance(error, apsw.NotADBError | apsw.CorruptError) else None
     return StorageError("Storage error", details={"reason": reason}, hint=hint)
+
+
+def _is_short_of_descriptors() -> bool:
+    """Return True if SQLite could not open a file and its log here, because too many files are open."""
+    most, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        return most - len(os.listdir("/proc/self/fd")) < DESCRIPTORS_NEEDED  # noqa: PTH208
+    except OSError:
+        return True
 
 
 def _cause(error: BaseException, path: Path | None) -> str | None:

@@ -62,7 +62,7 @@ _LONG_HEX = re.compile(r"[0-9a-fA-F]{40,}")
 _URL_SIGNATURE = re.compile(r"[A-Za-z0-9%/+_-]{40,}={0,2}")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*$", re.ASCII)
 # Shells keep the present and the last directory under a name that elsewhere means a password.
-_DIRECTORY = re.compile(r"""(?:OLD)?PWD['"]?[ \t]{0,4}[=:][ \t]{0,4}['"]?[/~]""")
+_DIRECTORY = re.compile(r"""(?i:(?:OLD)?PWD)['"]?[ \t]{0,4}[=:][ \t]{0,4}['"]?[/~]""")
 _SECRET_WORDS = frozenset("password passwd passphrase pass pwd secret token credential credentials key".split())
 
 
