@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 LEASE = timedelta(seconds=120)
-SLACK = timedelta(seconds=60)
+SLACK = timedelta(hours=2)
 IDLE = timedelta(minutes=90)
 KEY_KEPT = timedelta(hours=24)
 UNFINISHED = ("open", "suspended", "awaiting_successor")

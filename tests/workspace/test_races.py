@@ -64,12 +64,15 @@ async def test_a_checkpoint_reads_nothing_outside(raced: Yard, tmp_path: Path, t
 
 
 def _settle(yard: Yard) -> None:
-    """Give both names back their kinds."""
+    """Give both names back their kinds; a restore that was refused midway may have left neither."""
     sub, other = yard.path / "sub", yard.path / "other"
-    if sub.is_symlink():
+    if sub.is_symlink() and other.is_dir():
         other.rename(yard.path / "third")
         sub.rename(other)
         (yard.path / "third").rename(sub)
+    elif sub.is_symlink():
+        sub.unlink()
+    sub.mkdir(exist_ok=True)
 
 
 def _disturb(sub: Path, number: int) -> None:

@@ -130,6 +130,10 @@ class _ItemList:
     def __len__(self) -> int:
         return len(self.units) - self.gone
 
+    def droppable(self, keep: int) -> list[_Unit]:
+        """Return the items that may still go, oldest first, if so many must stay."""
+        return self.by_age[self.gone : max(len(self.units) - keep, self.gone)]
+
     def shown(self) -> list[Item]:
         gone = {id(unit) for unit in self.by_age[: self.gone]}
         return [unit.shown for unit in self.units if id(unit) not in gone]
@@ -211,9 +215,7 @@ class _Fitting:
     def _drop(self, *names: str, keep: int) -> None:
         """Drop items, the oldest of all the named lists first, until the capsule fits."""
         droppable = [
-            (unit.age, n, name)
-            for n, name in enumerate(names)
-            for unit in self.item_lists[name].by_age[: len(self.item_lists[name]) - keep]
+            (unit.age, n, name) for n, name in enumerate(names) for unit in self.item_lists[name].droppable(keep)
         ]
         for _, _, name in sorted(droppable):
             if not self._over():
