@@ -14,7 +14,7 @@ WITH_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help run test test-docker test-podman test-guard soak check check-style check-types check-imports check-docs check-plugins format docs \
+.PHONY: help run test test-docker test-podman test-guard test-clients soak check check-style check-types check-imports check-docs check-plugins format docs \
 	bench bench-peers conformance clean distclean
 
 help: ## list the targets
@@ -40,6 +40,10 @@ test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
 
 test-guard: system-packages .venv/.stamp-dev ## run the long races against the guard
 	@$(BIN)/python -m pytest -q -m guard --timeout 1800 $(ARGS)
+
+test-clients: .venv/.stamp-dev ## run real agents, installed from npm into build/, against a scripted model
+	@$(BIN)/python -m tests.clients.installing
+	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -m clients tests/clients $(ARGS)
 
 soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests (SOAK_S: seconds of load with faults)
 	@$(WITH_BYTECODE) HYPOTHESIS_PROFILE=soak SOAK_S=$(SOAK_S) $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)

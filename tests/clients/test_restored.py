@@ -1,31 +1,20 @@
-"""A restored session in the real client: it sends what it would have sent with its own transcript.
-
-Needs Claude Code below `build/`: `npm install --prefix build/npm @anthropic-ai/claude-code`. The client runs with an
-empty environment and a home of its own, against a scripted API on loopback.
-"""
+"""A restored session in the real client: it sends what it would have sent with its own transcript."""
 
 import base64
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
-import pytest
-
+from tests.clients.desk import Desk
 from tests.ingest.import_app import Claude, ImportApp, only, open_import_app, usage_of
-from tests.ingest.messages_api import MessagesApi, serving
 from tests.ingest.test_restoring import restored
 
-BUILD = Path(__file__).parents[2] / "build"
-CLIENTS = sorted(BUILD.glob("*/node_modules/@anthropic-ai/claude-code-*/claude"))
 PNG = base64.b64encode(
     bytes.fromhex(
         "89504e470d0a1a0a0000000d4948445200000001000000010802000000907753de0000000c4944415408d763f8cfc000000301010018dd8db0"
         "0000000049454e44ae426082"
     )
 ).decode()
-
-pytestmark = pytest.mark.skipif(not CLIENTS, reason="Claude Code is not installed below build/")
 
 Json = dict[str, Any]
 
@@ -70,28 +59,14 @@ def a_conversation(work: Path) -> Claude:
     return made
 
 
-def sent(api: MessagesApi, home: Path, work: Path, session: str) -> list[tuple[str, str]]:
+def sent(desk: Desk, home: Path, session: str) -> list[tuple[str, str]]:
     """Resume a session in the client with one more prompt; return the messages that it sends, as role and block."""
-    environ = {
-        "HOME": str(home),
-        "PATH": "/usr/bin:/bin",
-        "ANTHROPIC_BASE_URL": api.url,
-        "ANTHROPIC_API_KEY": "not-a-key",
-        "DISABLE_TELEMETRY": "1",
-        "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
-    }
-    api.requests.clear()
-    subprocess.run(
-        [str(CLIENTS[-1]), "-p", "And now?", "--resume", session, "--output-format", "json"],
-        env=environ,
-        cwd=work,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        timeout=60,
-        check=True,
-    )
+    before = len(desk.script.requests)
+    done = desk.claude("And now?", "--resume", session, HOME=str(home))
+    assert done.code == 0, done.out + done.err
+    asked = [request for request in desk.script.requests[before:] if request.tools]
     messages: list[tuple[str, str]] = []
-    for message in api.requests[-1]["messages"]:
+    for message in asked[-1].body["messages"]:
         content = message["content"]
         blocks: list[Json] = [{"type": "text", "text": content}] if isinstance(content, str) else content
         for block in blocks:
@@ -112,10 +87,8 @@ async def exported(app: ImportApp, made: Claude) -> tuple[list[Json], Json]:
     return await restored(app, await app.session(made.session), "claude")
 
 
-async def test_a_restored_session_is_what_the_client_would_have_had(tmp_path: Path) -> None:
-    work = tmp_path / "work"
-    work.mkdir()
-    made = a_conversation(work)
+async def test_a_restored_session_is_what_the_client_would_have_had(claude: Desk, tmp_path: Path) -> None:
+    made = a_conversation(claude.work)
     async with open_import_app(tmp_path) as app:
         records, about = await exported(app, made)
         before = await app.heads()
@@ -123,11 +96,10 @@ async def test_a_restored_session_is_what_the_client_would_have_had(tmp_path: Pa
         path.write_text("".join(json.dumps(record) + "\n" for record in records), encoding="utf-8")
         again = await app.take(path)
         assert (only(again).counts["entries"], await app.heads()) == (0, before), "an export brings nothing new"
-    with serving() as api:
-        put(tmp_path / "own", about["place"], made.records)
-        put(tmp_path / "restored", about["place"], records)
-        own = sent(api, tmp_path / "own", work, made.session)
-        assert sent(api, tmp_path / "restored", work, made.session) == own
+    put(tmp_path / "own", about["place"], made.records)
+    put(tmp_path / "restored", about["place"], records)
+    own = sent(claude, tmp_path / "own", made.session)
+    assert sent(claude, tmp_path / "restored", made.session) == own
     spent = [record["message"]["usage"]["output_tokens"] for record in records if record["type"] == "assistant"]
     assert spent == [record["message"]["usage"]["output_tokens"] for record in made.records if "requestId" in record]
     assert {record["gitBranch"] for record in records if "uuid" in record} == {"feature/x"}

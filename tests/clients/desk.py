@@ -1,0 +1,200 @@
+"""A desk for one test: a home, a folder to work in, Shiftlog set up for clients, and the clients run headless.
+
+Nothing of this machine's settings reaches a client: its environment holds the desk's paths and the scripted model.
+"""
+
+import json
+import os
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.clients.installing import ROOT, program_of
+from tests.clients.model import ModelServer
+from tests.clients.script import Json, Script
+from tests.daemon.support import INITIALIZE, eventually
+
+BIN = ROOT / ".venv" / "bin"
+RUN_S = 100
+CLAUDE_TOOLS = "Bash,Edit,Write,Read,Glob,Grep,Task,Agent,NotebookEdit,Skill,ToolSearch,mcp__plugin_shiftlog_shiftlog"
+PROVIDER = "scripted"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ended:
+    """A run of a client that has ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def events(self) -> list[Json]:
+        """The events that the client printed, one for each line."""
+        return [json.loads(line) for line in self.out.splitlines() if line.startswith("{")]
+
+    @property
+    def session(self) -> str:
+        """The vendor's id of the session."""
+        found = [event.get("session_id") or event.get("thread_id") for event in self.events]
+        return next(name for name in found if name)
+
+
+@dataclass(slots=True, kw_only=True)
+class Desk:
+    """The folders of a test, and what runs in them."""
+
+    root: Path
+    model: ModelServer
+
+    @property
+    def script(self) -> Script:
+        return self.model.script
+
+    @property
+    def home(self) -> Path:
+        return self.root / "home"
+
+    @property
+    def work(self) -> Path:
+        return self.root / "work"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state"
+
+    def environ(self, **more: str) -> dict[str, str]:
+        """Return the whole environment of a program at this desk."""
+        return {
+            "HOME": str(self.home),
+            "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin",
+            "LANG": "C.UTF-8",
+            "TERM": "dumb",
+            "SHIFTLOG_HOME": str(self.state),
+            **more,
+        }
+
+    # Shiftlog
+
+    def shiftlog(self, *arguments: str, check: bool = True, cwd: Path | None = None) -> str:
+        """Run our command line and return what it prints."""
+        done = subprocess.run(
+            [str(BIN / "shiftlog"), *arguments],
+            env=self.environ(),
+            cwd=cwd or self.work,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=RUN_S,
+            check=False,
+        )
+        assert not check or done.returncode == 0, f"{arguments}: {done.returncode}\n{done.stdout}\n{done.stderr}"
+        return done.stdout + ("" if check else done.stderr)
+
+    def shown(self, *arguments: str) -> Any:
+        """Run our command line with --json and return what it prints."""
+        return json.loads(self.shiftlog(*arguments, "--json"))
+
+    def sessions(self, *, children: bool = False) -> list[Json]:
+        """Return the sessions, the oldest first, when everything that hooks spooled has been taken."""
+        self.settle()
+        found: list[Json] = self.shown("sessions", "--limit", "200")["items"]
+        return [each for each in reversed(found) if children or not each.get("parent_session_id")]
+
+    def warm(self) -> None:
+        """Start the daemon and let it load its MCP server, so that a client need not wait for either."""
+        hello = json.dumps(INITIALIZE).encode() + b"\n"
+        subprocess.run(
+            [str(BIN / "shiftlog"), "mcp"],
+            env=self.environ(),
+            cwd=self.work,
+            input=hello,
+            stdout=subprocess.DEVNULL,
+            timeout=RUN_S,
+            check=True,
+        )
+
+    def settle(self) -> None:
+        """Wait until the daemon has taken all events of the hooks."""
+        self.shiftlog("daemon", "start", check=False)
+        spool = self.state / "spool"
+        eventually(lambda: not any(path.stat().st_size for path in spool.glob("hooks-*.jsonl")) or None)
+
+    def run(self, agent: str, prompt: str, *options: str) -> Ended:
+        """Run one prompt in a client and wait for the end."""
+        return {"claude": self.claude, "codex": self.codex}[agent](prompt, *options)
+
+    # Claude Code
+
+    def claude(self, prompt: str, *options: str, cwd: Path | None = None, **more: str) -> Ended:
+        """Run one prompt in Claude Code and wait for the end."""
+        return ended(self.start_claude(prompt, *options, cwd=cwd, **more))
+
+    def start_claude(self, prompt: str, *options: str, cwd: Path | None = None, **more: str) -> "subprocess.Popen[str]":
+        """Start Claude Code with a prompt."""
+        program = program_of("claude")
+        assert program is not None
+        environ = self.environ(
+            ANTHROPIC_BASE_URL=self.model.url,
+            ANTHROPIC_API_KEY="made-up",
+            DISABLE_TELEMETRY="1",
+            DISABLE_AUTOUPDATER="1",
+            CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            **more,
+        )
+        printed = ["--output-format", "stream-json", "--verbose", "--allowedTools", CLAUDE_TOOLS]
+        return self._start([*program, "-p", prompt, *printed, *options], environ, cwd)
+
+    # Codex
+
+    def write_codex_config(self) -> None:
+        """Tell Codex of the scripted model; `shiftlog setup codex` adds its part to the same file."""
+        folder = self.home / ".codex"
+        folder.mkdir(parents=True, exist_ok=True)
+        text = (
+            f'model = "scripted-model"\nmodel_provider = "{PROVIDER}"\napproval_policy = "never"\n'
+            f'sandbox_mode = "danger-full-access"\n\n[model_providers.{PROVIDER}]\nname = "Scripted"\n'
+            f'base_url = "{self.model.url}/v1"\nwire_api = "responses"\nenv_key = "SCRIPTED_KEY"\n'
+            "request_max_retries = 0\nstream_max_retries = 0\n"
+        )
+        (folder / "config.toml").write_text(text, "utf-8")
+
+    def codex(self, prompt: str, *options: str, trusted: bool = True, **more: str) -> Ended:
+        """Run one prompt in Codex and wait for the end; `trusted` lets its hooks run."""
+        return ended(self.start_codex(prompt, *options, trusted=trusted, **more))
+
+    def start_codex(
+        self, prompt: str, *options: str, trusted: bool = True, resume: str | None = None, **more: str
+    ) -> "subprocess.Popen[str]":
+        """Start Codex with a prompt; `resume` is the thread to go on with."""
+        program = program_of("codex")
+        assert program is not None
+        trust = ["--dangerously-bypass-hook-trust"] if trusted else []
+        words = ["exec", "--json", "--skip-git-repo-check", *trust, *options]
+        words += ["resume", resume, prompt] if resume else [prompt]
+        return self._start([*program, *words], self.environ(SCRIPTED_KEY="made-up", **more), None)
+
+    def _start(self, command: Sequence[str], environ: dict[str, str], cwd: Path | None) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            command,
+            env=environ,
+            cwd=cwd or self.work,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+
+def ended(process: "subprocess.Popen[str]", *, within_s: float = RUN_S) -> Ended:
+    """Wait for the end of a client; kill it and its children when it takes too long."""
+    try:
+        out, err = process.communicate(timeout=within_s)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, 9)
+        out, err = process.communicate()
+        raise AssertionError(f"the client did not end within {within_s} s\n{out[-4000:]}\n{err[-4000:]}") from None
+    return Ended(code=process.returncode, out=out, err=err)
