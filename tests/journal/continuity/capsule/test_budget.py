@@ -1,15 +1,16 @@
 """The budget of a capsule: never exceeded, kept by dropping and cutting in the order of the contract."""
 
 import json
+from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.journal.continuity.capsule.budget import FACTS, LISTS, SAID, Aged, clipped, folded_files
+from shiftlog.journal.continuity.capsule.budget import FACTS, LISTS, SAID, Aged, clipped, folded_files, refitted
 from shiftlog.journal.continuity.capsule.build import build_capsule
 from shiftlog.model.entry import Kind
 from tests.journal.continuity.capsule.diary import CLOSE, HISTORIES, Diary, History, size, texts
@@ -161,6 +162,18 @@ def test_what_an_agent_claimed_goes_last() -> None:
     assert texts(diary.capsule(budget_bytes=8000)["done"]) == ["one", "two", "three", "four"]
 
 
+def test_of_claimed_plans_the_first_step_is_kept_longest() -> None:
+    diary = Diary()
+    diary.begin("Work")
+    plans = ["First drain the queue", *(f"Then step {n} {'of many ' * 20}" for n in range(40))]
+    statement = {"version": "1", "next": plans, "blockers": "The replica lags"}
+    capsule = diary.capsule(statement, budget_bytes=2000)
+    assert capsule["truncated"]["next"] > 0
+    assert [text.partition(" of ")[0] for text in texts(capsule["next"])][:2] == [*plans[:1], "Then step 0"]
+    whole = diary.capsule(statement, budget_bytes=64_000)
+    assert texts(refitted(whole, 2000, {})["next"])[0] == plans[0]
+
+
 def test_everything_at_its_limit_still_fits_the_smallest_budget() -> None:
     wide = "\U0001f600" * 4000
     diary = Diary(wide[:500])
@@ -217,6 +230,16 @@ BUDGETS = st.integers(min_value=2000, max_value=64_000) | st.sampled_from([2000,
 CITED = ("done", "next", "blockers", "do_not", "refuted", "decisions")
 
 
+def strings(value: Any) -> Iterator[str]:
+    """Return every text in a part of a capsule, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict | list):
+        inside = cast("dict[str, Any]", value).values() if isinstance(value, dict) else cast("list[Any]", value)
+        for item in inside:
+            yield from strings(item)
+
+
 @given(HISTORIES, BUDGETS)
 def test_a_capsule_keeps_its_budget_and_what_must_stay(history: History, budget: int) -> None:
     capsule = history.capsule(budget_bytes=budget)
@@ -233,7 +256,8 @@ def test_a_capsule_keeps_its_budget_and_what_must_stay(history: History, budget:
         )
     cut = capsule["truncated"].get("cut", {})
     for name in COUNTED:
-        assert cut.get(name, 0) == sum(item not in whole[name] for item in capsule[name])
+        known = set(strings(whole[name]))
+        assert cut.get(name, 0) == sum(text not in known for text in strings(capsule[name]))
     if size({**whole, "budget_bytes": budget}) <= budget:
         assert {**whole, "budget_bytes": budget} == capsule
 
@@ -254,5 +278,7 @@ def test_every_item_cites_an_entry_that_says_so_and_the_newest_are_kept(history:
             assert any(text.startswith(head) for text in history.said[item["seq"]])
             if not item["text"].endswith("…"):
                 assert item["text"] in history.said[item["seq"]]
-        ages = sorted(item["seq"] for item in whole[name])
-        assert sorted(item["seq"] for item in capsule[name]) == ages[len(ages) - len(capsule[name]) :]
+        # What was claimed goes last of its list, however old it is; the rest by age.
+        ages = sorted((item["basis"] == "claimed", item["seq"]) for item in whole[name])
+        kept = sorted((item["basis"] == "claimed", item["seq"]) for item in capsule[name])
+        assert kept == ages[len(ages) - len(kept) :]

@@ -314,7 +314,7 @@ def refitted(capsule: Mapping[str, Any], budget_bytes: int, newest: Mapping[str,
     """
     fixed = {"origin": capsule["origin"], "budget_bytes": budget_bytes}
     omitted = {name: count for name, count in capsule["truncated"].items() if name != "cut"}
-    lists = {name: _aged(capsule.get(name) or [], newest.get(name, 0)) for name in LISTS}
+    lists = {name: _aged(name, capsule.get(name) or [], newest.get(name, 0)) for name in LISTS}
     singles = {name: capsule.get(name) for name in KEYS if name not in {*fixed, *lists, "truncated"}}
     fitting = _Fitting(fixed, singles, lists, omitted, budget_bytes)
     fitting.cut.update(capsule["truncated"].get("cut", {}))
@@ -356,11 +356,17 @@ def _figure(item: Item, name: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _aged(items: Sequence[Item], newest: int) -> list[Aged]:
+def claimed_age(name: str, position: int) -> int:
+    """Return the age of a claimed item, which goes last; of claimed plans the first step goes last."""
+    return sys.maxsize - position if name == "next" else sys.maxsize
+
+
+def _aged(name: str, items: Sequence[Item], newest: int) -> list[Aged]:
     """Return the items of a list with their ages: the entry that they cite, else their position."""
     aged: list[Aged] = []
     for position, item in enumerate(items):
         seq = None if isinstance(item, str) else item.get("seq")
         is_newest = position < newest or (isinstance(item, dict) and item.get("basis") == "claimed")
-        aged.append((sys.maxsize if is_newest else seq if isinstance(seq, int) else position, item))
+        age = claimed_age(name, position) if is_newest else seq if isinstance(seq, int) else position
+        aged.append((age, item))
     return aged

@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from shiftlog.journal.continuity.capsule.budget import Aged, Item, fitted
+from shiftlog.journal.continuity.capsule.budget import Aged, Item, claimed_age, fitted
 from shiftlog.journal.continuity.capsule.gathering import CapsuleFacts, compared, recorded, text_of
 from shiftlog.journal.continuity.statement import read_time
 from shiftlog.journal.continuity.taken_back import TakenBack
@@ -84,7 +84,8 @@ def _claims(stated: Mapping[str, Any], name: str, seq: int | None) -> list[tuple
     """Return the items of a statement: a text is one, a list has one for each of its texts."""
     given: object = stated.get(name)
     texts = _texts(stated, name) if isinstance(given, list) else [text_of(stated, name)]
-    return [(_NEWEST, {"text": text, "basis": "claimed", "seq": seq}) for text in texts if text]
+    claims = ({"text": text, "basis": "claimed", "seq": seq} for text in texts if text)
+    return [(claimed_age(name, position), claim) for position, claim in enumerate(claims)]
 
 
 def _text(item: Item) -> str:
