@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime, timedelta
 
-from shiftlog.workspace.history import changing_commands
+from shiftlog.workspace.history import changes_made
 from shiftlog.workspace.ports import Cause, CheckpointKind, Record, Restored, Saved
 
 START = datetime(2026, 1, 1, tzinfo=UTC)
@@ -27,7 +27,7 @@ def restored(number: int, paths: tuple[str, ...] = ()) -> Restored:
 
 
 def commands(records: list[Record]) -> list[str]:
-    return [one.command_id for one in changing_commands(records)]
+    return [one.name for one in changes_made(records)]
 
 
 HISTORY: list[Record] = [

@@ -20,6 +20,7 @@ import msgspec
 from shiftlog.app.import_worker import composer_for
 from shiftlog.app.imports import worker_settings
 from shiftlog.app.queued_calls import QueuedCalls
+from shiftlog.app.turn_checkpoints import Readiness, TurnCheckpoints, is_fresh
 from shiftlog.facts.hook import HookFact
 from shiftlog.ingest.hooks.events import Spooled, fact_of, name_of, read_spooled
 from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool, SpoolLine
@@ -27,9 +28,20 @@ from shiftlog.ingest.hooks.transcripts import transcripts_of
 from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.journal.intake.hooks import HookIntake, Stop
 from shiftlog.journal.intake.start_brief import start_brief
+from shiftlog.journal.sessions import workspace_of
 from shiftlog.link import processes
 from shiftlog.model.errors import ShiftlogError, is_of_the_machine
-from shiftlog.model.limits import HOOK_CATCH_UP_S, HOOK_CLOCK_SKEW, HOOK_EVENT_ATTEMPTS, HOOK_POLL_S, HOOK_RETRY_S
+from shiftlog.model.limits import (
+    HOOK_CATCH_UP_S,
+    HOOK_CHECKPOINT_S,
+    HOOK_CLOCK_SKEW,
+    HOOK_END_S,
+    HOOK_EVENT_ATTEMPTS,
+    HOOK_LATE_S,
+    HOOK_POLL_S,
+    HOOK_RETRY_S,
+    HOOK_SETTLE_S,
+)
 from shiftlog.model.times import parse
 from shiftlog.store.sources import Source
 
@@ -38,6 +50,7 @@ if TYPE_CHECKING:
 
 GROWS = frozenset({"Stop", "StopFailure", "SubagentStop", "PreCompact", "SessionEnd"})
 STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
+ENDS = frozenset({"Stop", "StopFailure", "SessionEnd"})
 
 log = logging.getLogger(__name__)
 
@@ -51,6 +64,7 @@ class Hooks:
         self.intake = HookIntake(app.store, app.clock, app.config.runs.backend_of, socket.gethostname())
         self.composer = composer_for(worker_settings(app))
         self.calls = QueuedCalls(app, self.spool)
+        self.turns = TurnCheckpoints(app, self.intake)
         # False if another process drains the spool.
         self.is_mine = True
         # One drain at a time: two would take the same lines, and only one of them could move the cursor.
@@ -120,8 +134,14 @@ class Hooks:
             await self._set_aside(spooled, line.after, f"its time lies in the future: {spooled.at}")
             return
         try:
+            if name_of(spooled.event) in ENDS:
+                await self._end_turn(spooled)
             fact = await self._prepared(spooled)
             await self.intake.take(fact, line.after)
+            if fact.name == "UserPromptSubmit" and fact.agent_id is None and is_fresh(fact.at):
+                await self._begin_turn(fact.agent, fact.vendor_id)
+            elif fact.name == "SessionStart" and fact.cwd is not None and is_fresh(fact.at):
+                await self.turns.prepare(workspace_of(fact.cwd))
         except Exception as error:
             # The edge of the hook's face: what one event breaks must not keep the others waiting for ever.
             if self._may_pass(spooled.id, error):
@@ -165,6 +185,18 @@ class Hooks:
         for error in report.errors:
             log.warning("hook: %s", error["message"])
 
+    async def _begin_turn(self, agent: str, vendor_id: str) -> None:
+        turn = await self.turns.turn_of(agent, vendor_id)
+        if turn is not None:
+            await self.turns.begin(turn)
+
+    async def _end_turn(self, spooled: Spooled) -> None:
+        event = spooled.event
+        if event.get("agent_id") is None and is_fresh(spooled.at):
+            turn = await self.turns.turn_of(spooled.agent, str(event.get("session_id") or ""))
+            if turn is not None and (turn.is_open or name_of(event) != "SessionEnd"):
+                await self.turns.end(turn, HOOK_END_S)
+
     async def _set_aside(self, spooled: Spooled, cursor: Source, reason: str) -> None:
         item = {
             "kind": "hook",
@@ -207,24 +239,54 @@ class Hooks:
             )
         )
 
-    async def _caught_up(self) -> None:
+    async def saved(self, params: Mapping[str, Any]) -> Readiness:
+        """Wait for the checkpoint that a hook's event asks for; the spool has the event already, or never gets it."""
+        if not self.turns.is_on:
+            return "none"
+        event: Mapping[str, Any] = params.get("event") or {}
+        name, agent, vendor = event.get("hook_event_name"), str(params.get("agent")), str(event.get("session_id") or "")
+        await self._caught_up(HOOK_LATE_S)
+        turn = await self.turns.turn_of(agent, vendor)
+        if turn is None:
+            return "none"
+        if name != "PreToolUse":
+            await self.turns.settle(HOOK_CHECKPOINT_S)
+            return "saved"
+        call_id = event.get("tool_use_id")
+        ready = await self.turns.before_call(turn, call_id if isinstance(call_id, str) else None)
+        if ready == "late":
+            await self.intake.note(turn.session_id, turn.request_id, {"checkpoint": ready, "tool_use_id": call_id})
+        return ready
+
+    async def settled(self) -> None:
+        """Take what waits in the spool, and wait for the checkpoints that are being made."""
+        await self._caught_up(HOOK_SETTLE_S)
+        await self.turns.settle(HOOK_SETTLE_S)
+
+    async def _caught_up(self, limit_s: float = HOOK_CATCH_UP_S) -> None:
         """Wait a short time until the spool is drained: a hook waits for the answer."""
         if self._asked is None:
             await self.drain()
             return
-        caught_up = self._taken = anyio.Event()
+        caught_up = self._taken
         self._asked.set()
-        with anyio.move_on_after(HOOK_CATCH_UP_S):
+        with anyio.move_on_after(limit_s):
             await caught_up.wait()
 
     # Watching
 
     async def run(self, draining: anyio.Event) -> None:
         """Drain whenever something comes, until the daemon drains itself; a failure is logged and tried again."""
+        async with anyio.create_task_group() as self.turns.tasks:
+            await self._run(draining)
+        self.turns.tasks = None
+
+    async def _run(self, draining: anyio.Event) -> None:
         seen: dict[str, int] | None = None
         while not draining.is_set():
             wait_s = HOOK_POLL_S
-            self._asked, taken = anyio.Event(), self._taken
+            # Whoever asks from here on waits for the next round: this one may have read past its line.
+            self._asked, taken, self._taken = anyio.Event(), self._taken, anyio.Event()
             sizes = self.spool.sizes()
             try:
                 if sizes != seen or await self._due_stops():

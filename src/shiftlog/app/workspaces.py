@@ -38,7 +38,7 @@ from shiftlog.workspace.shadow import WorkspaceGone
 
 log = logging.getLogger(__name__)
 
-KINDS = ("manual", "auto", "open", "turn", "safety")
+KINDS = ("manual", "auto", "open", "turn", "end", "safety")
 _WHERE: dict[str, Any] = {
     "shell_id": RawText(max_chars=300, description="Its workspace, or"),
     "workspace": RawText(max_chars=4096, description="a local one."),
@@ -120,6 +120,10 @@ class Workspaces:
         self._sandbox_max = sandbox_max
         self.checkpoints = Checkpoints(log, data=str(data), busy=self._busy, now=now, limits=limits)
         self._attached: dict[str, Attached] = {}
+
+    def check_permitted(self, workspace: Workspace, caller: Caller) -> None:
+        """Reject a workspace that the operator does not permit."""
+        self._permit(workspace.location.path, caller)
 
     # What shells ask for
 
@@ -290,7 +294,7 @@ class Workspaces:
             raise missing("shell_id")
         workspace = await self.checkpoints.open(LocalRunner(), values["workspace"])
         if not caller.operator:
-            self._permit(workspace.location.path, caller)
+            self.check_permitted(workspace, caller)
         if not await self.log.read(workspace.location):
             why = "it has no checkpoints"
             raise WorkspaceInvalid(f"workspace {values['workspace']} cannot be used: {why}", details={"why": why})

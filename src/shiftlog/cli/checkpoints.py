@@ -16,7 +16,7 @@ from shiftlog.text.printable import terminal_text
 
 Item = dict[str, Any]
 
-KINDS = ("manual", "auto", "open", "turn", "safety")
+KINDS = ("manual", "auto", "open", "turn", "end", "safety")
 PATCH_CHARS = 1_000_000
 SHOWN_ID = 12
 MARKS = {"added": "A", "modified": "M", "deleted": "D", "type_changed": "T", "mode_changed": "m"}
@@ -80,8 +80,8 @@ def checkpoints(
     """List the checkpoints of WORKSPACE (default: the one around the working directory), the newest first.
 
     A star marks the current state of the workspace. FILES counts the changes since the checkpoint before. Kinds:
-    `auto` was taken before a command, `turn` at the start of a turn, `open` when a shell was opened, `safety` before
-    a restore, `manual` on request.
+    `auto` was taken before a command or a tool call, `turn` at the start of a turn, `end` at its end, `open` when a
+    shell was opened, `safety` before a restore, `manual` on request.
 
     \b
     Examples:
@@ -152,15 +152,16 @@ def diff(
     printer.line((f"{total}, from {found['from'][:SHOWN_ID]} {until}", "dim"))
 
 
-@click.command(short_help="Revert the file changes of the last commands.")
+@click.command(short_help="Revert the file changes of the last commands or turns.")
 @click.argument("commands", type=click.IntRange(1, 10_000), metavar="[N]", default=1)
 @click.option("--to", metavar="CHECKPOINT", help="Restore this checkpoint instead; this also reverts an undo.")
 @restore_options
 @json_option
 def undo(commands: int, to: str | None, as_json: bool, **options: Any) -> None:
-    """Revert the file changes of the last N commands in a workspace (default: 1).
+    """Revert the file changes of the last N commands or turns in a workspace (default: 1).
 
-    Only commands that changed files count. Overwritten and removed files are saved in a safety checkpoint first,
+    A turn of an agent with hooks counts as one, whatever changed the files in it. Only commands and turns that changed
+    files count. Overwritten and removed files are saved in a safety checkpoint first,
     whose id is printed. Files that no checkpoint holds (ignored, secret, too large) are never touched. Another undo
     goes further back.
 
@@ -175,8 +176,8 @@ def undo(commands: int, to: str | None, as_json: bool, **options: Any) -> None:
         print_json(done)
         return
     printer = Printer()
-    for command_id in reversed(done["commands"]):
-        printer.line(("would undo  " if done["dry_run"] else "undone  ", "bold"), command_id)
+    for name in reversed([*(f"turn {turn}" for turn in done["turns"]), *done["calls"], *done["commands"]]):
+        printer.line(("would undo  " if done["dry_run"] else "undone  ", "bold"), name)
     _print_restored(printer, done)
 
 

@@ -149,7 +149,8 @@ def _print_turn(printer: Printer, turn: Facts, status: str, contents: list[Facts
         if turn[name]:
             _heading(printer, heading)
             for text in turn[name]:
-                printer.item(f"- {terminal_line(text)}", indent=4)
+                seen = name == "files_modified" and text in turn["files_seen"]
+                printer.item(f"- {terminal_line(text)}", ("  seen" if seen else "", "dim"), indent=4)
     if turn["commits"]:
         _heading(printer, "Commits")
         for commit in turn["commits"]:

@@ -98,9 +98,10 @@ class IngestSection:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HooksSection:
-    """Settings of hooks: a new session may get the brief of its unfinished predecessor."""
+    """Settings of hooks: a new session may get the brief of its unfinished predecessor, and turns checkpoints."""
 
     brief: bool
+    checkpoints: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -245,6 +245,12 @@ _FIELDS: dict[str, Field] = {
     "hooks.brief": Boolean(
         default=True, description="A session that starts is told what its unfinished predecessor left"
     ),
+    "hooks.checkpoints": Choice(
+        values=("turn", "call", "off"),
+        default="turn",
+        description="When the workspace of an agent with hooks is saved: with every turn, also before every tool call"
+        " that may change files, or never",
+    ),
     "resume.require_token": Boolean(default=False, description="Resuming always needs the recovery token"),
     "runs.default_tier": Choice(values=TIERS, default=DEFAULT_TIER, description="Tier of a run whose caller has none"),
     "runs.backends": Named(placeholder="NAME", item=_BACKEND, default={}, description="Further backends of runs"),

@@ -17,7 +17,7 @@ from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.model.moves import SessionState
 from shiftlog.model.shell_errors import NothingToRestore, WorkspaceRequired
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.workspace.history import ChangedBy, changing_commands
+from shiftlog.workspace.history import ChangedBy, changes_made
 from shiftlog.workspace.ports import Location
 
 Where = dict[str, Any]
@@ -46,7 +46,7 @@ async def diff(app: App, params: Params, caller: Caller) -> object:
 
 
 async def undo(app: App, params: Params, caller: Caller) -> object:
-    """Take back what the last commands changed, or go to a checkpoint; say which commands that were."""
+    """Take back what the last commands or turns changed, or go to a checkpoint; say which they were."""
     where, location = await _where(app, params)
     how = _how(params, location)
     undone: list[ChangedBy] = []
@@ -57,7 +57,12 @@ async def undo(app: App, params: Params, caller: Caller) -> object:
         if undone:
             how["checkpoint_id"] = undone[0].checkpoint_id
     restored = await app.workspaces.restore_checkpoint({**where, **how}, replace(caller, client_name=PERSON))
-    return {"workspace": location.path, "commands": [one.command_id for one in undone], **restored}
+    made = {
+        "commands": [one.command_id for one in undone if one.command_id],
+        "calls": [one.call_id for one in undone if one.call_id],
+        "turns": [one.request_id for one in undone if not one.command_id and not one.call_id],
+    }
+    return {"workspace": location.path, **made, **restored}
 
 
 async def rewind(app: App, params: Params, caller: Caller) -> object:
@@ -101,6 +106,8 @@ def _inside(location: Location, paths: Sequence[str]) -> list[str]:
 
 async def _where(app: App, params: Params) -> tuple[Where, Location]:
     """Return the workspace that is meant, as the tools name it and as its records do."""
+    if app.is_taking_hooks:
+        await app.hooks.settled()
     if params.get("shell_id"):
         shell_id = named_shell(app, str(params["shell_id"]))
         shell = await app.shells.registry.usable(shell_id)
@@ -118,25 +125,32 @@ async def _where(app: App, params: Params) -> tuple[Where, Location]:
         f"no checkpoint of {path} or a directory above it is known",
         hint=f"Name a workspace; these have checkpoints: {known}"
         if known
-        else "Checkpoints are taken in shells that name a workspace: shiftlog exec --workspace . -- COMMAND",
+        else "Checkpoints are taken in shells that name a workspace (shiftlog exec --workspace . -- COMMAND), and in"
+        " agents that shiftlog setup has given hooks",
     )
 
 
 async def _last_changes(app: App, where: Where, location: Location, number: int, caller: Caller) -> list[ChangedBy]:
-    """Return the last commands that changed something; an empty list if no command changed anything."""
-    done = changing_commands(await app.workspaces.log.read(location))
+    """Return the last commands, calls and turns that changed something; an empty list if none did."""
+    done = changes_made(await app.workspaces.log.read(location))
     if done:
         compared = await app.workspaces.diff_checkpoint({**where, "checkpoint_id": done[-1].checkpoint_id}, caller)
         if not compared["files_changed"]:
             done = done[:-1]
     if number > len(done) and (done or number > 1):
-        commands = "1 command" if len(done) == 1 else f"{len(done)} commands"
+        one, several = ("command or turn", "commands or turns") if _has_turns(done) else ("command", "commands")
         raise NothingToRestore(
-            f"only {commands} changed files here" if done else "no command changed files here",
-            details={"commands": [one.command_id for one in done]},
+            f"only {len(done)} {one if len(done) == 1 else several} changed files here"
+            if done
+            else "no command changed files here",
+            details={"commands": [one.name for one in done]},
             hint="shiftlog checkpoints lists what can be gone back to; shiftlog undo --to ID goes there",
         )
     return list(done[len(done) - number :]) if done else []
+
+
+def _has_turns(done: Sequence[ChangedBy]) -> bool:
+    return any(one.command_id is None for one in done)
 
 
 async def _last_turn(app: App, location: Location) -> str:

@@ -20,7 +20,7 @@ Question = Callable[[App, Params, Caller], Answer]
 MODULES = {
     "journal": "status sessions show search tail verify rebuild erase call_outcome tool runs usage",
     "continuity": "continuity reissue_token offer decline revoke offers lineage brief",
-    "sessionlog": "sessionlog spool hook_brief",
+    "sessionlog": "sessionlog spool hook_brief hook_event",
     "imports": "import import_stop restore",
     "shells": "shells close_shell send_input exec watch replay",
     "checkpoints": "checkpoints diff undo rewind gc",

@@ -61,6 +61,10 @@ async def _hook_brief(app: App, params: Params, caller: Caller) -> object:
     return {"text": await app.hooks.brief(params)}
 
 
+async def _hook_event(app: App, params: Params, caller: Caller) -> object:
+    return {"checkpoint": await app.hooks.saved(params)}
+
+
 def _calls_wait(app: App) -> bool:
     """Return True if a client script queued calls, which come before this one."""
     try:
@@ -74,4 +78,5 @@ QUESTIONS: dict[str, Question] = {
     "sessionlog": _sessionlog,
     "spool": _spool,
     "hook_brief": _hook_brief,
+    "hook_event": _hook_event,
 }

@@ -36,6 +36,8 @@ class HookFact(msgspec.Struct, frozen=True, kw_only=True):
     response: str | None = None
     pid: int | None = None
     pid_started: str | None = None
+    call_id: str | None = None
+    """The id of the tool call that the event is about."""
     raw: str | None = None
     """The masked event itself, if its kind is unknown."""
     calls: Batch | None = None

@@ -224,6 +224,7 @@ def _turn_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     files = turn.files
     for path in facts.get("add", {}).get("files_modified", ()):
         files = _touched(files, path, "edit", entry.seq, session.workspace, listed=True)
+    files = _seen(files, facts.get("seen", {}), entry.seq)
     return session, changed(turn, files=files, **values)
 
 
@@ -259,7 +260,7 @@ def _without_items(session: Session, turn: Turn, facts: dict[str, Any]) -> tuple
         path = normal_path(action["file_path"], session.workspace)
         if path in files and _touches(action):
             files = {**files, path: changed(files[path], acted=max(files[path].acted - 1, 0))}
-    files = {path: touch for path, touch in files.items() if touch.listed or touch.acted}
+    files = {path: touch for path, touch in files.items() if touch.listed or touch.acted or touch.seen}
     unfinished = sum(action["status"] in UNFINISHED for action in actions)
     turn = changed(
         turn,
@@ -290,7 +291,8 @@ def _cleared(session: Session, turn: Turn, names: Any, seq: int) -> tuple[Sessio
                 actions_total=session.actions_total - turn.actions,
                 actions_unfinished=session.actions_unfinished - turn.actions_unfinished,
             )
-            files = {path: changed(touch, acted=0) for path, touch in turn.files.items() if touch.listed}
+            kept = {path: touch for path, touch in turn.files.items() if touch.listed or touch.seen}
+            files = {path: changed(touch, acted=0) for path, touch in kept.items()}
             turn = changed(turn, actions=0, actions_unfinished=0, actions_floor=seq, last_order=0, files=files)
         elif name == "token_count":
             session = changed(session, tokens_counted=session.tokens_counted - turn.token_count)
@@ -301,8 +303,8 @@ def _cleared(session: Session, turn: Turn, names: Any, seq: int) -> tuple[Sessio
             empty: Any = "" if isinstance(getattr(turn, name), str) else ()
             turn = changed(turn, **{name: empty})
             if name == "files_modified":
-                acted = {path: changed(touch, listed=False) for path, touch in turn.files.items() if touch.acted}
-                turn = changed(turn, files=acted)
+                kept = {path: touch for path, touch in turn.files.items() if touch.acted or touch.seen}
+                turn = changed(turn, files={path: changed(touch, listed=False) for path, touch in kept.items()})
     return session, turn
 
 
@@ -432,6 +434,7 @@ def _import_noted(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     for action in fields.get("actions", ()):
         if _touches(action):
             files = _touched(files, action["file_path"], action["type"], entry.seq, session.workspace)
+    files = _seen(files, fields.get("files_seen", {}), entry.seq)
     return session, changed(turn, files=files, amendments=(*turn.amendments, note))
 
 
@@ -441,7 +444,9 @@ def _touched(
     path = normal_path(path, workspace)
     if not path:
         return files
-    before = files.get(path) or FileTouch(changes=0, last_type=kind, seq=seq)
+    before = files.get(path)
+    if before is None or before.seen:  # told is more than seen
+        before = FileTouch(changes=0, last_type=kind, seq=seq)
     if listed and before.acted:
         # An action recorded it already, with more detail: the list adds only the name.
         return {**files, path: changed(before, listed=True)}
@@ -454,6 +459,12 @@ def _touched(
         acted=before.acted + (not listed),
     )
     return {**files, path: touch}
+
+
+def _seen(files: dict[str, FileTouch], found: Mapping[str, str], seq: int) -> dict[str, FileTouch]:
+    """Add files, named from the workspace, that two checkpoints show as changed and that no action or list told."""
+    new = {path: FileTouch(changes=1, last_type=kind, seq=seq, seen=True) for path, kind in found.items()}
+    return {**files, **{path: touch for path, touch in new.items() if path not in files or files[path].seen}}
 
 
 def rolled(before: str, hash_of_entry: str) -> str:

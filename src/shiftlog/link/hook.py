@@ -15,6 +15,11 @@ AGENTS = {"claude": "ClaudeCode", "codex": "Codex"}
 EVENT_BYTES = 8 << 20
 LOCK_WAIT_S = 0.05
 ANSWER_S = 0.45
+# How long an event waits for the checkpoint that it asks for, and a tool call that may change files for a late one.
+CHECKPOINT_S = 0.15
+READY_S = 2.5
+START_S = 0.02
+SAVED_AT = frozenset({"UserPromptSubmit", "Stop", "StopFailure"})
 BRIEFED_SOURCES = frozenset({"startup", "clear", "compact"})
 # Agents start hooks through a shell, which ends with the hook.
 SHELLS = frozenset({b"sh", b"bash", b"dash", b"zsh", b"fish", b"ksh"})
@@ -38,17 +43,39 @@ def _record(agent: str) -> None:
 
     event, text = _event(_read())
     parent = _agent_process(os.getppid())
-    started = processes.started(parent)
     home = wire.open_home()
+    name = event.get("hook_event_name")
+    if name == "PreToolUse" and _is_ready(home, agent, event):
+        return  # the record gets the call itself, from the transcript or from PostToolUse
     problem: OSError | None = None
     try:
-        _spool(home, agent, text, parent, started)
+        _spool(home, agent, text, parent, processes.started(parent))
     except OSError as error:
         problem = error
-    if event.get("hook_event_name") == "SessionStart" and event.get("source") in BRIEFED_SOURCES:
+    if name == "SessionStart" and event.get("source") in BRIEFED_SOURCES:
         _print_brief(home, agent, event, parent)
+    elif name in SAVED_AT:
+        _wait_for_checkpoint(home, agent, event)
     if problem is not None:
         raise problem
+
+
+def _is_ready(home: str, agent: str, event: "dict[str, Any]") -> bool:
+    """Return True if the daemon has saved the workspace, or has seen that it cannot, before a tool changes files."""
+    from shiftlog.link import wire
+
+    names = ("hook_event_name", "session_id", "agent_id", "tool_name", "tool_use_id")
+    params = f'"agent":"{agent}","event":{{"v":1{_fields(event, names)}}}'
+    try:
+        return "checkpoint" in _ask(home, "hook_event", params, READY_S)
+    except (OSError, wire.WireError):
+        return False
+
+
+def _wait_for_checkpoint(home: str, agent: str, event: "dict[str, Any]") -> None:
+    """Wait a moment for the checkpoint of the workspace, which the daemon makes when it takes the event."""
+    names = ("hook_event_name", "session_id", "agent_id")
+    _ask(home, "hook_event", f'"agent":"{agent}","event":{{"v":1{_fields(event, names)}}}', CHECKPOINT_S)
 
 
 def _read() -> bytes:
@@ -208,20 +235,34 @@ def _locked(path: str) -> int | None:
 def _print_brief(home: str, agent: str, event: "dict[str, Any]", parent: int) -> None:
     """Ask the daemon for the hand-over brief of a new session, and print it."""
     if not os.path.exists(os.path.join(home, DATABASE)):
-        return  # nothing is recorded yet
+        _ask(home, "hook_brief", f'"agent":"{agent}"', START_S)  # nothing is recorded yet: only start the daemon
+        return
+    names = ("session_id", "source", "cwd")
+    params = f'"agent":"{agent}","pid":{parent}{_fields(event, names)}'
+    text = _ask(home, "hook_brief", params, ANSWER_S).get("text")
+    if not isinstance(text, str) or not text:
+        return
+    said = f'{{"hookEventName":"SessionStart","additionalContext":{_json_line(text)}}}'
+    os.write(1, f'{{"hookSpecificOutput":{said}}}\n'.encode("ascii"))
+
+
+def _fields(event: "dict[str, Any]", names: "tuple[str, ...]") -> str:
+    """Return these fields of an event as members of a JSON object."""
+    return "".join(f',"{name}":{_json_line(event.get(name))}' for name in names)
+
+
+def _ask(home: str, method: str, params: str, limit_s: float) -> "dict[str, Any]":
+    """Ask the daemon and return its result, an empty one for an error; raise WireError or OSError without an answer."""
     import time
 
     from shiftlog.link import wire
 
-    deadline = time.monotonic() + ANSWER_S
+    deadline = time.monotonic() + limit_s
     hello = wire.hello_line(role="control", face="hook", client_id="")
-    names = ("session_id", "source", "cwd")
-    field_text = "".join(f',"{name}":{_json_line(event.get(name))}' for name in names)
-    params = f'{{"agent":"{agent}","pid":{parent}{field_text}}}'
-    question = f'{{"id":1,"method":"hook_brief","params":{params}}}\n'.encode("ascii")
+    question = f'{{"id":1,"method":"{method}","params":{{{params}}}}}\n'.encode("utf-8", "surrogatepass")
     # Any version will do: a hook has no time to replace a daemon. Hello and question go together, to wait once.
     sock = wire.connect(home)
-    connection = wire.greet(sock, hello + question, ANSWER_S) if sock is not None else None
+    connection = wire.greet(sock, hello + question, limit_s) if sock is not None else None
     if connection is None:
         connection = wire.open_connection(home, hello, version="0", timeout_s=max(deadline - time.monotonic(), 0.001))
         connection.send(question, max(deadline - time.monotonic(), 0.001))
@@ -231,8 +272,4 @@ def _print_brief(home: str, agent: str, event: "dict[str, Any]", parent: int) ->
         connection.close()
     answer: dict[str, Any] = _parsed((line or b"{}").decode("utf-8").strip()) or {}
     result: dict[str, Any] = answer.get("result") or {}
-    text = result.get("text")
-    if not isinstance(text, str) or not text:
-        return
-    said = f'{{"hookEventName":"SessionStart","additionalContext":{_json_line(text)}}}'
-    os.write(1, f'{{"hookSpecificOutput":{said}}}\n'.encode("ascii"))
+    return result

@@ -16,6 +16,7 @@ GEMINI, COPILOT, OPENCODE, CURSOR = "GeminiCli", "CopilotCli", "OpenCode", "Curs
 _CODEX_HOOKS = (
     "SessionStart",
     "UserPromptSubmit",
+    "PreToolUse",
     "PostToolUse",
     "SubagentStart",
     "SubagentStop",

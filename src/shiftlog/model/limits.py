@@ -57,6 +57,17 @@ HOOK_CATCH_UP_S = 0.2
 HOOK_CLOCK_SKEW = timedelta(days=1)
 # A turn counts as ended this long after its stop event, if no other event came.
 HOOK_STOP_QUIET = timedelta(seconds=10)
+# A hook waits this long for the checkpoint that its event asks for; the next tool call that changes files, this long.
+HOOK_CHECKPOINT_S = 0.15
+HOOK_LATE_S = 2.0
+# An older event says nothing about the workspace as it is now.
+HOOK_FRESH = timedelta(seconds=10)
+# The drain of the spool waits this long for the checkpoint at the end of a turn, so that the turn ends with its files.
+HOOK_END_S = 1.0
+# A workspace that could not be saved is left alone for this time.
+HOOK_CHECKPOINT_RETRY_S = 600.0
+# What a person asks about checkpoints waits this long for those that are being made.
+HOOK_SETTLE_S = 10.0
 # A running import reports its progress this often.
 IMPORT_PROGRESS_S = 0.2
 # Watching transcripts starts again this long after a failure.

@@ -211,7 +211,8 @@ class Session:
 class FileTouch:
     """What a turn did to one file: how often, what last, and the entry that says so.
 
-    `listed` and `acted` say where it is known from: a list of modified files, and how many actions.
+    `listed` and `acted` say where it is known from: a list of modified files, and how many actions. `seen` is True if
+    no one told it: two checkpoints differ there.
     """
 
     changes: int
@@ -219,6 +220,7 @@ class FileTouch:
     seq: int
     listed: bool = False
     acted: int = 0
+    seen: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

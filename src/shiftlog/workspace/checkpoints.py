@@ -63,6 +63,7 @@ LABELS: dict[CheckpointKind, str] = {
     "auto": "before command",
     "open": "shell opened",
     "turn": "turn opened",
+    "end": "turn ended",
     "safety": "before restore",
 }
 
@@ -139,13 +140,25 @@ class Checkpoints:
             scan = await self._scan(workspace, shadow, here)
             if kind != "manual" and here is not None and self._holds(here, scan):
                 await keep_state(shadow, scan)
-                if kind in ("turn", "auto"):
+                if kind in ("turn", "auto", "end"):
                     mark = replace(here, kind=kind, at=truncated(self._now()), cause=cause, reused=True)
                     await self._log.append(workspace.location, mark)
                 return _created(here, unchanged=True, not_covered=None)
             saved = await self._commit(workspace, shadow, scan, records, kind, label or LABELS[kind], cause)
             counts = await count_not_covered(shadow, scan) if kind == "manual" else None
             return _created(saved, unchanged=here is not None and here.tree == scan.tree, not_covered=counts)
+
+    async def between(self, workspace: Workspace, old_id: str, new_id: str) -> Sequence[results.FileDiff]:
+        """Return the files that differ between two checkpoints, without a look at the working tree."""
+        records = await self._log.read(workspace.location)
+        old, new = history.find(records, old_id), history.find(records, new_id)
+        if old.tree == new.tree:
+            return ()
+        async with self._entered(workspace) as shadow:
+            for side in (old, new):
+                await keeping.check_stored(shadow, side)
+            found = await differences(shadow, old.tree, new.tree, roots(shadow.scope.paths))
+        return tuple(difference.shown() for difference in found if not difference.is_directory)
 
     async def current(self, workspace: Workspace) -> Saved | None:
         """Return the current position."""

@@ -18,11 +18,18 @@ LONGEST_ID = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedBy:
-    """A command that changed the workspace; `checkpoint_id` holds the state before it."""
+    """What changed the workspace: a command, a tool call, or a turn; `checkpoint_id` holds the state before it."""
 
-    command_id: str
     checkpoint_id: str
     tree: str
+    command_id: str | None = None
+    call_id: str | None = None
+    request_id: str | None = None
+
+    @property
+    def name(self) -> str:
+        """Return the id of the command, the call or the turn."""
+        return self.command_id or self.call_id or self.request_id or ""
 
 
 def checkpoints(records: Sequence[Record]) -> list[Saved]:
@@ -113,11 +120,11 @@ def first_since(records: Sequence[Record], moment: datetime) -> str | None:
     return None
 
 
-def changing_commands(records: Sequence[Record]) -> tuple[ChangedBy, ...]:
-    """Return the commands whose changes are in the workspace now, oldest first; the last command always counts.
+def changes_made(records: Sequence[Record]) -> tuple[ChangedBy, ...]:
+    """Return what made the changes that are in the workspace now, oldest first; the last one always counts.
 
-    A restore moves back in this list as it does in the workspace, and restoring a safety checkpoint brings the undone
-    commands back.
+    That is a command, an agent's tool call, or a turn in which something else changed files. A restore moves back in
+    this list as it does in the workspace, and restoring a safety checkpoint brings back what was undone.
     """
     done: tuple[ChangedBy, ...] = ()
     before: dict[str, tuple[ChangedBy, ...]] = {}
@@ -127,20 +134,27 @@ def changing_commands(records: Sequence[Record]) -> tuple[ChangedBy, ...]:
                 done = before.get(record.checkpoint_id, done)
             continue
         if done and done[-1].tree == record.tree:
-            done = done[:-1]  # the last command left the workspace as it was
+            done = done[:-1]  # the last one left the workspace as it was
         before.setdefault(record.checkpoint_id, done)
-        if record.cause.command_id is not None and record.kind == "auto":
-            changed = ChangedBy(
-                command_id=record.cause.command_id, checkpoint_id=record.checkpoint_id, tree=record.tree
-            )
+        changed = _maker(record)
+        if changed is not None:
             done = (*done, changed)
     return done
 
 
+def _maker(record: Saved) -> ChangedBy | None:
+    """Return the command, call or turn that a record was taken before."""
+    cause = record.cause
+    state = ChangedBy(checkpoint_id=record.checkpoint_id, tree=record.tree, request_id=cause.request_id)
+    if record.kind == "auto" and (cause.command_id or cause.call_id):
+        return replace(state, command_id=cause.command_id, call_id=cause.call_id)
+    return state if record.kind == "turn" and cause.request_id else None
+
+
 def with_commands(records: Sequence[Record], restored: Restored) -> Restored:
     """Return a restore that names the commands whose changes it takes back or brings back."""
-    before = [one.command_id for one in changing_commands(records)]
-    after = [one.command_id for one in changing_commands([*records, restored])]
+    before = [one.name for one in changes_made(records)]
+    after = [one.name for one in changes_made([*records, restored])]
     return replace(
         restored,
         commands=tuple(one for one in before if one not in after),

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Literal, NamedTuple, Protocol
 
-CheckpointKind = Literal["manual", "auto", "open", "turn", "safety"]
+CheckpointKind = Literal["manual", "auto", "open", "turn", "end", "safety"]
 FileKind = Literal["file", "link", "directory", "other"]
 Env = Mapping[str, str]
 
@@ -107,11 +107,15 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why a checkpoint is taken or restored; `by` names a client outside the session."""
+    """Why a checkpoint is taken or restored; `by` names a client outside the session.
+
+    `command_id` is a command of one of our shells, `call_id` a tool call of an agent's own.
+    """
 
     session_id: str | None = None
     request_id: str | None = None
     command_id: str | None = None
+    call_id: str | None = None
     by: str | None = None
 
 

@@ -65,7 +65,7 @@ def waiting(home: Path) -> list[str]:
 def test_events_of_fifty_hooks_at_once_wait_for_the_daemon_and_are_taken_once(home: Path) -> None:
     """Case 49."""
     events = [
-        {"hook_event_name": "UserPromptSubmit", "session_id": SESSION.format(n), "prompt": f"Do {n}", "cwd": str(home)}
+        {"hook_event_name": "SessionStart", "session_id": SESSION.format(n), "source": "resume", "cwd": str(home)}
         for n in range(50)
     ]
     with ThreadPoolExecutor(10) as pool:

@@ -4,7 +4,8 @@
 """
 
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -23,16 +24,23 @@ Files = dict[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class HookEvent:
-    """An event with a hook; `per_call` events come with every tool call and need --per-call."""
+    """An event with a hook; `per_call` events come with every tool call and need --per-call.
+
+    An event about tools may be restricted to those that `tools`, a regular expression, names for each agent.
+    """
 
     name: str
     per_call: bool = False
     timeout_s: int = TIMEOUT_S
+    tools: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+# The tools of each agent that may change files.
+CHANGING_TOOLS = {"claude": "Bash|PowerShell|Edit|MultiEdit|Write|NotebookEdit", "codex": "Bash|apply_patch|Edit|Write"}
 HOOK_EVENTS = (
     HookEvent(name="SessionStart"),
     HookEvent(name="UserPromptSubmit"),
+    HookEvent(name="PreToolUse", tools=CHANGING_TOOLS),
     HookEvent(name="PostToolUse", per_call=True),
     HookEvent(name="PostToolUseFailure", per_call=True),
     HookEvent(name="SubagentStart"),
@@ -48,10 +56,12 @@ HOOK_EVENTS = (
 def hook_groups(agent: str, command: str, *, per_call: bool = False) -> Document:
     """Return the hook of each event in the format of the agent's hook file."""
     events = [event for event in HOOK_EVENTS if event.name in BY_NAME[agent].hooks and (per_call or not event.per_call)]
-    return {
-        event.name: [{"hooks": [{"type": "command", "command": command, "timeout": event.timeout_s}]}]
-        for event in events
-    }
+    groups: Document = {}
+    for event in events:
+        hook = {"type": "command", "command": command, "timeout": event.timeout_s}
+        matcher = {"matcher": event.tools[agent]} if agent in event.tools else {}
+        groups[event.name] = [{**matcher, "hooks": [hook]}]
+    return groups
 
 
 def claude_files(

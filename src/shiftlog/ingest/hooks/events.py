@@ -26,9 +26,10 @@ from shiftlog.model.times import parse, precise
 HOOKED = frozenset(agent.kind for agent in AGENTS.values() if agent.hooks)
 ALIASES = {"subagentComplete": "SubagentStop"}
 CALLS = ("PostToolUse", "PostToolUseFailure")
+UNANSWERED = "PreToolUse"
 TURNS = ("UserPromptSubmit", "Stop", "StopFailure")
 SESSIONS = ("SessionStart", "SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd")
-EVENTS = frozenset((*CALLS, *TURNS, *SESSIONS))
+EVENTS = frozenset((*CALLS, UNANSWERED, *TURNS, *SESSIONS))
 RAW_CHARS = 65_536
 MAX_ID_CHARS = 200
 _FAILED_CODE = 1
@@ -115,6 +116,7 @@ def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
         reason=_masked(composer, text_in(event, "reason")),
         error=_masked(composer, error if isinstance(error, str) or error is None else json.dumps(error)),
         response=_masked(composer, text_in(event, "last_assistant_message")),
+        call_id=text_in(event, "tool_use_id"),
         pid=spooled.ppid,
         pid_started=spooled.ppid_started,
         raw=None if name in EVENTS else composer.text(json.dumps(event, ensure_ascii=False))[:RAW_CHARS],

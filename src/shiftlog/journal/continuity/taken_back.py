@@ -42,7 +42,8 @@ class TakenBack:
 
     def takes(self, turn: Turn, commands_of_turn: Iterable[str]) -> bool:
         """Return True if it took away something that a turn had done."""
-        if self.turn == turn.request_id or not set(self.commands).isdisjoint(commands_of_turn):
+        names = {turn.request_id, *commands_of_turn}
+        if self.turn == turn.request_id or not names.isdisjoint(self.commands):
             return True
         return any(self.takes_file(path, turn) for path in turn.files)
 

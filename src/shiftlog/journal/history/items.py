@@ -214,7 +214,8 @@ def turn_facts(turn: Turn) -> Item:
         "context_list": list(turn.context_list),
         "design_decisions": list(turn.design_decisions),
         "requirements_discovered": list(turn.requirements_discovered),
-        "files_modified": list(turn.files_modified),
+        "files_modified": [*turn.files_modified, *seen_files(turn)],
+        "files_seen": seen_files(turn),
         "blockers": list(turn.blockers),
         "next": list(turn.next),
         "do_not": list(turn.do_not),
@@ -229,6 +230,11 @@ def turn_facts(turn: Turn) -> Item:
             for note in turn.amendments
         ],
     }
+
+
+def seen_files(turn: Turn) -> list[str]:
+    """Return the files that the turn's checkpoints show as changed and that nothing else names."""
+    return [path for path, touch in turn.files.items() if touch.seen]
 
 
 def commit_facts(commits: Iterable[Mapping[str, Any]]) -> list[Item]:

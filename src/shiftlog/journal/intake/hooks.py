@@ -4,7 +4,7 @@ Facts that an event shares with the session's transcript are kept under the same
 each is written once. Reading the spool and the transcripts happens elsewhere.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -36,6 +36,7 @@ STOPS = "hooks:stops"
 HOOK = "hook"
 ENDED = "session_ended"
 SUBAGENT_ENDED = "subagent_ended"
+SEEN = "checkpoint"
 
 
 class Stop(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +106,40 @@ class HookIntake:
         """End a turn that stopped with the response that its hook gave, unless more has come of it since."""
         await self._store.write(lambda writer: self._end_stopped(writer, session_id, stop))
 
+    async def note(self, session_id: str, request_id: str | None, facts: dict[str, Any]) -> None:
+        """Note something about a turn that no event of the agent tells."""
+        await self._store.write(
+            lambda writer: self._write_one(
+                writer, session_id, Kind.IMPORT_NOTED, {"hook": "checkpoint", **facts}, request_id
+            )
+        )
+
+    async def add_seen(self, session_id: str, request_id: str, files: Mapping[str, str]) -> None:
+        """Add files that a turn's checkpoints show as changed; of a terminal turn as an amendment."""
+
+        def work(writer: Writer) -> None:
+            turn = writer.turn(session_id, request_id)
+            new = {path: kind for path, kind in files.items() if turn is not None and path not in turn.files}
+            if turn is None or not new:
+                return
+            if turn.is_terminal:
+                body = {"source": SEEN, "seal": turn.seal, "fields": {"files_seen": new}}
+                self._write_one(writer, session_id, Kind.IMPORT_NOTED, body, request_id)
+            else:
+                self._write_one(writer, session_id, Kind.TURN_UPDATED, {"seen": new}, request_id)
+
+        await self._store.write(work)
+
+    def _write_one(
+        self, writer: Writer, session_id: str, kind: Kind, body: dict[str, Any], request_id: str | None
+    ) -> None:
+        session = writer.session(session_id)
+        if session is None or session.state is SessionState.SEALED:
+            return
+        pen = IntakePen(writer, session_id, session, self._clock)
+        pen.write(kind, body, request_id)
+        pen.commit(writer)
+
     # One event
 
     def _take(self, writer: Writer, fact: HookFact, cursor: Source | None) -> Taken:
@@ -167,6 +202,7 @@ class _EventWork:
         return {
             "SessionStart": (sessions.begin, None),
             "UserPromptSubmit": (sessions.woken, self._prompt),
+            "PreToolUse": (sessions.woken, self._went_ahead),
             "PostToolUse": (sessions.woken, self._call),
             "PostToolUseFailure": (sessions.woken, self._call),
             "SubagentStart": (sessions.begin_child, None),
@@ -308,6 +344,12 @@ class _EventWork:
         placed = msgspec.structs.replace(batch, items=items)
         source = replace(_EMPTY, path=f"hook:{self._fact.id}", agent=self._fact.agent)
         BatchWork(self._writer, placed, source, self._clock).run()
+
+    def _went_ahead(self, pen: IntakePen) -> None:
+        """Note a call that may change files and that did not wait for a checkpoint: the daemon gave no answer."""
+        turn = self._open_turn(pen)
+        body = {"hook": "checkpoint", "checkpoint": "late", "tool_use_id": self._fact.call_id}
+        self._write(pen, Kind.IMPORT_NOTED, body, turn.request_id if turn else None)
 
     # Sessions
 

@@ -133,7 +133,13 @@ def turn_document(turn: Turn) -> Item:
         "begun_seq": turn.begun_seq,
         "last_seq": turn.last_seq,
         "files": [
-            {"path": path, "changes": touch.changes, "last_type": touch.last_type, "seq": touch.seq}
+            {
+                "path": path,
+                "changes": touch.changes,
+                "last_type": touch.last_type,
+                "seq": touch.seq,
+                "seen": touch.seen,
+            }
             for path, touch in turn.files.items()
         ],
     }
