@@ -38,6 +38,7 @@ ROWS = (
               "`true`; `false` for servers started with `--dialect execkit`"),
     PolicyRow("password_auth", "true or false", "Passwords may be used for ssh"),
     PolicyRow("ssh_agent", "true or false", "The operator's ssh agent may be used"),
+    PolicyRow("askpass", "true or false", "Password prompts of `sudo -A` and ssh in local shells wait for a person"),
     PolicyRow("sandbox_max", "sandbox mode", "The loosest sandbox that a shell may have"),
     PolicyRow("sandbox_default", "sandbox mode", "The sandbox of a shell that asks for none",
               "`workspace-write` for local shells with a workspace, where enforceable, else `full-access`"),

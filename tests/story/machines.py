@@ -6,7 +6,7 @@ Root can show all four: it starts the product's programs where bubblewrap is cov
 import os
 import shutil
 import tempfile
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -47,11 +47,19 @@ def ground() -> Generator[Path]:
 
 @contextmanager
 def serving(
-    ground: Path, policy: str, *, bwrap: bool, user: bool, given: Mapping[str, str] | None = None, home: str = "../h"
+    ground: Path,
+    policy: str,
+    *,
+    bwrap: bool,
+    user: bool,
+    given: Mapping[str, str] | None = None,
+    home: str = "../h",
+    around: Sequence[str] = (),
 ) -> Generator[tuple[Agent, Path, Path]]:
     """Connect an agent that works in a directory to a daemon with this policy; give state and working directory.
 
-    `home` is the state directory as the working directory names it, `given` are variables of the agent.
+    `home` is the state directory as the working directory names it, `given` are variables of the agent,
+    `around` are words that start all of it as root.
     """
     place, login = (give(ground / name, user=user) for name in ("work", "login"))
     for folder in reversed([one for one in (place / home, *(place / home).parents) if not one.exists()]):
@@ -60,7 +68,7 @@ def serving(
     (state / "config.toml").write_text(policy)
     (state / "config.toml").chmod(0o644)
     settings = [f"{name}={value}" for name, value in {"HOME": str(login), **(given or {})}.items()]
-    program = [*prefix(bwrap=bwrap, user=user), "env", "-C", str(place), *settings, *BRIDGE]
+    program = [*around, *prefix(bwrap=bwrap, user=user), "env", "-C", str(place), *settings, *BRIDGE]
     try:
         with Bridge(state, program=program) as bridge:
             bridge.shake_hands()

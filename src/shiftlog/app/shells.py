@@ -11,6 +11,7 @@ from shiftlog.app.workspaces import Workspaces
 from shiftlog.guard.policy.operator import OperatorPolicy
 from shiftlog.link import processes
 from shiftlog.shell.approvals import Approvals
+from shiftlog.shell.askpass.prompts import PasswordPrompts
 from shiftlog.shell.commands import CommandLimits, Commands
 from shiftlog.shell.guard import ShellPolicy
 from shiftlog.shell.opening import LocalTargets, Opener
@@ -90,6 +91,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         registry=registry,
         commands=commands,
         approvals=approvals,
+        prompts=PasswordPrompts(log, app.clock.now),
         journal=log,
         outputs=outputs,
         snapshots=workspaces,

@@ -3,6 +3,7 @@
 Only the operator can decide, and never from a shell that Shiftlog opened; the daemon enforces that.
 """
 
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -161,12 +162,12 @@ def suggest(session: str | None, least: int, limit: int, as_json: bool, **given:
             printer.line(("#   " + terminal_line(text)[:100], "dim"))
 
 
-@click.command(short_help="List commands that wait for your approval.")
+@click.command(short_help="List commands and prompts that wait for you.")
 @json_option
 def approvals(as_json: bool) -> None:
     """List the commands of agents that wait for your approval, because an `ask` rule of the policy matches them.
 
-    The oldest comes first.
+    Password prompts of `sudo -A` and ssh in an agent's shell are listed too. The oldest comes first.
 
     \b
     Example:
@@ -182,35 +183,58 @@ def approvals(as_json: bool) -> None:
         printer.line("Nothing waits for approval.")
         return
     for item in items:
-        rule, left_s = terminal_line(item["entry"]), parse(item["expires_at"]).timestamp() - time.time()
-        about = f"  asked {since(item['asked_at'])} ago by the rule {rule} for {item['shell_id']}"
+        asks, left_s = item["kind"] == "prompt", parse(item["expires_at"]).timestamp() - time.time()
+        by = f"the program {item['program']}" if asks else f"the rule {item['entry']}"
+        about = f"  asked {since(item['asked_at'])} ago by {terminal_line(by)} for {item['shell_id']}"
         printer.item((item["approval_id"], "cyan"), (f"{about}, expires in {largest_unit(left_s)}", "dim"))
         # Printed in full at any width: an approval must cover only what was seen.
         printer.block(item["command"], indent=2, style="bold")
-    printer.line(("shiftlog approve ID permits one, shiftlog approve ID --decline refuses it", "dim"))
+        if asks:
+            printer.block(item["prompt"], indent=2)
+    printer.line(("shiftlog approve ID permits or answers one, shiftlog approve ID --decline refuses it", "dim"))
 
 
-@click.command(short_help="Approve or decline a waiting command.")
+@click.command(short_help="Approve a waiting command, or answer a prompt.")
 @click.argument("approval_id", metavar="ID")
 @click.option("--decline", is_flag=True, help="Decline it.")
 @json_option
 def approve(approval_id: str, decline: bool, as_json: bool) -> None:
-    """Approve the waiting command ID, or decline it with --decline.
+    """Approve the waiting command ID, or decline it with --decline; answer it if it is a program's prompt.
 
     An approval covers one run of exactly this text in this shell, within ten minutes of the request. The journal
-    records it. ID may be shortened to its first characters. This command is refused inside a shell of Shiftlog.
+    records it. The answer to a prompt is read without echo, or as the first line of standard input; it goes to the
+    program that asked and is recorded nowhere. ID may be shortened to its first characters. This command is refused
+    inside a shell of Shiftlog.
 
     \b
     Examples:
       shiftlog approve 3fa91c02
       shiftlog approve 3fa91c02 --decline
     """
-    decided = ask("approve", {"approval_id": approval_id, "granted": not decline})
+    params: Item = {"approval_id": approval_id, "granted": not decline}
+    items: list[Item] = [] if decline else ask("approvals")["items"]
+    question = next((item for item in items if item["approval_id"].startswith(approval_id)), None)
+    if question is not None and question["kind"] == "prompt":
+        params["answer"] = read_answer(question)
+    decided = ask("approve", params)
     if as_json:
         print_json(decided)
         return
     printer = Printer()
     granted = decided["state"] == "granted"
+    if decided["kind"] == "prompt":
+        asked = f"{decided['program']}: {decided['prompt']}"
+        printer.line((f"{decided['state']}  ", "yellow" if decline else "green"), (terminal_line(asked), "bold"))
+        return
     printer.line((f"{decided['state']}  ", "green" if granted else "yellow"), (decided["command"], "bold"))
     holds = f", once, until {decided['expires_at']}" if granted else ""
     printer.line((f"for {decided['shell_id']}{holds}", "dim"))
+
+
+def read_answer(question: Item) -> str:
+    """Read the answer to a program's prompt: without echo at a terminal, else the first line of standard input."""
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    click.echo(f"{terminal_line(question['program'])} asks, for: {terminal_line(question['command'])}", err=True)
+    text = terminal_line(question["prompt"]).strip().rstrip(":")
+    return str(click.prompt(text, hide_input=True, default="", show_default=False, err=True))

@@ -17,6 +17,7 @@ from shiftlog.journal.history.requests import filter_of
 from shiftlog.journal.texts import COMMAND
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.params.wording import missing
 from shiftlog.shell.sandbox.detect import detect
 from shiftlog.store.protocol import Page, Reader
 
@@ -96,14 +97,14 @@ def _commands(reader: Reader, params: Params, most: int) -> list[str]:
 
 
 async def list_approvals(app: App, params: Params, caller: Caller) -> object:
-    """List the open questions, oldest first."""
-    return {"items": [approval.as_listed() for approval in app.shells.approvals.pending()]}
+    """List the open questions, oldest first: commands that need approval, and prompts of programs."""
+    return {"items": app.shells.open_questions()}
 
 
 async def approve(app: App, params: Params, caller: Caller) -> object:
-    """Grant or decline what is asked; an id may be shortened to a beginning that is unique."""
+    """Grant, answer or decline what is asked; an id may be shortened to a beginning that is unique."""
     name = str(params["approval_id"])
-    fitting = [one.approval_id for one in app.shells.approvals.pending() if one.approval_id.startswith(name)]
+    fitting = [item for item in app.shells.open_questions() if item["approval_id"].startswith(name)]
     if len(fitting) != 1:
         raise InvalidParameter(
             f"'{name}' begins {len(fitting)} ids of open questions"
@@ -112,7 +113,12 @@ async def approve(app: App, params: Params, caller: Caller) -> object:
             details={"parameter": "approval_id", "open": len(fitting)},
             hint="shiftlog approvals lists those that are open",
         )
-    return await app.shells.approvals.decide(fitting[0], granted=bool(params.get("granted", True)), by="operator")
+    approval_id, granted, typed = fitting[0]["approval_id"], bool(params.get("granted", True)), params.get("answer")
+    if fitting[0]["kind"] == "command":
+        return await app.shells.approvals.decide(approval_id, granted=granted, by="operator")
+    if granted and not isinstance(typed, str):
+        raise missing("answer")
+    return await app.shells.prompts.decide(approval_id, answer=str(typed) if granted else None, by="operator")
 
 
 QUESTIONS: dict[str, Question] = {

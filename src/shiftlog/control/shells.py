@@ -6,7 +6,7 @@ the journal records it.
 
 import asyncio
 import itertools
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Collection, Iterator
 from contextlib import aclosing
 from dataclasses import replace
 from typing import Any
@@ -33,6 +33,7 @@ LOOK_S = 0.05
 TAIL_LINES = 40
 ENTRIES_AT_ONCE = 200
 PERSON = "person"
+ANY_KIND = ("command", "prompt")
 REPLAYED = (
     Kind.TURN_BEGUN,
     Kind.SHELL_OPENED,
@@ -116,6 +117,7 @@ async def _run(app: App, arguments: dict[str, Any], caller: Caller, feed: Feed) 
             if (approval.shell_id, approval.text) == (shell_id, arguments["command"]):
                 await feed.put({"event": "asked", **approval.as_listed()})
 
+    feed.spawn(_tell_questions(app, shell_id, feed, ("prompt",)))
     try:
         result = await shells.commands.run_command(arguments, caller, output_came, NATIVE, tell_question, tell_began)
     except CallCancelled as cancelled:
@@ -199,13 +201,13 @@ async def _tell_command(shell: Shell, command: Command, feed: Feed) -> None:
     await feed.put({"event": "finished", **names, **ended, "message": said})
 
 
-async def _tell_questions(app: App, shell_id: str | None, feed: Feed) -> None:
+async def _tell_questions(app: App, shell_id: str | None, feed: Feed, kinds: Collection[str] = ANY_KIND) -> None:
     shown: set[str] = set()
     while True:
-        for approval in app.shells.approvals.pending():
-            if approval.approval_id not in shown and shell_id in (None, approval.shell_id):
-                shown.add(approval.approval_id)
-                await feed.put({"event": "asked", **approval.as_listed()})
+        for item in app.shells.open_questions():
+            if item["approval_id"] not in shown and shell_id in (None, item["shell_id"]) and item["kind"] in kinds:
+                shown.add(item["approval_id"])
+                await feed.put({"event": "asked", **item})
         await asyncio.sleep(LOOK_S)
 
 

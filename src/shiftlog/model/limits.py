@@ -122,6 +122,8 @@ PAGE_HEARTBEAT_S = 15.0
 # A question about a command waits this long for an answer, and the call that caused it this long for the question.
 APPROVAL_HOLDS = timedelta(minutes=10)
 APPROVAL_WAIT_S = 50.0
+# A program's password prompt waits this long; a command's usual time limit is longer.
+PROMPT_WAIT_S = 90.0
 # An ended shell is listed for this long, and held in memory for that long if its end is recorded.
 ENDED_SHELLS_SHOWN = timedelta(hours=24)
 ENDED_SHELLS_HELD = timedelta(minutes=1)

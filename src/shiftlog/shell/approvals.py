@@ -50,6 +50,7 @@ class Approval:
         first = self.asks[0]
         return {
             "approval_id": self.approval_id,
+            "kind": "command",
             "shell_id": self.shell_id,
             "session_id": self.session_id,
             "command": self.shown,

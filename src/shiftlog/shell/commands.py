@@ -24,7 +24,6 @@ from shiftlog.model.shell_errors import (
     CommandNotFound,
     CommandNotRunning,
     ShellEnded,
-    ShellLimit,
     StdinClosed,
 )
 from shiftlog.params.wording import missing, must_be
@@ -189,7 +188,7 @@ class Commands:
             await shell.enter(wait_s)
             return
         if len(shell.beginning) + sum(one.background for one in shell.running) >= self.limits.background:
-            raise limit_reached(self.limits.background, "background")
+            raise unrun.limit_reached(self.limits.background, "background")
         shell.beginning.add(command.command_id)
         if shell.state == "busy":
             try:
@@ -396,9 +395,7 @@ class Commands:
         if (text is not None or values.get("eof")) and not command.stdin_open:
             raise StdinClosed(f"stdin of {command.command_id} is closed")
         if values.get("sensitive") and text:
-            shell.learn(frozenset(line for line in text.splitlines() if line))
-            if command.output is not None:
-                command.output.mask_by(self.outputs.rules(shell.learned))
+            self.learn(shell, frozenset(line for line in text.splitlines() if line))
         try:
             await self.journal.command_input(shell.session_id, results.input_facts(shell, command, values))
         except (ShiftlogError, LookupError) as error:
@@ -422,6 +419,13 @@ class Commands:
             "eof": bool(values.get("eof")),
             "signalled": values.get("signal"),
         }
+
+    def learn(self, shell: Shell, values: frozenset[str]) -> None:
+        """Mask these values in everything that a shell and its running commands show from now on."""
+        shell.learn(values)
+        for command in shell.running:
+            if command.output is not None:
+                command.output.mask_by(self.outputs.rules(shell.learned))
 
     async def read_output(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Return a page of a command's output, waiting for more if requested."""
@@ -490,8 +494,3 @@ def _masked(shell: Shell, judgement: CommandJudgement) -> CommandJudgement:
         return judgement
     asks = [ask | {name: shell.mask(str(ask[name])) for name in ("program", "message")} for ask in judgement.asks]
     return replace(judgement, asks=asks)
-
-
-def limit_reached(limit: int, kind: str) -> ShellLimit:
-    """Return the error for one more shell or command than the operator allows."""
-    return ShellLimit(f"limit reached ({limit})", details={"limit": limit, "kind": kind})

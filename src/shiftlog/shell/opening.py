@@ -22,6 +22,7 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.shell_errors import OpenFailed
 from shiftlog.model.shells import ShellHome
 from shiftlog.params.wording import conflict, missing, must_be
+from shiftlog.shell.askpass.door import AVAILABLE, AskpassDoor
 from shiftlog.shell.engine.local import LocalTarget, base_environment
 from shiftlog.shell.guard import FULL_ACCESS, ShellGuard, ShellPolicy, transport_not_allowed, unusable
 from shiftlog.shell.ports import LiveShell, ShellJournal, ShellSpec, Target, Targets, Transport
@@ -115,7 +116,7 @@ class Opener:
         redactor, name = self.policy.redactor, values.get("name")
         run = await self._run_name()
         with _opened(values) as workspace:
-            guard, target, live = await self._start(values, home, workspace, tasks)
+            guard, target, live, askpass = await self._start(values, home, workspace, tasks)
         return Shell(
             shell_id=f"{run}-{next(self._numbers)}_{target.label}",
             session_id=home.session_id,
@@ -132,29 +133,40 @@ class Opener:
             used_by=client_id,
             budget=values["output_budget"],
             created_at=self.now(),
+            askpass=askpass,
             cwd=live.cwd,
             learned=learned,
         )
 
     async def _start(
         self, values: Mapping[str, Any], home: ShellHome, workspace: OpenDirectory | None, tasks: TaskGroup
-    ) -> tuple[ShellGuard, Target, LiveShell]:
+    ) -> tuple[ShellGuard, Target, LiveShell, AskpassDoor | None]:
         confined = values.get("sandbox", FULL_ACCESS) != FULL_ACCESS
         guard = await self.policy.guard(values, workspace, self.temps.open(home.session_id) if confined else None)
+        askpass = None
         try:
+            askpass = self._askpass(values, guard)
             target = self.targets[values["transport"]].find(values, guard.launcher)
             spec = ShellSpec(
                 shell=values.get("shell", "auto"),
                 cwd=values.get("cwd") or values.get("workspace"),
-                env=values.get("env", {}),
+                env={**(askpass.variables() if askpass else {}), **values.get("env", {})},
                 login=values.get("login", values["transport"] == "ssh"),
                 ready_s=self.ready_s,
             )
             live = await target.open(spec, tasks)
         except BaseException:
             guard.close()
+            if askpass is not None:
+                askpass.close()
             raise
-        return guard, target, live
+        return guard, target, live, askpass
+
+    def _askpass(self, values: Mapping[str, Any], guard: ShellGuard) -> AskpassDoor | None:
+        """Make the place where programs of a local shell ask for passwords, unless the operator forbids it."""
+        if values["transport"] != "local" or not self.policy.policy.askpass or not AVAILABLE:
+            return None
+        return AskpassDoor(guard.temp)
 
     async def _run_name(self) -> str:
         while not self._run:

@@ -22,6 +22,8 @@ from shiftlog.shell.state import LOST_HINT, Command, Shell
 EXCERPT_CHARS = 4_000
 INPUT_CHARS = 4_000
 STARTUP_CHARS = 10_000
+SUDO_SAYS = "sudo: a terminal is required"
+SUDO_HINT = "sudo -A lets a person type the password"
 
 
 def opened(shell: Shell) -> dict[str, Any]:
@@ -83,7 +85,7 @@ def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int 
         "state_kept": not (command.background or command.terminal),
         "syntax_error": _syntax_error(shell, command),
         "recorded": command.recorded,
-        "hint": LOST_HINT if command.state == "unknown" else shown.hint or _tmp_hint(shell, command, shown.stderr),
+        "hint": LOST_HINT if command.state == "unknown" else shown.hint or _hint(shell, command, shown.stderr),
         **_programs(command),
     }
 
@@ -93,10 +95,12 @@ def _syntax_error(shell: Shell, command: Command) -> dict[str, object] | None:
     return None if fault is None else {"line": fault.line, "column": fault.column, "message": shell.mask(fault.message)}
 
 
-def _tmp_hint(shell: Shell, command: Command, stderr: str) -> str | None:
-    """Return a hint if a command failed over a path of this machine's /tmp that its sandbox does not show."""
+def _hint(shell: Shell, command: Command, stderr: str) -> str | None:
+    """Return a hint if a command failed because sudo had no terminal, or over a path that its sandbox does not show."""
     if not command.exit_code:
         return None
+    if shell.askpass is not None and SUDO_SAYS in stderr:
+        return SUDO_HINT
     return shell.guard.tmp_hint(stderr, tuple(filter(None, (shell.workspace, shell.cwd))))
 
 

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import partial
 from typing import Any
 
 import anyio
@@ -25,15 +26,17 @@ from shiftlog.model.limits import ENDED_SHELLS_HELD, ENDED_SHELLS_SHOWN, SHELL_C
 from shiftlog.model.shells import ShellHome
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals
+from shiftlog.shell.askpass.door import AskingShell
+from shiftlog.shell.askpass.prompts import PasswordPrompts
 from shiftlog.shell.bounds import asked_bounds
-from shiftlog.shell.commands import Commands, Result, limit_reached
+from shiftlog.shell.commands import Commands, Result
 from shiftlog.shell.opening import Opener
 from shiftlog.shell.outputs.keeper import OutputKeeper
 from shiftlog.shell.ports import EndedReason, ShellEnd, ShellJournal, Snapshots
 from shiftlog.shell.registry import ShellRegistry, not_found
 from shiftlog.shell.requests import NATIVE, Conventions
 from shiftlog.shell.state import Shell
-from shiftlog.shell.unrun import unavailable
+from shiftlog.shell.unrun import limit_reached, unavailable
 
 LOG = logging.getLogger(__name__)
 FLUSH_S = 1.0
@@ -60,6 +63,7 @@ class Shells:
     registry: ShellRegistry
     commands: Commands
     approvals: Approvals
+    prompts: PasswordPrompts
     journal: ShellJournal
     outputs: OutputKeeper
     snapshots: Snapshots
@@ -110,6 +114,14 @@ class Shells:
             self._opening -= Counter((belongs_to,))
         self.registry.shells[shell.shell_id] = shell
         shell.tasks.start_soon(self._serve, shell)
+        if shell.askpass is not None:
+            asking = AskingShell(
+                shell_id=shell.shell_id,
+                session_id=shell.session_id,
+                mask=shell.mask,
+                learn=partial(self.commands.learn, shell),
+            )
+            shell.tasks.start_soon(shell.askpass.serve, asking, self.prompts)
         return results.opened(shell)
 
     async def _make_room(self, caller: Caller) -> None:
@@ -141,6 +153,8 @@ class Shells:
                 if shell is not None:
                     await shell.live.close()
                     shell.guard.close()
+                    if shell.askpass is not None:
+                        shell.askpass.close()
                 if self._ends_with_this(home.session_id, opening=1):
                     await self.journal.abandon(home.session_id)
             tasks.cancel_scope.cancel()
@@ -252,6 +266,11 @@ class Shells:
             rows = [row for row in rows if row["session_id"] == wanted]
         rows.sort(key=lambda row: (row["created_at"], row["shell_id"]), reverse=True)
         return results.paged(rows, values.get("limit", 50), values.get("cursor"))
+
+    def open_questions(self) -> list[Result]:
+        """List what waits for a person, oldest first: commands that need approval, and prompts of programs."""
+        found = [one.as_listed() for one in (*self.approvals.pending(), *self.prompts.pending())]
+        return sorted(found, key=lambda item: item["asked_at"])
 
     # Keeping house
 

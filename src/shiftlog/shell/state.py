@@ -23,6 +23,7 @@ from shiftlog.shell.ports import EndedReason, LiveShell, RunningCommand, Transpo
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from shiftlog.shell.askpass.door import AskpassDoor
     from shiftlog.shell.guard import CommandJudgement, ShellGuard
 
 ECHO_CHARS = 2_000
@@ -101,6 +102,7 @@ class Shell:
     used_by: str | None  # the client that opened it or ran the last command
     budget: Budget | None
     created_at: datetime
+    askpass: "AskpassDoor | None" = None  # where its programs ask a person for passwords
     state: ShellState = "idle"
     ended_reason: EndedReason | None = None
     exit_code: int | None = None

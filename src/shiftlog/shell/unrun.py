@@ -5,7 +5,7 @@ Each of them is recorded and can be read like one that ran; its output is empty,
 
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, StorageError
-from shiftlog.model.shell_errors import JournalUnavailable
+from shiftlog.model.shell_errors import JournalUnavailable, ShellLimit
 from shiftlog.shell import results
 from shiftlog.shell.outputs.keeper import OutputKeeper
 from shiftlog.shell.ports import ShellJournal
@@ -68,3 +68,8 @@ def unavailable(error: Exception) -> JournalUnavailable:
     cause = error.message if isinstance(error, ShiftlogError) else type(error).__name__
     reason = error.details.get("reason", cause) if isinstance(error, ShiftlogError) else cause
     return JournalUnavailable("the journal cannot be written", details={"cause": reason})
+
+
+def limit_reached(limit: int, kind: str) -> ShellLimit:
+    """Return the error for one more shell or command than the operator allows."""
+    return ShellLimit(f"limit reached ({limit})", details={"limit": limit, "kind": kind})

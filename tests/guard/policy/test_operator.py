@@ -20,6 +20,7 @@ EVERYTHING: dict[str, object] = {
     "require_known_hosts": False,
     "password_auth": False,
     "ssh_agent": False,
+    "askpass": False,
     "sandbox_max": "workspace-write",
     "sandbox_default": "read-only",
     "sandbox_network": False,

@@ -21,6 +21,7 @@ from shiftlog.cli.connecting import (
     resolve_session,
     streamed,
 )
+from shiftlog.cli.policy import read_answer
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled
 from shiftlog.cli.shells.stdin import is_piped, pass_on, whole_input
 from shiftlog.cli.shells.view import ShellView
@@ -274,12 +275,25 @@ def _write(stream: str, text: str) -> None:
 def _answer(question: Item, as_json: bool) -> None:
     """Ask the user at the terminal; without a terminal, print how to approve."""
     approval_id, shown = question["approval_id"], terminal_line(question["command"])
+    if question["kind"] == "prompt":
+        _answer_prompt(question, as_json)
+        return
     if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
         click.echo(f"needs approval: '{question['entry']}'; waiting for: shiftlog approve {approval_id}", err=True)
         return
     click.echo(f"The policy asks before '{terminal_line(question['entry'])}' is run:\n  {shown}", err=True)
     granted = click.confirm("Run it?", default=False, err=True)
     ask("approve", {"approval_id": approval_id, "granted": granted})  # the first connection waits for the command
+
+
+def _answer_prompt(question: Item, as_json: bool) -> None:
+    """Read the answer to a program's prompt at the terminal; without a terminal, print how to answer."""
+    if as_json or not (sys.stdin.isatty() and sys.stderr.isatty()):
+        program = terminal_line(question["program"])
+        click.echo(f"{program} asks for a password; waiting for: shiftlog approve {question['approval_id']}", err=True)
+        return
+    typed = read_answer(question)
+    ask("approve", {"approval_id": question["approval_id"], "answer": typed})
 
 
 def _said(result: Item) -> str:

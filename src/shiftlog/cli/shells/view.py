@@ -71,10 +71,11 @@ class ShellView:
         self._line((f"{several}{', '.join(words)}", "dim green" if good else "yellow"))
 
     def asked(self, item: Item) -> None:
-        """Print that a command needs approval, and how to approve it."""
+        """Print that a command needs approval or that a program asks for a password, and how to answer."""
+        asks = item.get("kind") == "prompt"
         self._line(
-            ("needs approval: ", "bold yellow"),
-            (terminal_line(item["command"]), "bold"),
+            (f"{terminal_line(item['program'])} asks: " if asks else "needs approval: ", "bold yellow"),
+            (terminal_line(item["prompt"] if asks else item["command"]), "bold"),
             (f"  (shiftlog approve {item['approval_id']})", "yellow"),
         )
 

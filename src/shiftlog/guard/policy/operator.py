@@ -63,6 +63,7 @@ class OperatorPolicy:
     require_known_hosts: bool | None = None
     password_auth: bool = True
     ssh_agent: bool = True
+    askpass: bool = True
     sandbox_max: Sandbox = "full-access"
     sandbox_default: Sandbox | None = None
     sandbox_network: bool = True
@@ -189,7 +190,7 @@ _TIGHTER: dict[str, Callable[..., object]] = {
     **dict.fromkeys("allow deny ask deny_patterns hosts containers workspaces redaction_add".split(), _united),
     **dict.fromkeys("transports sandbox_write env_pass redaction_disable".split(), _shared),
     **dict.fromkeys("dangerous require_known_hosts require_kernel".split(), bool.__or__),
-    **dict.fromkeys("accept_new_host_keys password_auth ssh_agent sandbox_network".split(), bool.__and__),
+    **dict.fromkeys("accept_new_host_keys password_auth ssh_agent askpass sandbox_network".split(), bool.__and__),
     **dict.fromkeys(("key_dir", "known_hosts"), _same_place),
     **dict.fromkeys(("sandbox_max", "sandbox_default"), _tighter_sandbox),
     "unjudged": _stricter,
@@ -327,7 +328,8 @@ READERS: dict[str, KeyReader] = {
     **dict.fromkeys(("key_dir", "known_hosts"), _read_text),
     **dict.fromkeys(("sandbox_max", "sandbox_default"), _read_sandbox),
     **dict.fromkeys(
-        "accept_new_host_keys require_known_hosts password_auth ssh_agent sandbox_network require_kernel".split(),
+        "accept_new_host_keys require_known_hosts password_auth ssh_agent askpass sandbox_network "
+        "require_kernel".split(),
         _read_flag,
     ),
     "deny_patterns": _read_patterns,

@@ -1,0 +1,182 @@
+"""The place where programs of one local shell ask a person: a script for `SUDO_ASKPASS`, and the socket behind it."""
+
+import array
+import asyncio
+import contextlib
+import os
+import shutil
+import socket
+import struct
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import anyio
+
+from shiftlog.model.errors import ShiftlogError
+from shiftlog.shell.askpass import helper
+from shiftlog.shell.askpass.asker import Asker, AskerRefused, find_asker
+from shiftlog.shell.askpass.prompts import PasswordPrompt, PasswordPrompts
+from shiftlog.shell.engine.protocol import quote
+
+AVAILABLE = sys.platform.startswith("linux")
+# Git has its own question for a user's name, which is left as it is.
+_VARIABLES = ("SUDO_ASKPASS", "SSH_ASKPASS")
+_OTHERS = {"SSH_ASKPASS_REQUIRE": "force", "GIT_ASKPASS": ""}
+_CREDENTIALS = struct.Struct("3i")
+_MESSAGE_BYTES = 8192
+_AT_ONCE = 8
+_ASKING_S = 5.0
+# Answers that are no secrets; to mask these words in all output would only hide it.
+_WORDS = frozenset({"yes", "no"})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AskingShell:
+    """What a prompt needs of its shell: its names, its masking, and how it learns a value to mask."""
+
+    shell_id: str
+    session_id: str
+    mask: Callable[[str], str]
+    learn: Callable[[frozenset[str]], None]
+
+
+class AskpassDoor:
+    """The script and the socket of one shell; `close` removes both."""
+
+    def __init__(self, base: str | None) -> None:
+        self.directory = tempfile.mkdtemp(prefix="shiftlog-ask-", dir=base)
+        self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._socket.setblocking(False)
+        self._refused: tuple[int, str] | None = None
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        try:
+            path = f"{self.directory}/s"
+            self._socket.bind(path)
+            # Inherited by accepted connections, so that even the first message tells its sender.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            self._socket.listen(_AT_ONCE)
+            words = [os.path.realpath(sys.executable), "-I", "-S", str(Path(helper.__file__).resolve()), path]
+            script = Path(self.directory, "askpass")
+            script.write_text(f'#!/bin/sh\nexec {" ".join(map(quote, words))} "$@"\n')
+            script.chmod(0o700)
+        except BaseException:
+            self.close()
+            raise
+
+    def variables(self) -> dict[str, str]:
+        """Return the variables by which sudo and ssh find the script."""
+        return {**dict.fromkeys(_VARIABLES, f"{self.directory}/askpass"), **_OTHERS}
+
+    def close(self) -> None:
+        """Remove the script and the socket."""
+        self._socket.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+    async def serve(self, shell: AskingShell, prompts: PasswordPrompts) -> None:
+        """Put the questions of the shell's programs to a person, until the shell is over."""
+        try:
+            async with anyio.create_task_group() as asking:
+                while True:
+                    await self._room.acquire()
+                    line, _ = await asyncio.get_running_loop().sock_accept(self._socket)
+                    asking.start_soon(self._answer, line, shell, prompts)
+        finally:
+            self.close()
+
+    async def _answer(self, line: socket.socket, shell: AskingShell, prompts: PasswordPrompts) -> None:
+        with line, contextlib.ExitStack() as opened:
+            try:
+                with anyio.fail_after(_ASKING_S):
+                    await anyio.wait_readable(line)
+                text, pipe, sender = _read(line)
+                opened.callback(os.close, pipe)
+                said = await self._ask(line, shell, prompts, text, pipe, sender)
+                line.send(said.encode("utf-8", "replace")[:_MESSAGE_BYTES])
+            except (OSError, TimeoutError, ValueError):
+                pass  # the program that asked is gone, or was none of ours
+            finally:
+                self._room.release()
+
+    async def _ask(
+        self,
+        line: socket.socket,
+        shell: AskingShell,
+        prompts: PasswordPrompts,
+        text: str,
+        pipe: int,
+        sender: int,
+    ) -> str:
+        """Ask, write the answer into the pipe, and return what the helper is told."""
+        facts = os.fstat(pipe)
+        try:
+            asker = await asyncio.to_thread(find_asker, sender, facts)
+            self._check_patience(asker)
+            prompt = await prompts.begin(
+                shell.shell_id,
+                shell.session_id,
+                program=shell.mask(asker.program),
+                command=shell.mask(asker.command),
+                text=shell.mask(text),
+            )
+            line.send(f"asked waiting for a person: shiftlog approve {prompt.approval_id}".encode())
+            answer = await _unless_gone(line, prompts, prompt)
+            if answer is None:
+                self._refused = (asker.pid, asker.started)
+                return f"refused the question was {prompt.state}"
+            if answer.lower() not in _WORDS:
+                shell.learn(frozenset({answer}))
+            # The pipe may have got another reader while the person typed.
+            if await asyncio.to_thread(find_asker, sender, facts) != asker:
+                raise AskerRefused("another program took the question over")
+            _write(pipe, answer)
+        except (AskerRefused, ShiftlogError) as refusal:
+            return f"refused {refusal}"
+        return "answered"
+
+    def _check_patience(self, asker: Asker) -> None:
+        """Refuse a program whose last question got no answer: ssh asks three times."""
+        if self._refused == (asker.pid, asker.started):
+            raise AskerRefused("its last question got no answer")
+
+
+async def _unless_gone(line: socket.socket, prompts: PasswordPrompts, prompt: PasswordPrompt) -> str | None:
+    """Wait for the answer, but no longer than the program that asked."""
+
+    async def watch() -> None:
+        await anyio.wait_readable(line)
+        waiting.cancel_scope.cancel()
+
+    answer = None
+    async with anyio.create_task_group() as waiting:
+        waiting.start_soon(watch)
+        answer = await prompts.wait(prompt)
+        waiting.cancel_scope.cancel()
+    return answer
+
+
+def _read(line: socket.socket) -> tuple[str, int, int]:
+    """Return a helper's question, the descriptor of its standard output, and its pid as the kernel tells it."""
+    space = socket.CMSG_SPACE(_CREDENTIALS.size) + socket.CMSG_SPACE(4 * 8)
+    data, extra, _, _ = line.recvmsg(_MESSAGE_BYTES, space, socket.MSG_CMSG_CLOEXEC)
+    pipes = array.array("i")
+    sender = 0
+    for level, kind, content in extra:
+        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+            pipes.frombytes(content[: len(content) - len(content) % pipes.itemsize])
+        elif (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
+            sender = _CREDENTIALS.unpack(content[: _CREDENTIALS.size])[0]
+    for surplus in pipes[1:]:
+        os.close(surplus)
+    if not pipes or not sender:
+        for pipe in pipes[:1]:
+            os.close(pipe)
+        raise ValueError("not a question")
+    return data.decode("utf-8", "surrogateescape"), pipes[0], sender
+
+
+def _write(pipe: int, answer: str) -> None:
+    os.set_blocking(pipe, False)
+    os.write(pipe, f"{answer}\n".encode())
