@@ -286,7 +286,9 @@ def _database(home: Path) -> Iterator[Check]:
     path = home / wire.DATABASE
     try:
         from shiftlog.store.sqlite.faults import look_through
+        from shiftlog.store.sqlite.file_watch import LastEntry
 
+        LastEntry(path).has_database()
         said = f"{path} ({size(path.stat().st_size)})"
         is_seen = look_through(path, LOOK_S)
     except StorageError as error:  # which is an OSError too

@@ -34,16 +34,17 @@ def recover(bridge: "Bridge", *, patience_s: float) -> None:
     outcomes = _reconnect(bridge, {call_id: _tool(line) for call_id, (_, line) in lost.items()}, patience_s)
     for call_id, (method, line) in lost.items():
         outcome = (outcomes or {}).get(call_id, (None, None))
-        bridge.answer(_lost_answer(call_id, method, outcome, keyed=_is_keyed(line)))
+        failure = bridge.failure if outcomes is None else None
+        bridge.answer(_lost_answer(call_id, method, outcome, keyed=_is_keyed(line), failure=failure))
     if outcomes is None:
         refuse_queue(bridge)
 
 
 def give_up(bridge: "Bridge") -> None:
     """Answer everything that waits with the reason, because each daemon goes away before it answers."""
+    bridge.failure = failure = _gone_too_often()
     for call_id, (method, line) in _take_lost(bridge).items():
-        bridge.answer(_lost_answer(call_id, method, (None, None), keyed=_is_keyed(line)))
-    bridge.failure = _gone_too_often()
+        bridge.answer(_lost_answer(call_id, method, (None, None), keyed=_is_keyed(line), failure=failure))
     refuse_queue(bridge)
 
 
@@ -163,8 +164,8 @@ def _is_keyed(line: bytes) -> bool:
     return any(arguments.get(name) for name in ("idempotency_key", "idempotencyKey"))
 
 
-def _lost_answer(call_id: str, method: str, outcome: Outcome, *, keyed: bool) -> bytes:
-    """Return the error that states the outcome of a call whose answer was lost."""
+def _lost_answer(call_id: str, method: str, outcome: Outcome, *, keyed: bool, failure: wire.WireError | None) -> bytes:
+    """Return the error that states the outcome of a call whose answer was lost, or why it could not be found out."""
     applied, receipt = outcome
     if applied:
         says, hint = "It was applied", "Do not send it again; query_history shows what it recorded"
@@ -176,6 +177,9 @@ def _lost_answer(call_id: str, method: str, outcome: Outcome, *, keyed: bool) ->
     if keyed and applied is not False:
         hint = "Send it again with the same key: it is answered as the first time and recorded once"
     message = f"The Shiftlog daemon went away while it worked on this {method} request. {says}."
+    if failure is not None:
+        message = f"{message} {failure.message}."
+        hint = f"{failure.hint}. {hint}"
     data = {"applied": applied, "receipt": receipt, "hint": hint, "retryable": keyed or applied is False}
     return _error_line(call_id, REPLACED, message, data)
 

@@ -186,6 +186,97 @@ async def test_a_log_that_is_missing_after_a_kill_is_named(path: Path, also: str
         assert await session_names(store) == [b.session_id("one")]
 
 
+@pytest.mark.parametrize("end", ["killed", "closed"])
+async def test_a_database_that_is_missing_is_not_begun_anew(path: Path, end: str) -> None:
+    killed_after_a_write(path)
+    if end == "closed":
+        async with SqliteStore(path):
+            pass
+    away = path.rename(beside(path, ".away"))
+    with pytest.raises(StorageError) as caught:
+        async with SqliteStore(path):
+            pass
+    assert f"{path} is missing" in str(caught.value.details["reason"])
+    assert "Put it back" in str(caught.value.hint)
+    assert not path.exists()
+    away.rename(path)
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == [b.session_id("one")]
+
+
+async def test_files_that_are_moved_away_together_leave_room_for_an_empty_record(path: Path) -> None:
+    killed_after_a_write(path)
+    for suffix in ("", "-wal", "-last"):
+        beside(path, suffix).unlink()
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == []
+
+
+@pytest.mark.parametrize("other", ["backup", "another record"])
+async def test_a_log_is_never_read_into_a_file_that_it_does_not_belong_to(tmp_path: Path, other: str) -> None:
+    path, put = tmp_path / "shiftlog.db", tmp_path / "put.db"
+    async with SqliteStore(path if other == "backup" else put) as store:
+        await b.stored(store, of=b.session("kept"))
+    if other == "backup":
+        shutil.copyfile(path, put)
+    killed_after_a_write(path)
+    lost = path.rename(beside(path, ".lost"))
+    put.rename(path)
+    before = path.read_bytes()
+    for read_only in (False, True):
+        with pytest.raises(StorageError) as caught:
+            async with SqliteStore(path, read_only=read_only):
+                pass
+        assert "was replaced by another file" in str(caught.value.details["reason"])
+        assert "move shiftlog.db-wal away" in str(caught.value.hint)
+    assert path.read_bytes() == before
+    beside(path, "-wal").rename(beside(lost, "-wal"))
+    for file, name in ((path, "kept"), (lost, "one")):
+        async with SqliteStore(file) as store:
+            assert b.session_id(name) in await session_names(store)
+
+
+async def test_a_copied_database_and_its_log_belong_together(tmp_path: Path, path: Path) -> None:
+    killed_after_a_write(path)
+    copy = tmp_path / "copy" / path.name
+    copy.parent.mkdir()
+    for suffix in ("", "-wal", "-last"):
+        shutil.copyfile(beside(path, suffix), beside(copy, suffix))
+    async with SqliteStore(copy) as store:
+        assert await session_names(store) == [b.session_id("one")]
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+async def test_a_file_that_was_put_in_the_place_of_the_database_is_used_as_it_is_after_a_stop(
+    path: Path, is_noticed: bool
+) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("kept"))
+    shutil.copyfile(path, beside(path, ".put"))
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("lost"))
+        path.rename(beside(path, ".away"))
+        beside(path, ".put").rename(path)
+        if is_noticed:
+            with pytest.raises(StorageError, match="deleted or replaced"):
+                await b.stored(store, of=b.session("refused"))
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == [b.session_id("kept")]
+    async with SqliteStore(beside(path, ".away")) as store:  # whose log is not missed
+        assert b.session_id("lost") in await session_names(store)
+
+
+async def test_a_connection_that_comes_later_never_reads_a_file_that_was_put_in_the_place(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("one"))
+        shutil.copyfile(path, beside(path, ".put"))
+        before = beside(path, ".put").read_bytes()
+        beside(path, ".put").replace(path)
+        with pytest.raises(StorageError, match="deleted or replaced"):
+            await session_names(store)
+    assert path.read_bytes() == before
+
+
 async def test_a_log_that_another_program_moved_into_the_file_is_not_missed(path: Path) -> None:
     killed_after_a_write(path)
     db = sqlite3.connect(path)

@@ -175,7 +175,7 @@ async def test_an_erasure_cut_short_is_finished_when_the_file_is_opened_again(pa
     secret, ends = secret_text(500)
     async with SqliteStore(path) as store:
         await b.stored(store, "before", secret)
-    db = open_for_writing(path, "FULL")
+    db, _ = open_for_writing(path, "FULL")
     backlog = Backlog()
     db.execute("BEGIN IMMEDIATE")
     SqliteWriter(db, backlog, OriginKeys()).erase_body(ONE, 2)

@@ -4,12 +4,14 @@ An import writes many pages again and again. The longer its log, the fewer of th
 """
 
 import contextlib
+from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 
 import apsw
 
-from shiftlog.store.sqlite.connections import BUSY_MS, connect
+from shiftlog.model.errors import StorageError
+from shiftlog.store.sqlite.connections import BUSY_MS, CHECKPOINT_BUSY_MS
 
 MOVE_PAGES = 8_000
 MOST_PAGES = 4 * MOVE_PAGES  # on a disk as slow as that, the import waits for it
@@ -18,10 +20,11 @@ IDLE_S = 0.5
 
 
 class BulkLog:
-    """The log of one file; only the writer thread calls this."""
+    """The log of one file; only the writer thread calls this. `connect` returns another connection to the file."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, connect: Callable[[], apsw.Connection]) -> None:
         self._path = path
+        self._connect = connect
         self._pages = 0
         self._may_be_long = False
         self._mover = ThreadPoolExecutor(max_workers=1, thread_name_prefix="store-log")
@@ -45,7 +48,7 @@ class BulkLog:
         self._may_be_long = True
         if self._moving is None:
             if self._pages >= MOVE_PAGES:
-                self._moving = self._mover.submit(_move_beside, self._path)
+                self._moving = self._mover.submit(self._move_beside)
         elif self._moving.done() or self._pages >= MOST_PAGES:
             self.end_moving()
             _move(db)  # little has come meanwhile, and after it the log begins anew
@@ -66,18 +69,25 @@ class BulkLog:
         if self._may_be_long and _truncate(db):
             self._may_be_long = False
 
+    def empty(self, db: apsw.Connection) -> bool:
+        """Move all of the log into its own file; return False if something is in the way for longer than a moment.
+
+        For a file that lost its place: the next process would take the log for that of the file that is there.
+        """
+        self.end_moving()
+        return _truncate(db, CHECKPOINT_BUSY_MS)
+
     def close(self) -> None:
         """End the other thread."""
         self._mover.shutdown()
 
-
-def _move_beside(path: Path) -> None:
-    with contextlib.suppress(apsw.Error):
-        db = connect(path, "NORMAL")
-        try:
-            _move(db)
-        finally:
-            db.close()
+    def _move_beside(self) -> None:
+        with contextlib.suppress(apsw.Error, StorageError):
+            db = self._connect()
+            try:
+                _move(db)
+            finally:
+                db.close()
 
 
 def _move(db: apsw.Connection) -> None:
@@ -86,9 +96,9 @@ def _move(db: apsw.Connection) -> None:
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
-def _truncate(db: apsw.Connection) -> bool:
+def _truncate(db: apsw.Connection, busy_ms: int = 0) -> bool:
     """Move all of the log into the file and free its space; return False if a reader was in the way."""
-    db.set_busy_timeout(0)
+    db.set_busy_timeout(busy_ms)
     try:
         db.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
     except apsw.Error:

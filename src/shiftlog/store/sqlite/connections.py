@@ -8,8 +8,8 @@ from pathlib import Path
 import apsw
 
 from shiftlog.model.errors import StorageError
-from shiftlog.store.sqlite.faults import damaged, storage_error
-from shiftlog.store.sqlite.file_watch import LastEntry
+from shiftlog.store.sqlite.faults import storage_error
+from shiftlog.store.sqlite.file_watch import FileWatch, LastEntry, size_of
 from shiftlog.store.sqlite.migrate import migrate
 from shiftlog.store.sqlite.tallies import build_owed
 
@@ -18,13 +18,6 @@ CHECKPOINT_BUSY_MS = 2_000
 CACHE_KIB = 16_384
 
 _log = logging.getLogger("shiftlog.store")
-
-
-def connect(path: Path, synchronous: str) -> apsw.Connection:
-    """Return a connection with the settings that all of ours have."""
-    db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
-    set_up(db, synchronous)
-    return db
 
 
 def set_up(db: apsw.Connection, synchronous: str) -> None:
@@ -37,8 +30,11 @@ def set_up(db: apsw.Connection, synchronous: str) -> None:
     db.pragma("cache_size", -CACHE_KIB)
 
 
-def open_for_writing(path: Path, synchronous: str) -> apsw.Connection:
-    """Return the writer's connection, at the newest schema; a file that does not exist is made with mode 0600."""
+def open_for_writing(path: Path, synchronous: str) -> tuple[apsw.Connection, FileWatch]:
+    """Return the writer's connection, at the newest schema, and the watch over its files.
+
+    A file that does not exist, and never did, is made with mode 0600.
+    """
     try:
         return _opened(path, synchronous)
     except StorageError:  # which is an OSError too
@@ -48,16 +44,22 @@ def open_for_writing(path: Path, synchronous: str) -> apsw.Connection:
         raise storage_error(error, f"{path}: {says}", path) from error
 
 
-def _opened(path: Path, synchronous: str) -> apsw.Connection:
-    _make(path)
+def _opened(path: Path, synchronous: str) -> tuple[apsw.Connection, FileWatch]:
+    last_entry = LastEntry(path)
+    if not last_entry.has_database():
+        _make(path)
+    elif path.stat().st_mode & 0o077:
+        path.chmod(0o600)
     log = path.with_name(f"{path.name}-wal")
     # A loss of power may empty a log whose commits did not wait for the disk.
-    had_log = _size(log) > 0 or (synchronous != "FULL" and log.exists())
-    db = connect(path, synchronous)
+    had_log = size_of(log) > 0 or (synchronous != "FULL" and log.exists())
+    watch = FileWatch(path)
+    db = watch.connect()
     try:
         if db.readonly("main"):  # SQLite falls back to that without a word
             raise apsw.ReadOnlyError("attempt to write a readonly database")
-        LastEntry(path).check(db, had_log=had_log)
+        set_up(db, synchronous)
+        last_entry.check(db, had_log=had_log)
         _use_write_ahead_log(db)
         db.pragma("secure_delete", "ON")
         migrate(db)
@@ -67,7 +69,7 @@ def _opened(path: Path, synchronous: str) -> apsw.Connection:
     except BaseException:
         db.close()
         raise
-    return db
+    return db, watch
 
 
 def _make(path: Path) -> None:
@@ -75,25 +77,12 @@ def _make(path: Path) -> None:
     try:
         os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
     except FileExistsError:
-        info = path.stat()
-        if info.st_mode & 0o077:
-            path.chmod(0o600)
-        if not info.st_size and _size(path.with_name(f"{path.name}-wal")):
-            # SQLite would take it for a new one and throw away the log with everything that is left.
-            raise damaged(f"{path} is empty, but its log is not") from None
-        return
+        return  # another process was faster
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         os.fsync(folder)
     finally:
         os.close(folder)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
 
 
 def _use_write_ahead_log(db: apsw.Connection) -> None:

@@ -1,13 +1,14 @@
 """The files of a database under watch: a write to a file that was deleted or replaced must not be acknowledged.
 
 Two questions are answered here. While the store is open: are database and log still the files that its connections
-write to? When it opens: does the file hold the entry that was acknowledged last, or was its log lost meanwhile?
+write to? When it opens: are these files whole, or was one of them lost or replaced meanwhile?
 """
 
 import os
 import struct
 import time
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import apsw
@@ -22,13 +23,23 @@ NOT_FOUND_HINT = (
     "Put the file back, or run shiftlog daemon stop: the next client works with the file that is there then"
 )
 
-_LAST = struct.Struct("<3q")
+_LAST = struct.Struct("<5q")
 
 Identity = tuple[int, int]
+NONE: Identity = (0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Noted:
+    """What the file of the last entry says: its id, and in which database and log it was stored."""
+
+    entry_id: int
+    database: Identity
+    log: Identity
 
 
 class FileWatch:
-    """The identity of a database's files since they were opened; only the writer thread calls this."""
+    """The identity of a database's files since they were opened; only the writer thread calls more than `connect`."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -37,8 +48,16 @@ class FileWatch:
         self._known: dict[str, Identity] = {}
         self._folder_seen: tuple[int, int, int] | None = None
         self._is_settled = False
-        for name in (str(path), *self._log):
-            self._is_gone(name)
+        self._is_gone(str(path))
+
+    def connect(self) -> apsw.Connection:
+        """Return a new connection to the file under watch; raise StorageError if another file has its place."""
+        db = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
+        # Not one statement before this: the log would be taken for that of the other file, and written into it.
+        if _identity(str(self._path)) != self._known.get(str(self._path)):
+            db.close()
+            raise gone_error(self._path, None)
+        return db
 
     def is_gone(self) -> bool:
         """Return True if the database is not the file any more that was opened."""
@@ -98,36 +117,64 @@ def gone_error(path: Path, copy: str | None) -> StorageError:
 class LastEntry:
     """The id of the entry that was acknowledged last, in a small file beside the database.
 
-    A killed process leaves its newest entries in the log alone. If the log is lost too, only this file shows it.
+    A killed process leaves its newest entries in the log alone. If the log or the database is lost or replaced then,
+    only this file shows it. After an orderly end the file is empty: it says that there is a database.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._file = f"{path}{LAST_ENTRY}"
+        self._log = Path(f"{path}-wal")
+        self._file = Path(f"{path}{LAST_ENTRY}")
         self._fd: int | None = None
+
+    def has_database(self) -> bool:
+        """Return False if there never was one; raise StorageError if it is missing or not the one of its log.
+
+        SQLite would begin an empty database without the log, or write the log's pages into the other file.
+        """
+        had_log, noted = size_of(self._log) > 0, self._read()
+        has_record = had_log or self._file.exists()  # asked first: another process may make all of them now
+        info = _identity(str(self._path))
+        if info is None:
+            if has_record:
+                raise _fault(
+                    f"{self._path} is missing",
+                    f"Put it back, or a copy of it ({self._path.name}.saved-…). To begin an empty record, also move "
+                    f"{self._log.name} and {self._file.name} away",
+                )
+            return False
+        if not had_log:
+            return True
+        if not self._path.stat().st_size:
+            raise damaged(f"{self._path} is empty, but its log is not")
+        if noted is not None and noted.log == _identity(str(self._log)) and noted.database != info:
+            raise _fault(
+                f"{self._path} was replaced by another file, and {self._log} belongs to the earlier one",
+                f"Put the earlier file back. To use the one that is there, move {self._log.name} away; if the two do "
+                f"belong together, remove {self._file.name}",
+            )
+        return True
 
     def check(self, db: apsw.Connection, *, had_log: bool) -> None:
         """Raise StorageError if a database without a log lacks the entry that was acknowledged last."""
         if had_log or self._is_older():
             return  # a file that was changed since may lack the entry for other reasons, which `verify` names
         noted = self._read()
-        identity = _identity(str(self._path))
-        if noted is None or identity is None or noted[1:] != identity:
+        if noted is None or noted.database != _identity(str(self._path)):
             return  # another file, such as a backup that was put in its place
-        if not _holds(db, noted[0]):
-            error = damaged(
-                f"{self._path}-wal is missing, and with it entries that were acknowledged before a daemon was killed"
+        if not _holds(db, noted.entry_id):
+            raise _fault(
+                f"{self._log} is missing, and with it entries that were acknowledged before a daemon was killed",
+                f"Put {self._log} back; to go on without what it held, remove {self._file}",
             )
-            error.hint = f"Put {self._path}-wal back; to go on without what it held, remove {self._file}"
-            raise error
 
     def note(self, entry_id: int) -> None:
         """Note an entry that is about to be acknowledged; a full disk is no reason to refuse it."""
-        identity = _identity(str(self._path)) if self._fd is None else None
         try:
             if self._fd is None:
+                database, log = _identity(str(self._path)) or NONE, _identity(str(self._log)) or NONE
                 self._fd = os.open(self._file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-                os.pwrite(self._fd, _LAST.pack(entry_id, *(identity or (0, 0))), 0)
+                os.pwrite(self._fd, _LAST.pack(entry_id, *database, *log), 0)
             else:
                 os.pwrite(self._fd, entry_id.to_bytes(8, "little"), 0)
         except OSError:
@@ -140,24 +187,43 @@ class LastEntry:
             self._fd = None
 
     def forget(self) -> None:
-        """Remove the file after the database was closed, unless its log is still there."""
-        if not Path(f"{self._path}-wal").exists():
-            with suppress(OSError):  # on a disk that cannot be written it stays
-                Path(self._file).unlink()
+        """Empty the file after its database was closed, unless the log is still there."""
+        noted = self._read()
+        if noted is None or noted.database != _identity(str(self._path)) or self._log.exists():
+            return
+        with suppress(OSError):  # on a disk that cannot be written it stays
+            os.truncate(self._file, 0)
 
     def _is_older(self) -> bool:
         """Return True if the database was changed after the last entry was noted, or none was."""
         try:
-            return os.stat(self._file).st_mtime_ns < self._path.stat().st_mtime_ns  # noqa: PTH116
+            return self._file.stat().st_mtime_ns < self._path.stat().st_mtime_ns
         except OSError:
             return True
 
-    def _read(self) -> tuple[int, int, int] | None:
+    def _read(self) -> Noted | None:
         try:
-            data = Path(self._file).read_bytes()
+            data = self._file.read_bytes()
         except OSError:
             return None
-        return _LAST.unpack(data) if len(data) == _LAST.size else None
+        if len(data) != _LAST.size:
+            return None
+        entry_id, device, number, log_device, log_number = _LAST.unpack(data)
+        return Noted(entry_id, (device, number), (log_device, log_number))
+
+
+def _fault(reason: str, hint: str) -> StorageError:
+    error = damaged(reason)
+    error.hint = hint
+    return error
+
+
+def size_of(path: Path) -> int:
+    """Return the size of a file, 0 if there is none."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
 
 
 def _holds(db: apsw.Connection, entry_id: int) -> bool:

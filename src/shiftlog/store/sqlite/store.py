@@ -13,16 +13,15 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Self, TypeVar, cast
+from typing import NoReturn, Self, TypeVar, cast
 
 import anyio
 import apsw
 
 from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Reader, Writer
-from shiftlog.store.sqlite.connections import connect
 from shiftlog.store.sqlite.faults import HINTS, READ_ONLY, disk_trouble, storage_error
-from shiftlog.store.sqlite.file_watch import LastEntry
+from shiftlog.store.sqlite.file_watch import LastEntry, size_of
 from shiftlog.store.sqlite.jobs import Job
 from shiftlog.store.sqlite.migrate import is_current
 from shiftlog.store.sqlite.read_only import ReadOnlyFile
@@ -53,6 +52,7 @@ class SqliteStore:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: WriterThread | None = None
         self._readers: ThreadPoolExecutor | None = None
+        self._connect: Callable[[], apsw.Connection] = _not_open
         self._reader_db = threading.local()
         self._reader_dbs: list[apsw.Connection] = []
         self._is_indexing = False
@@ -98,11 +98,14 @@ class SqliteStore:
             writer.queue.end()
             raise
         self._writer = writer
+        self._connect = writer.connect
         return writer
 
     async def _open_for_reading(self, error: StorageError) -> None:
         """Read a file that cannot be written; raise `error` if it cannot be read either."""
-        file = ReadOnlyFile(self.path)
+        file, last_entry = ReadOnlyFile(self.path), LastEntry(self.path)
+        last_entry.has_database()
+        had_log = size_of(self.path.with_name(f"{self.path.name}-wal")) > 0
         try:
             db = await asyncio.to_thread(file.connect)
         except (apsw.Error, OSError) as unreadable:
@@ -110,6 +113,7 @@ class SqliteStore:
         try:
             if not is_current(db):
                 raise error
+            last_entry.check(db, had_log=had_log)
         finally:
             db.close()
         self._closed_to_writes, self._read_only_file = error, file
@@ -122,7 +126,7 @@ class SqliteStore:
                 return self._writer
             error = self._closed_to_writes
             if error is None:
-                raise StorageError("Storage error", details={"reason": "the store is not open"})
+                _not_open()
             if self._is_read_only or time.monotonic() < self._retry_at:
                 raise _again(error)
             self._retry_s = min(self._retry_s * 2, RETRY_LIMIT_S)
@@ -188,7 +192,7 @@ class SqliteStore:
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a reader's connection, in one read transaction."""
         if self._readers is None or (self._writer is None and self._closed_to_writes is None):
-            raise StorageError("Storage error", details={"reason": "the store is not open"})
+            _not_open()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
 
     def _read(self, work: Callable[[Reader], T]) -> T:
@@ -222,7 +226,7 @@ class SqliteStore:
         db: apsw.Connection | None = getattr(self._reader_db, "db", None)
         if db is None:
             file = self._read_only_file if self._closed_to_writes is not None else None
-            db = connect(self.path, self._synchronous) if file is None else file.connect()
+            db = self._connect() if file is None else file.connect()
             self._reader_db.db = db
             self._reader_dbs.append(db)
         return db
@@ -243,6 +247,10 @@ class SqliteStore:
                 self._is_indexing = False
                 if error is not None:
                     _log.warning("a search index was not continued: %s", error)
+
+
+def _not_open() -> NoReturn:
+    raise StorageError("Storage error", details={"reason": "the store is not open"})
 
 
 def _again(error: StorageError) -> StorageError:

@@ -16,7 +16,7 @@ import apsw
 from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Writer
 from shiftlog.store.sqlite.bulk_log import MOVE_PAGES, BulkLog
-from shiftlog.store.sqlite.connections import open_for_writing, scrub
+from shiftlog.store.sqlite.connections import open_for_writing, scrub, set_up
 from shiftlog.store.sqlite.faults import storage_error
 from shiftlog.store.sqlite.file_watch import FileWatch, LastEntry, gone_error
 from shiftlog.store.sqlite.imports import OriginKeys
@@ -47,7 +47,7 @@ class WriterThread:
         self.has_lost_log = False
         self._watch: FileWatch | None = None
         self._last_entry = LastEntry(path)
-        self._log = BulkLog(path)
+        self._log = BulkLog(path, self.connect)
         self._origin_keys = OriginKeys()
         self._recent = RecentNouns()
         self._opened: Future[None] = Future()
@@ -62,6 +62,16 @@ class WriterThread:
         """Commit what is queued and end; blocks until then."""
         self.queue.end()
         self._thread.join()
+
+    def connect(self) -> apsw.Connection:
+        """Return another connection to the file that this thread writes; any thread may call this.
+
+        Raises StorageError if another file has its place.
+        """
+        assert self._watch is not None
+        db = self._watch.connect()
+        set_up(db, self._synchronous)
+        return db
 
     def sync(self) -> None:
         """Bring the log to disk; any thread may call this."""
@@ -81,11 +91,10 @@ class WriterThread:
     def _run(self) -> None:
         self._opened.set_running_or_notify_cancel()  # the caller may no longer cancel it
         try:
-            db = open_for_writing(self._path, self._synchronous)
+            db, self._watch = open_for_writing(self._path, self._synchronous)
         except BaseException as error:  # noqa: BLE001 - raised where the store is opened
             self._opened.set_exception(error)
             return
-        self._watch = FileWatch(self._path)
         self._opened.set_result(None)
         try:
             while (group := self.queue.next_group(self._log.idle_s)) is not None:
@@ -97,6 +106,8 @@ class WriterThread:
                 if is_bulk:
                     self._log.move(db)
         finally:
+            if self._watch.is_gone():
+                self._log.empty(db)
             self._log.close()
             self._last_entry.close()
             db.close()
@@ -125,6 +136,7 @@ class WriterThread:
         if self._watch.is_gone():
             if self.fault is None:
                 self.fault = gone_error(self._path, self._watch.save_copy(db))
+                self._log.empty(db)
             return self.fault
         self.fault = None
         if not self._watch.is_log_gone():
