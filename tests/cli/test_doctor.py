@@ -8,7 +8,7 @@ import pytest
 
 from shiftlog.shell.sandbox.detect import detect
 from tests.cli.support import recorded_session, shiftlog
-from tests.daemon.support import lock_holder
+from tests.daemon.support import control, eventually, lock_holder
 
 
 def checks(
@@ -163,11 +163,16 @@ def test_http_that_is_switched_on_is_told_with_its_address_or_why_it_is_not_serv
         port = taken.getsockname()[1]
         settings.write_text(f"[http]\nenabled = true\nport = {port}\n")
         fault = f"port {port}: Address already in use"
+        shiftlog(home, "daemon", "start")
+        with control(home) as client:  # on a busy machine it says for a while that HTTP is about to start
+            eventually(lambda: client.call("daemon.status")["http_fault"] == fault)
         assert checks(home, status=1)["http"]["message"] == f"not served: {fault}"
         assert f"http      not served  {fault}\n" in shiftlog(home, "status").out
     shiftlog(home, "daemon", "stop")
     settings.write_text("[http]\nenabled = true\nport = 0\n")
-    url = shiftlog(home, "daemon", "start", "--json").json()["http"]
+    shiftlog(home, "daemon", "start")
+    with control(home) as client:
+        url: str = eventually(lambda: client.call("daemon.status")["http"])
     assert checks(home)["http"]["message"] == url
     assert url.startswith("http://127.0.0.1:")
 

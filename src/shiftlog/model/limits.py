@@ -96,7 +96,7 @@ HTTP_BODY_S = 10.0
 # A client that came over HTTP counts as connected for this long.
 HTTP_CLIENT_KEPT_S = 15 * 60.0
 # A status request to a daemon that has just started waits this long for HTTP to come up.
-HTTP_START_WAIT_S = 3.0
+HTTP_START_WAIT_S = 10.0
 
 # Faces
 
