@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import re
 import resource
 import shutil
 import signal
@@ -186,6 +187,16 @@ def move_database(home: Path) -> None:
     (home / "away.db").replace(home / "shiftlog.db")
 
 
+def kill_and_move(home: Path) -> None:
+    """Take the database away until the next daemon has looked for it."""
+    kill(home)
+    (home / "shiftlog.db").rename(home / "away.db")
+    log = home / "daemon.log"
+    known = log.stat().st_size
+    eventually(lambda: re.search(rb"cannot start|serves", log.read_bytes()[known:]))
+    (home / "away.db").replace(home / "shiftlog.db")
+
+
 def send_poison(home: Path) -> None:
     event = {"hook_event_name": "Stop", "session_id": "x" * 300, "transcript_path": "/" + "y/" * 3_000 + "a.jsonl"}
     subprocess.run(HOOK, input=json.dumps(event).encode(), env=environment(home), check=True, timeout=30)
@@ -231,6 +242,7 @@ FAULTS = (
     remove_lock,
     remove_log,
     move_database,
+    kill_and_move,
     send_poison,
     flood,
     stay_silent,
@@ -291,7 +303,7 @@ def disk(tmp_path: Path) -> Generator[Path]:
 
 @needs_root
 def test_a_fault_of_some_kinds_loses_nothing_and_leaves_no_call_unanswered(disk: Path) -> None:
-    soak(disk, 60, [kill, fill_disk, remove_log, move_database, freeze], 0.1)
+    soak(disk, 60, [fill_disk, remove_log, move_database, kill_and_move, freeze], 0.1)
 
 
 @pytest.mark.soak
