@@ -74,6 +74,7 @@ CODES = {
     "turn_not_found": (-32602, 404, 1),
     "unauthorized": (-32602, 401, 1),
     "unknown_tool": (-32602, 404, 1),
+    "transfer_failed": (-32603, 409, 1),
     "workspace_invalid": (-32602, 400, 1),
     "workspace_required": (-32602, 400, 1),
 }

@@ -26,6 +26,7 @@ from shiftlog.shell.remote.ssh.targets import SshTargets
 from shiftlog.shell.service import ShellLimits, Shells
 from shiftlog.shell.state import Shell
 from shiftlog.shell.temps import SessionTemps
+from shiftlog.shell.transfers import Transfers
 from shiftlog.workspace.ports import CheckpointLimits, Ran, Runner
 from shiftlog.workspace.runner import CommandRunner, LocalRunner
 
@@ -90,6 +91,14 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
     shells = Shells(
         registry=registry,
         commands=commands,
+        transfers=Transfers(
+            registry=registry,
+            journal=log,
+            outputs=outputs,
+            snapshots=workspaces,
+            policy=shell_policy,
+            now=app.clock.now,
+        ),
         approvals=approvals,
         prompts=PasswordPrompts(log, app.clock.now),
         journal=log,

@@ -48,6 +48,8 @@ SECTIONS: dict[str, dict[str, str]] = {
         "watch": "shells.commands:watch",
         "exec": "shells.commands:exec_",
         "replay": "shells.replay:replay",
+        "put": "shells.transfer:put",
+        "get": "shells.transfer:get",
     },
     "Undo": {
         "checkpoints": "checkpoints:checkpoints",

@@ -24,12 +24,13 @@ MODULES = {
     "imports": "import import_stop restore",
     "shells": "shells close_shell send_input exec watch replay",
     "checkpoints": "checkpoints diff undo rewind gc",
+    "transfers": "put get",
     "policy": "policy_check policy_suggest approvals approve",
 }
 MODULE_OF = {method: module for module, methods in MODULES.items() for method in methods.split()}
 # What a program inside one of our shells must not do through us: decide for the operator, or step round its own rules.
 OPERATORS = frozenset(
-    "erase rebuild reissue_token offer revoke exec close_shell send_input undo rewind gc approve".split()
+    "erase rebuild reissue_token offer revoke exec close_shell send_input put get undo rewind gc approve".split()
 )
 
 

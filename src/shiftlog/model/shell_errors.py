@@ -32,6 +32,7 @@ ShiftlogError
 ├── StdinClosed          stdin_closed           RuntimeError
 ├── CursorInvalid        cursor_invalid         ValueError
 ├── OutputExpired        output_expired         LookupError
+├── TransferFailed       transfer_failed        OSError
 ├── WorkspaceRequired    workspace_required     ValueError
 ├── WorkspaceInvalid     workspace_invalid      ValueError
 ├── GitMissing           git_missing            OSError
@@ -242,6 +243,12 @@ class OutputExpired(ShiftlogError, LookupError):
     code = "output_expired"
     category = Category.NOT_FOUND
     hint = "Run the command again"
+
+
+class TransferFailed(ShiftlogError, OSError):
+    code = "transfer_failed"
+    category = Category.FAILED
+    hint = "Nothing was changed; check the path and the target, then copy again"
 
 
 class WorkspaceRequired(ShiftlogError, ValueError):

@@ -198,7 +198,8 @@ class ShellPolicy:
     _sandbox: Sandbox | None = None
 
     @property
-    def _home(self) -> str:
+    def home(self) -> str:
+        """The operator's home directory."""
         return self.environment.get("HOME") or str(Path.home())
 
     async def check(self, values: dict[str, Any], caller: Caller) -> None:
@@ -311,7 +312,7 @@ class ShellPolicy:
             rules=exec_rules(rules),
             judge=judge_spec(rules),
             network=self.policy.sandbox_network,
-            write_extra=tuple(operators_path(path, self._home) for path in self.policy.sandbox_write),
+            write_extra=tuple(operators_path(path, self.home) for path in self.policy.sandbox_write),
             protected=tuple(str(path.resolve()) for path in self.files),
             require_kernel=self.policy.require_kernel,
             shows_cwd=self.policy.sandbox_max == FULL_ACCESS,

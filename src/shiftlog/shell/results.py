@@ -293,6 +293,20 @@ def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
     return facts
 
 
+def transferred(shell: Shell, command: Command, facts: Facts) -> dict[str, Any]:
+    """Return the result of a file transfer."""
+    return {
+        "shell_id": shell.shell_id,
+        "command_id": command.command_id,
+        "session_id": command.session_id,
+        "target": shell.target,
+        "duration_ms": command.duration_ms,
+        "checkpoint_id": command.checkpoint_id,
+        "recorded": command.recorded,
+        "transfer": dict(facts),
+    }
+
+
 def input_facts(shell: Shell, command: Command, values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the facts of sent input; for sensitive text only its length."""
     text: str | None = values.get("text")

@@ -36,6 +36,7 @@ from shiftlog.shell.ports import EndedReason, ShellEnd, ShellJournal, Snapshots
 from shiftlog.shell.registry import ShellRegistry, not_found
 from shiftlog.shell.requests import NATIVE, Conventions
 from shiftlog.shell.state import Shell
+from shiftlog.shell.transfers import Transfers
 from shiftlog.shell.unrun import limit_reached, unavailable
 
 LOG = logging.getLogger(__name__)
@@ -62,6 +63,7 @@ class Shells:
 
     registry: ShellRegistry
     commands: Commands
+    transfers: Transfers
     approvals: Approvals
     prompts: PasswordPrompts
     journal: ShellJournal
