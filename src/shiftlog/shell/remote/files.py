@@ -1,7 +1,7 @@
 r"""Sends one file to a remote target and fetches one from it, over a wire beside the shell.
 
 The target writes to a hidden file in the directory of the destination and renames it once size and digest are right, so
-that a broken connection changes nothing. The programs need a POSIX `sh` with `wc` and `head`; without `sha256sum` on
+that a broken connection changes nothing. The target needs the usual small programs; without `sha256sum` on
 the target, only the size is compared.
 """
 

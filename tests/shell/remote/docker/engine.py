@@ -17,7 +17,7 @@ START_S = 30.0
 IMAGE = "shiftlog-test"
 PROGRAMS = (
     "bash sh cat mkdir mkfifo rm sleep ls ps seq mktemp rmdir tail head wc env touch stty tr grep ln basename id "
-    "printf true false setsid nohup yes"
+    "printf true false setsid nohup yes chmod mv stat sha256sum dd"
 ).split()
 #: A container without bash.
 PLAIN = "cat mkdir mkfifo rm sleep sh".split()
