@@ -48,7 +48,10 @@ def test_resume_takes_the_token_and_prints_another(home: Path) -> None:
     token = shiftlog(home, "close", "last", "--json").json()["data"]["recovery_token"]
     answer = shiftlog(home, "resume", "--agent-id", "Alpha", "--recovery-token", token, "--json").json()
     assert (answer["data"]["resumed_session_id"], answer["data"]["attested"]) == (session, True)
-    assert "resume_mode=reattached\n" in shiftlog(home, "resume", "--agent-id", "alpha").out
+    said = shiftlog(home, "resume", "--agent-id", "alpha").out
+    assert "resume_mode=reattached\n" in said
+    assert "\n## Goal\n\n- (recorded) " in said, "the capsule is what a person resumes for"
+    assert "- head sha256:" not in said
 
 
 def test_the_agent_may_stand_alone_and_options_reserved_for_delx_change_nothing(home: Path) -> None:

@@ -4,6 +4,7 @@ from shiftlog.app.app import App
 from shiftlog.control.questions import Params, Question
 from shiftlog.dialects.delx.refusals import refusal
 from shiftlog.journal.continuity.capsule.brief import BRIEF_CHARS, brief
+from shiftlog.journal.continuity.capsule.markdown import capsule_markdown
 from shiftlog.journal.continuity.handover import offered, shown_offer
 from shiftlog.journal.continuity.lineage import lineage
 from shiftlog.journal.journal import find_session
@@ -13,14 +14,23 @@ from shiftlog.store.protocol import Reader
 
 
 async def _close_or_resume(app: App, params: Params, caller: Caller) -> object:
-    """Close or resume as the tools do: the same answer with its prose, or the same error body."""
+    """Close or resume as the tools do: the same answer with its prose, or the same error body.
+
+    The prose of a resume is followed by the capsule, which a person cannot read from the lists of the answer.
+    """
     tool = "close_session" if params.get("tool") == "close_session" else "resume_session"
     run = app.delx.close_session if tool == "close_session" else app.delx.resume_session
     try:
         shown, prose = await run(params.get("arguments") or {}, caller)
     except ShiftlogError as error:
         return {"refusal": refusal(tool, error)}
-    return {"answer": shown, "prose": prose}
+    if tool == "close_session" or prose is None:
+        return {"answer": shown, "prose": prose}
+    data = shown["data"]
+    named = data["predecessor_session_id"] if data["resume_mode"] == "forked" else data["session_id"]
+    session = await app.store.read(lambda reader: find_session(reader, named))
+    handed = capsule_markdown(data["capsule"], session=session, max_chars=BRIEF_CHARS)
+    return {"answer": shown, "prose": f"{prose}\n\n{handed}"}
 
 
 async def _offers(app: App, params: Params, caller: Caller) -> object:

@@ -163,7 +163,7 @@ def test_24_work_recorded_over_the_repl_comes_back_in_the_capsule(home: Path) ->
     assert [item["text"] for item in capsule["done"]] == ["Reproduce: Fails 3 of 10 runs"]
     assert [item["text"] for item in capsule["next"]] == ["Fix eviction"]
     assert [item["text"] for item in capsule["decisions"]] == ["Decision: lock per shard"]
-    assert capsule["files_touched"] == [{"path": "cache/evict.py", "changes": 1, "last_type": "edit"}]
+    assert capsule["files_touched"] == [{"path": "cache/evict.py", "changes": 1, "last_type": "edit", "git": None}]
     assert capsule["open_turn"]["request_id"] == "req-20260701T080100Z-two"
 
 

@@ -9,12 +9,12 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from subprocess import DEVNULL
 from typing import Any
 
 import anyio
 import anyio.to_thread
 
+from shiftlog.journal.continuity.asking_git import ask_git
 from shiftlog.model.limits import DRIFT_GIT_S
 from shiftlog.model.times import shown
 
@@ -25,16 +25,6 @@ REFLOG_LINES = (20, 500)
 # An agent's own last edits may be as young as the entry that records them, which is shown in whole seconds.
 GRACE_S = 1.0
 
-_GIT = (
-    "git",
-    "--no-pager",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "core.quotePath=false",
-)
 _MOVING = "checkout: moving from "
 _RENAMING = "Branch: renamed refs/heads/"
 
@@ -83,7 +73,7 @@ class _Repository:
 
     @classmethod
     async def read(cls, workspace: str, since: float) -> "_Repository":
-        branch, listed, staged, moves, *below = await _together(
+        branch, listed, staged, moves, *below = await ask_git(
             workspace,
             ("symbolic-ref", "--short", "--quiet", "HEAD"),
             ("ls-files", "-z", "--cached", "--others", "--exclude-standard"),
@@ -100,7 +90,7 @@ class _Repository:
         branch_now = _as_text((branch or "").strip()) or None
         steps = _steps(moves)
         if len(steps) == REFLOG_LINES[0] and steps[-1][1] > since:
-            steps = _steps(*await _together(workspace, _reflog(REFLOG_LINES[1])))
+            steps = _steps(*await ask_git(workspace, _reflog(REFLOG_LINES[1])))
         earlier = [commit for commit, at, _ in steps if at <= since]
         if not earlier:
             return cls(files=files, branch_now=branch_now)
@@ -114,7 +104,7 @@ class _Repository:
         added, committed = 0, frozenset[str]()
         if steps[0][0] != earlier[0]:
             span = f"{earlier[0]}..{steps[0][0]}"
-            count, names = await _together(
+            count, names = await ask_git(
                 workspace,
                 ("rev-list", "--count", span),
                 ("diff-tree", "-r", "-z", "--name-only", "--no-renames", "--relative", earlier[0], steps[0][0]),
@@ -143,29 +133,6 @@ def _steps(reflog: str | None) -> list[tuple[str, float, str]]:
         seconds = at.partition("{")[2].rstrip("}")
         steps.append((commit, float(seconds) if seconds.isdecimal() else float("inf"), says))
     return steps
-
-
-async def _together(workspace: str, *commands: Sequence[str]) -> list[str | None]:
-    """Run git commands at the same time and return what each printed, None for one that failed."""
-    printed: list[str | None] = [None] * len(commands)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
-
-    async def run(n: int, command: Sequence[str]) -> None:
-        try:
-            done = await anyio.run_process(
-                [*_GIT, *command], stdin=DEVNULL, stderr=DEVNULL, check=False, cwd=workspace, env=environment
-            )
-        except OSError:  # no git on this machine, or the folder went away
-            return
-        if done.returncode == 0:
-            # A name of any bytes must still lead to its file.
-            printed[n] = os.fsdecode(done.stdout)
-
-    async with anyio.create_task_group() as tasks:
-        for n, command in enumerate(commands):
-            tasks.start_soon(run, n, command)
-    return printed
 
 
 def _changed(workspace: str, names: Iterable[str], since: float) -> list[str]:

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
+import anyio
+
 from shiftlog.guard.secrets.off_loop import run_off_loop
 from shiftlog.journal.continuity.closing import Closer, Ending
 from shiftlog.journal.continuity.drift import look
+from shiftlog.journal.continuity.file_states import with_git
 from shiftlog.journal.continuity.handover import END_OFFER, OFFER, Handover, offered
 from shiftlog.journal.continuity.leases import Leases
 from shiftlog.journal.continuity.requests import CLOSE_SESSION, RESUME_SESSION
@@ -68,7 +71,11 @@ class Continuity:
     ) -> Answered:
         """End a session and return the whole answer. A dialect passes `fields` with parameters of its own."""
         request = await run_off_loop(arguments, self._request, "close_session", fields, arguments, caller)
-        return await self._journal.transaction(request, lambda writer: self._closer.close(writer, request))
+        answered = await self._journal.transaction(request, lambda writer: self._closer.close(writer, request))
+        session = await self._journal.store.read(lambda reader: reader.session(answered["session_id"]))
+        data = answered["data"]
+        capsule = await with_git(data["capsule"], session.workspace if session else None)
+        return {**answered, "data": {**data, "capsule": capsule}}
 
     async def end_implicit(self, session_id: str, reason: str) -> None:
         """Close a session that was only opened to record something, if it is still open; that is no activity."""
@@ -110,7 +117,18 @@ class Continuity:
         """Continue a session of an agent and return the whole answer. Never opens an empty one."""
         request = self._request("resume_session", fields, arguments, caller, lambda given: agent_key(given["agent_id"]))
         answered, left = await self._journal.transaction(request, lambda w: self._resumer.resume(w, request))
-        return {**answered, "data": {**answered["data"], "drift": await look(left, self._live_shells())}}
+        data = dict(answered["data"])
+
+        async def see_drift() -> None:
+            data["drift"] = await look(left, self._live_shells())
+
+        async def see_files() -> None:
+            data["capsule"] = await with_git(data["capsule"], left.workspace)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(see_drift)
+            tasks.start_soon(see_files)
+        return {**answered, "data": data}
 
     def _request(
         self,

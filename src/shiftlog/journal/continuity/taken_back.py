@@ -40,16 +40,16 @@ class TakenBack:
     commands: tuple[str, ...]
     turn: str | None
 
-    def takes(self, turn: Turn, commands_of_turn: Iterable[str]) -> bool:
-        """Return True if it took away something that a turn had done."""
+    def takes(self, touched: Iterable[tuple[str, datetime]], turn: Turn, commands_of_turn: Iterable[str]) -> bool:
+        """Return True if it took away something that a turn had done: a command, or a file touched at a time."""
         names = {turn.request_id, *commands_of_turn}
         if self.turn == turn.request_id or not names.isdisjoint(self.commands):
             return True
-        return any(self.takes_file(path, turn) for path in turn.files)
+        return any(self.takes_file(path, at) for path, at in touched)
 
-    def takes_file(self, path: str, turn: Turn) -> bool:
-        """Return True if it took away what a turn did to a file."""
-        return path in self.files and self.back_to <= turn.last_updated <= self.at
+    def takes_file(self, path: str, at: datetime) -> bool:
+        """Return True if it took away what was done to a file at a time."""
+        return path in self.files and self.back_to <= at <= self.at
 
     @property
     def who(self) -> str:

@@ -11,6 +11,7 @@ def test_an_empty_session_gives_its_title_as_goal_and_nothing_else() -> None:
     assert diary.capsule() == {
         "origin": "auto",
         "goal": {"text": "Fix the cache bug", "basis": "recorded"},
+        "asked": [],
         "done": [],
         "next": [],
         "blockers": [],
@@ -66,7 +67,7 @@ def test_the_work_of_a_session_is_found_in_its_capsule_and_cited() -> None:
     assert capsule["decisions"] == recorded(
         ("Keep the TTL", third_seq), ("Decision: lock per shard", decided), ("One lock per shard", designed)
     )
-    assert capsule["files_touched"] == [{"path": "cache/evict.py", "changes": 2, "last_type": "create"}]
+    assert capsule["files_touched"] == [{"path": "cache/evict.py", "changes": 2, "last_type": "create", "git": None}]
     assert capsule["receipts"] == ["commit 9f2c1ab", f"head {diary.session.head_hash}"]
     assert capsule["open_turn"] == {
         "request_id": third,
@@ -134,9 +135,9 @@ def test_a_file_that_an_action_told_of_is_not_counted_again_by_the_list_of_files
     diary.add(turn, files_modified=["a.py", "b.py", "c.py"])
     diary.act(turn, "Remove c.py", kind="delete", path="c.py")
     assert diary.capsule()["files_touched"] == [
-        {"path": "a.py", "changes": 1, "last_type": "create"},
-        {"path": "b.py", "changes": 1, "last_type": "delete"},
-        {"path": "c.py", "changes": 1, "last_type": "delete"},
+        {"path": "a.py", "changes": 1, "last_type": "create", "git": None},
+        {"path": "b.py", "changes": 1, "last_type": "delete", "git": None},
+        {"path": "c.py", "changes": 1, "last_type": "delete", "git": None},
     ]
 
 
@@ -147,8 +148,8 @@ def test_a_file_touched_in_several_turns_is_listed_once_as_it_was_touched_last()
         diary.act(turn, kind, kind=kind, path=path)
         diary.complete(turn, "ok")
     assert diary.capsule()["files_touched"] == [
-        {"path": "b.py", "changes": 1, "last_type": "edit"},
-        {"path": "a.py", "changes": 2, "last_type": "delete"},
+        {"path": "b.py", "changes": 1, "last_type": "edit", "git": None},
+        {"path": "a.py", "changes": 2, "last_type": "delete", "git": None},
     ]
 
 
@@ -381,6 +382,27 @@ def test_what_is_said_to_be_resolved_is_dropped(answer: str) -> None:
     assert texts(diary.capsule()["blockers"]) == ["No runner for arm64 again"]
 
 
+@pytest.mark.parametrize(
+    ("answer", "is_resolved"),
+    [
+        ("Access works.\n- Resolved: the VPN is down, since noon", True),
+        ("Resolved: VPN", True),
+        ("Resolved: it", False),
+        ("Resolved: is", False),
+        ("Unresolved: the VPN is down", False),
+        ("Resolved: PN is", False),
+    ],
+)
+def test_only_whole_words_of_an_answer_resolve_and_any_line_of_it_can(answer: str, is_resolved: bool) -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Work")
+    diary.add(turn, blockers=["The VPN is down"])
+    diary.fail(turn, "Later")
+    turn, _ = diary.begin("Look again")
+    diary.complete(turn, answer)
+    assert ("The VPN is down" not in texts(diary.capsule()["blockers"])) == is_resolved
+
+
 def test_a_turn_that_failed_and_was_completed_later_blocks_nothing() -> None:
     diary = Diary()
     failed, _ = diary.begin("Fix the import")
@@ -401,6 +423,12 @@ def test_a_turn_that_failed_and_was_completed_later_blocks_nothing() -> None:
         ("What I did:\n1. The lock is per shard.", "The lock is per shard."),
         ("The lock is per shard.\nMore", "The lock is per shard."),
         ("## Only a heading", "## Only a heading"),
+        ("```json\n{\n```\nThe lock is per shard.", "The lock is per shard."),
+        ("{", "{"),
+        (
+            f"{'Of all the ways ' * 5}take this one:\n\n```\nmake -j2\n```",
+            f"{'Of all the ways ' * 5}take this one: make -j2",
+        ),
     ],
 )
 def test_a_heading_is_no_items_text(response: str, shown: str) -> None:
@@ -451,3 +479,92 @@ def test_a_statement_may_list_its_items_and_replaces_the_same_words() -> None:
     assert [(item["text"], item["basis"]) for item in capsule["blockers"]] == [("no key.", "claimed")]
     assert [item["text"] for item in capsule["done"]] == ["a", "b"]
     assert texts(capsule["do_not"]) == ["Touch the schema"]
+
+
+def test_what_the_first_and_the_newest_turns_were_asked_is_told_where_titles_say_less() -> None:
+    diary = Diary()
+    asked: list[int] = []
+    for n in range(5):
+        turn, seq = diary.begin(f"Step {n}", f"Step {n}, but leave the schema alone" if n != 3 else "Step 3")
+        asked.append(seq)
+        diary.complete(turn, "ok")
+    diary.begin("The open one", "The open one tells its own")
+    told = diary.capsule()["asked"]
+    assert [(item["seq"], item["text"]) for item in told] == [
+        (asked[n], f"Step {n}, but leave the schema alone") for n in (0, 2, 4)
+    ]
+
+
+def test_a_command_that_failed_is_no_approach_that_was_refuted() -> None:
+    diary = Diary()
+    turn, _ = diary.begin("Fix it")
+    diary.act(turn, "pytest -q", status="failed", kind="command")
+    call = {"order": 2, "description": "Edit a.py", "type": "edit", "status": "failed", "call_id": "toolu_1"}
+    diary.write(Kind.ACTION, call, turn)
+    diary.act(turn, "Lock the whole table", status="failed")
+    assert texts(diary.capsule()["refuted"]) == ["Lock the whole table"]
+
+
+class Client(Diary):
+    """The diary of a client whose own tools ran commands and kept the plan."""
+
+    def call(self, turn: str, tool: str, call_id: str, **given: object) -> int:
+        body = {"role": "tool", "category": "tool_call", "tool": tool, "call_id": call_id, "input": given}
+        return self.write(Kind.DIALOG, {**body, "content": f"{tool}: …"}, turn)
+
+    def answer(self, turn: str, tool: str, call_id: str, content: str, **facts: object) -> None:
+        body = {"role": "tool", "category": "tool_result", "tool": tool, "call_id": call_id, "content": content}
+        self.write(Kind.DIALOG, {**body, **facts}, turn)
+
+
+def test_commands_of_an_agents_own_tools_are_told_as_those_of_shells() -> None:
+    diary = Client()
+    turn, _ = diary.begin("Fix it")
+    thought = diary.say(turn, "The lock is taken twice", "reasoning")
+    ran = diary.call(turn, "Bash", "toolu_1", command="pytest -q")
+    diary.answer(turn, "Bash", "toolu_1", "Exit code 1\n1 failed", exit_code=1, is_error=True)
+    for n in range(3):
+        diary.call(turn, "exec_command", f"call_{n}", cmd=f"ls {n}", workdir="/srv/shop")
+        diary.answer(turn, "exec_command", f"call_{n}", f"Chunk ID: 1\nOutput:\nfile {n}\n", exit_code=0)
+    diary.call(turn, "shell", "call_9", command=["bash", "-lc", "make all"])
+    diary.call(turn, "Read", "toolu_2", file_path="a.py", command="none")
+    capsule = diary.capsule()
+    assert [(item["command"], item["exit_code"], item["last_line"]) for item in capsule["last_commands"]] == [
+        ("pytest -q", 1, "1 failed"),
+        ("ls 2", 0, "file 2"),
+        ("make all", None, ""),
+    ]
+    assert capsule["last_commands"][0]["seq"] == ran
+    assert capsule["last_shell_cwd"] == "/srv/shop"
+    assert capsule["open_turn"]["last_command"] == {"command": "make all", "exit_code": None, "last_lines": []}
+    assert [item["seq"] for item in capsule["open_turn"]["last_dialog"]] == [thought, thought + 10]
+
+
+def test_the_plan_of_an_agents_own_tools_is_next_as_it_was_told_last() -> None:
+    diary = Client()
+    turn, _ = diary.begin("Fix it")
+    steps = [{"content": "Find it", "status": "pending"}, {"content": "Mend it", "status": "pending"}]
+    diary.call(turn, "TodoWrite", "toolu_1", todos=steps)
+    steps = [{"content": "Find it", "status": "completed"}, {"content": "Mend it", "status": "in_progress"}]
+    told = diary.call(turn, "TodoWrite", "toolu_2", todos=[*steps, {"content": "Test it", "status": "pending"}, "odd"])
+    plan = [(item["text"], item.get("status"), item["seq"]) for item in diary.capsule()["next"][1:]]
+    assert plan == [("Mend it", "in_progress", told), ("Test it", "pending", told)]
+    diary.complete(turn, "Found; shall I go on?")
+    assert len(diary.capsule()["next"]) == 2, "the turn ended before its plan"
+    turn, _ = diary.begin("No, another thing")
+    diary.complete(turn, "Done")
+    assert diary.capsule()["next"] == []
+    turn, _ = diary.begin("Codex plans too")
+    diary.call(turn, "update_plan", "call_1", plan=[{"step": "Push", "status": "pending"}])
+    assert texts(diary.capsule()["next"]) == ["Codex plans too", "Push"]
+
+
+def test_tasks_that_were_made_one_by_one_are_a_plan() -> None:
+    diary = Client()
+    turn, _ = diary.begin("Fix it")
+    for n, subject in enumerate(("Find it", "Mend it", "Test it"), start=1):
+        diary.call(turn, "TaskCreate", f"toolu_{n}", subject=subject)
+        diary.answer(turn, "TaskCreate", f"toolu_{n}", f"Task #{n} created successfully: {subject}")
+    diary.call(turn, "TaskUpdate", "toolu_4", taskId="1", status="completed")
+    diary.call(turn, "TaskUpdate", "toolu_5", taskId="3", status="deleted")
+    assert texts(diary.capsule()["next"]) == ["Fix it", "Mend it"]

@@ -18,6 +18,7 @@ Aged = tuple[int, Item]
 KEYS = (
     "origin",
     "goal",
+    "asked",
     "done",
     "next",
     "blockers",
@@ -41,9 +42,11 @@ KEYS = (
 # Lists of facts, which shrink first, and lists of what was said, in the order in which they shrink.
 FACTS = ("checkpoints", "last_commands", "receipts")
 SAID = ("done", "decisions", "blockers", "do_not", "refuted")
-LISTS = (*FACTS, "shells", "requirements", "files_touched", *SAID, "next")
+LISTS = (*FACTS, "shells", "requirements", "files_touched", *SAID, "asked", "next")
 FEW, MANY = 3, 10
 MIN_BUDGET_BYTES = 2_000
+# What a state of git takes more than null.
+GIT_BYTES = len('"committed"') - len("null")
 
 _ELLIPSIS = "…"
 _ELLIPSIS_BYTES = 3
@@ -98,11 +101,16 @@ class _Unit:
 
     @classmethod
     def of(cls, item: Item, age: int = 0) -> "_Unit":
-        return cls(age, item, item, size(item))
+        return cls(age, item, item, _room(item))
 
     def clip(self, most: int) -> None:
         self.shown, self.cuts = _clipped_inside(self.whole, most)
-        self.size = size(self.shown)
+        self.size = _room(self.shown)
+
+
+def _room(item: Item) -> int:
+    """Return the bytes to keep for an item: how a file stands in git is told later."""
+    return size(item) + (GIT_BYTES if isinstance(item, dict) and "git" in item else 0)
 
 
 def _clipped_inside(value: Any, most: int, name: str = "text") -> tuple[Any, int]:

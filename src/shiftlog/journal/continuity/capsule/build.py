@@ -12,7 +12,7 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Any
 
-from shiftlog.journal.continuity.capsule.budget import Aged, Item, claimed_age, fitted
+from shiftlog.journal.continuity.capsule.budget import Aged, Item, claimed_age, clipped, fitted
 from shiftlog.journal.continuity.capsule.gathering import CapsuleFacts, compared, recorded, text_of
 from shiftlog.journal.continuity.statement import read_time
 from shiftlog.journal.continuity.taken_back import TakenBack
@@ -26,7 +26,12 @@ STATED_LISTS = ("done", "next", "blockers", "do_not", "refuted")
 
 _ENDED_SHELLS = 5
 _CHECKPOINTS = 20
+_HEAD = "head "
+_ASKED = 3
+_ASKED_BYTES = 600
 _NO_PROSE = re.compile(r"#{1,6}\s.*|#+|[-*_=~`]{3,}.*|\*\*[^*]+\*\*:?|__[^_]+__:?|[-*+]|\d+[.)]|[^.!?]{1,60}:")
+_FENCE = re.compile(r"`{3,}|~{3,}")
+_WORD = re.compile(r"\w")
 _UNDERLINE = re.compile(r"=+|-{2,}")
 _BULLET = re.compile(r"^(?:[-*+]|\d+[.)])\s+(?:\[[ xX]\]\s+)?")
 # A statement that is not in the journal yet is newer than everything in it.
@@ -77,7 +82,13 @@ def build_capsule(
     }
     fixed = {"origin": "agent" if stated else "auto", "budget_bytes": budget_bytes}
     lists["requirements"] = _requirements(turns)
+    lists["asked"] = _asked(turns, singles["open_turn"])
     return fitted(fixed, singles, lists, omitted=omitted, budget_bytes=budget_bytes)
+
+
+def is_head(receipt: str) -> bool:
+    """Return True if a receipt is the head of the journal, which tells a reader nothing."""
+    return receipt.startswith(f"{_HEAD}sha256:")
 
 
 def _claims(stated: Mapping[str, Any], name: str, seq: int | None) -> list[tuple[int, dict[str, Any]]]:
@@ -112,9 +123,11 @@ def _lists(
     ended = [shell_id for shell_id, shell in gathered.shells.items() if shell["state"] == "ended"]
     forgotten = set(ended[:-_ENDED_SHELLS])
     shells = [shell for shell_id, shell in gathered.shells.items() if shell_id not in forgotten]
-    head: list[Aged] = [(_NEWEST, f"head {session.head_hash}")] if session.head_hash else []
+    head: list[Aged] = [(_NEWEST, f"{_HEAD}{session.head_hash}")] if session.head_hash else []
     told = {name: _told(turns, gathered, name) for name in ("next", "do_not", "refuted")}
-    planned = chain(opened, gathered.unfinished(), told["next"])
+    completed_until = max((turn.begun_seq for turn in turns if turn.status is TurnStatus.COMPLETED), default=0)
+    plan = [step for step in gathered.planned() if step[0] > completed_until]
+    planned = _first_told(chain(opened, gathered.unfinished(), told["next"], plan))
     done_words = {compared(_text(item)) for _, item in done}
     return {
         "done": _in_order(done),
@@ -123,7 +136,7 @@ def _lists(
         "decisions": _in_order(gathered.decisions["decisions"]),
         "do_not": _live(chain(gathered.decisions["do_not"], told["do_not"]), gathered),
         "refuted": _once(chain(gathered.decisions["refuted"], told["refuted"], gathered.failed())),
-        "files_touched": _files(turns, restores),
+        "files_touched": _files(turns, gathered, restores),
         "last_commands": [
             (seq, {**command, **_mark(restores, lambda one, name=command["command_id"]: name in one.commands)})
             for seq, command in gathered.last_commands()
@@ -177,6 +190,14 @@ def _once(items: Iterable[Aged]) -> list[Aged]:
     return _in_order(newest.values())
 
 
+def _first_told(items: Iterable[Aged]) -> list[Aged]:
+    """Return items without repeats, each text as it was given first."""
+    found: dict[str, Aged] = {}
+    for age, item in items:
+        found.setdefault(compared(_text(item)), (age, item))
+    return list(found.values())
+
+
 def _latest_of_each(checkpoints: Sequence[Aged]) -> list[Aged]:
     """Return checkpoints without repeats of one label."""
     newest: dict[object, Aged] = {}
@@ -190,6 +211,21 @@ def _requirements(turns: Sequence[Turn]) -> list[Aged]:
     return list(enumerate(found))
 
 
+def _asked(turns: Sequence[Turn], open_turn: Item | None) -> list[Aged]:
+    """Return what the first turn and the newest ones were asked, where that says more than their titles.
+
+    The open turn tells its own.
+    """
+    current = open_turn.get("request_id") if isinstance(open_turn, dict) else None
+    telling = [
+        turn
+        for turn in turns
+        if turn.request_id != current and len(compared(turn.query_text)) > len(compared(turn.query_title))
+    ]
+    chosen = [*telling[:1], *telling[1:][1 - _ASKED :]]
+    return [recorded(clipped(turn.query_text.strip(), _ASKED_BYTES), turn.begun_seq) for turn in chosen]
+
+
 def _fields_of(turn: Turn) -> Iterator[tuple[int, Mapping[str, Any]]]:
     """Return the list fields of a turn and of what came later for it, each with the seq to cite."""
     own = {"design_decisions": turn.design_decisions, "blockers": turn.blockers, "commits": turn.commits}
@@ -198,7 +234,7 @@ def _fields_of(turn: Turn) -> Iterator[tuple[int, Mapping[str, Any]]]:
         yield amendment.seq, amendment.fields
 
 
-def _files(turns: Sequence[Turn], restores: Sequence[TakenBack]) -> list[Aged]:
+def _files(turns: Sequence[Turn], gathered: CapsuleFacts, restores: Sequence[TakenBack]) -> list[Aged]:
     newest: dict[str, tuple[FileTouch, Turn]] = {}
     changes: Counter[str] = Counter()
     for turn in turns:
@@ -206,18 +242,13 @@ def _files(turns: Sequence[Turn], restores: Sequence[TakenBack]) -> list[Aged]:
             changes[path] += touch.changes
             if path not in newest or touch.seq >= newest[path][0].seq:
                 newest[path] = touch, turn
-    return _in_order(
-        (
-            touch.seq,
-            {
-                "path": path,
-                "changes": changes[path],
-                "last_type": touch.last_type,
-                **_mark(restores, lambda one, path=path, turn=turn: one.takes_file(path, turn)),
-            },
-        )
-        for path, (touch, turn) in newest.items()
-    )
+    files: list[Aged] = []
+    for path, (touch, turn) in newest.items():
+        at = gathered.touched_at(touch, turn)
+        mark = _mark(restores, lambda one, path=path, at=at: one.takes_file(path, at))
+        item: Item = {"path": path, "changes": changes[path], "last_type": touch.last_type, "git": None, **mark}
+        files.append((touch.seq, item))
+    return _in_order(files)
 
 
 def _mark(restores: Sequence[TakenBack], takes: Callable[[TakenBack], bool]) -> dict[str, object]:
@@ -230,17 +261,31 @@ def _outcome(turn: Turn, gathered: CapsuleFacts, restores: Sequence[TakenBack]) 
     """Return a completed turn as its title and the first line of its prose, after who took it back if one did."""
     title, prose = turn.query_title.strip(), _prose(turn.response)
     text = f"{title}: {prose}" if prose else title
-    who = next((one.who for one in reversed(restores) if one.takes(turn, gathered.commands_of(turn.request_id))), None)
+    touched = [(path, gathered.touched_at(touch, turn)) for path, touch in turn.files.items()]
+    commands = gathered.commands_of(turn.request_id) if restores else ()
+    who = next((one.who for one in reversed(restores) if one.takes(touched, turn, commands)), None)
     return f"taken back by {who}, wholly or in part: {text}" if who else text
 
 
 def _prose(text: str) -> str:
-    """Return the first line that is neither a heading, a rule, a fence nor the mark of a list alone."""
+    """Return the first line that is neither a heading, a rule, code nor the mark of a list alone.
+
+    A line that announces the next one is followed by that, also by code.
+    """
     lines = [line.strip() for line in text.strip().splitlines()]
-    for line, after in zip(lines, [*lines[1:], ""], strict=True):
-        if line and not _NO_PROSE.fullmatch(line) and not (after and _UNDERLINE.fullmatch(after)):
-            return _BULLET.sub("", line)
-    return lines[0] if lines else ""
+    is_code = False
+    for n, line in enumerate(lines):
+        if _FENCE.match(line):
+            is_code = not is_code
+        elif not is_code and line and not _NO_PROSE.fullmatch(line) and not _is_underlined(lines, n):
+            after = (other for other in lines[n + 1 :] if other and not _FENCE.match(other))
+            announced = next(after, "") if line.endswith(":") else ""
+            return f"{_BULLET.sub('', line)} {_BULLET.sub('', announced)}".strip()
+    return next((line for line in lines if _WORD.search(line)), lines[0] if lines else "")
+
+
+def _is_underlined(lines: Sequence[str], n: int) -> bool:
+    return n + 1 < len(lines) and _UNDERLINE.fullmatch(lines[n + 1]) is not None
 
 
 def _goal(session: Session, turns: Sequence[Turn], stated: str) -> Item:

@@ -6,18 +6,21 @@ Erased entries, and items cleared from their turn, do not count. `build` joins t
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any, cast
 
 from shiftlog.journal.continuity.capsule.budget import Aged, Item, clipped
+from shiftlog.journal.continuity.capsule.own_tools import OwnTools, command_of, directory_of, printed_by
 from shiftlog.journal.projection import UNFINISHED
 from shiftlog.model.entry import Entry, Kind
-from shiftlog.model.nouns import Turn
+from shiftlog.model.nouns import FileTouch, Turn
 from shiftlog.model.times import shown
 
 _DO_NOT = re.compile(r"do not\b", re.IGNORECASE)
 _REFUTED = re.compile(r"(?:refuted|rejected):", re.IGNORECASE)
 _DECISION = re.compile(r"decision:\s*", re.IGNORECASE)
-_RESOLVED = re.compile(r"(?:resolved|unblocked):\s*", re.IGNORECASE)
+_RESOLVED = re.compile(r"^\s*(?:[-*+]\s+)?(?:resolved|unblocked):(.*)", re.IGNORECASE | re.MULTILINE)
+_TELLING_CHARS = 3
 # What a command that runs tests says of itself; the last one is the state of the work.
 _TESTS = re.compile(
     r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|bats)\b"
@@ -45,10 +48,10 @@ def compared(text: str) -> str:
     return " ".join(re.findall(r"\w+", text.casefold()))
 
 
-def _last_lines(facts: Mapping[str, Any]) -> list[str]:
-    """Return the last lines that a command printed, those of its errors if it printed nothing else."""
-    for name in ("stdout", "stderr"):
-        lines = [line.rstrip() for line in text_of(facts, name).splitlines() if line.strip()]
+def _last_lines(*printed: str) -> list[str]:
+    """Return the last lines of the first text that has any."""
+    for text in printed:
+        lines = [line.rstrip() for line in text.splitlines() if line.strip()]
         if lines:
             return lines[-LAST_LINES:]
     return []
@@ -91,6 +94,8 @@ class CapsuleFacts:
     last_cwd: str | None = None
     checkpoints: list[Aged] = field(default_factory=list[Aged])
     statements: list[Entry] = field(default_factory=list[Entry])
+    own_tools: OwnTools = field(default_factory=OwnTools)
+    times: dict[int, datetime] = field(default_factory=dict[int, datetime])
     closing_note: str | None = None
 
     def take(self, entry: Entry) -> None:
@@ -98,6 +103,7 @@ class CapsuleFacts:
         facts = entry.body
         if facts is None:
             return
+        self.times[entry.seq] = entry.at
         turn = self.turns.get(entry.turn or "")
         match entry.kind:
             case Kind.DIALOG:
@@ -107,6 +113,7 @@ class CapsuleFacts:
                 self._add(facts, entry)
             case Kind.TURN_COMPLETED:
                 self.completed_from[entry.turn or ""] = int(facts.get("from_seq") or entry.seq)
+                self._resolve(text_of(facts, "response"), entry.seq)
             case Kind.ACTION:
                 if turn is None or turn.keeps_action(entry.seq):
                     self._act(facts, entry)
@@ -143,9 +150,29 @@ class CapsuleFacts:
         self._resolve(text, entry.seq)
         if facts.get("category") == "decision":
             self.decide(text, entry.seq, spoken=True)
+        if self._use_tool(facts, entry):
+            return
         newest = self.dialog.setdefault(entry.turn or "", [])
         newest.append(entry)
         del newest[:-LAST_DIALOG]
+
+    def _use_tool(self, facts: Mapping[str, Any], entry: Entry) -> bool:
+        """Note a call of an agent's own tool, or its result, if that ran a command or changed the plan."""
+        call_id = text_of(facts, "call_id")
+        if facts.get("category") == "tool_call":
+            text = command_of(facts)
+            if text is None:
+                return self.own_tools.call(facts, entry.seq)
+            command = self._command_named(call_id, entry)
+            command["command"] = text
+            self.last_cwd = directory_of(facts) or self.last_cwd
+            return True
+        if facts.get("category") != "tool_result":
+            return False
+        if call_id not in self.commands:
+            return self.own_tools.result(facts)
+        self._finish(call_id, facts, _last_lines(printed_by(facts)))
+        return True
 
     def _add(self, facts: Mapping[str, Any], entry: Entry) -> None:
         """Note which entry added a text to a list of its turn."""
@@ -156,13 +183,13 @@ class CapsuleFacts:
                     self._resolve(text.strip(), entry.seq)
 
     def _resolve(self, text: str, seq: int) -> None:
-        if _RESOLVED.match(text):
-            self.resolved.append((seq, compared(_RESOLVED.sub("", text, count=1))))
+        said = (compared(found[1]) for found in _RESOLVED.finditer(text))
+        self.resolved += [(seq, words) for words in said if len(words) >= _TELLING_CHARS]
 
     def is_resolved(self, text: str, seq: int) -> bool:
         """Return True if a later entry says in the same words that this is resolved."""
-        words = compared(text)
-        return any(at > seq and said and (said in words or words in said) for at, said in self.resolved)
+        words = f" {compared(text)} "
+        return any(at > seq and (f" {said} " in words or words in f" {said} ") for at, said in self.resolved)
 
     def _act(self, facts: Mapping[str, Any], entry: Entry) -> None:
         text = text_of(facts, "description")
@@ -179,37 +206,53 @@ class CapsuleFacts:
         """Return the actions that are planned or under way, with their status and file."""
         return [action.planned() for action in self.actions.values() if action.facts.get("status") in UNFINISHED]
 
+    def planned(self) -> list[Aged]:
+        """Return the steps of the agent's plan that are not done, with their status."""
+        return [
+            (step.seq, {"text": step.text, "basis": "recorded", "seq": step.seq, "status": step.status})
+            for step in self.own_tools.plan
+            if step.status in UNFINISHED
+        ]
+
     def failed(self) -> list[Aged]:
-        """Return the actions that failed: approaches that did not work."""
+        """Return the actions that an agent says failed: approaches that did not work.
+
+        A command or a call of a tool that failed is only a step, and often one that was to fail.
+        """
         return [
             recorded(action.text, action.entry.seq)
             for action in self.actions.values()
             if action.facts.get("status") == "failed"
+            and action.facts.get("type") != "command"
+            and not action.facts.get("call_id")
         ]
 
     def _command(self, facts: Mapping[str, Any], entry: Entry) -> None:
         command_id = text_of(facts, "command_id")
-        _, command = self.commands.setdefault(
-            command_id,
-            (
-                entry.seq,
-                {"command_id": command_id, "command": "", "exit_code": None, "last_line": "", "seq": entry.seq},
-            ),
-        )
+        command = self._command_named(command_id, entry)
         command["command"] = text_of(facts, "command") or command["command"]
-        self.command_turn.setdefault(command_id, entry.turn)
         if entry.kind is Kind.COMMAND_STARTED:
             self.shell_of[command_id] = text_of(facts, "shell_id")
         else:
-            command["exit_code"] = facts.get("exit_code")
-            self.last_lines[command_id] = lines = _last_lines(facts)
-            command["last_line"] = clipped(lines[-1], COMMAND_BYTES) if lines else ""
+            self._finish(command_id, facts, _last_lines(text_of(facts, "stdout"), text_of(facts, "stderr")))
         shell = self.shells.get(self.shell_of.get(command_id, ""))
         cwd = text_of(facts, "cwd")
         if shell is not None and shell["state"] != "ended":
             shell["state"] = "busy" if entry.kind is Kind.COMMAND_STARTED else "idle"
             shell["cwd"] = cwd or shell["cwd"]
         self.last_cwd = cwd or self.last_cwd
+
+    def _command_named(self, command_id: str, entry: Entry) -> dict[str, object]:
+        """Return the facts of a command, new ones if this entry is the first to name it."""
+        self.command_turn.setdefault(command_id, entry.turn)
+        blank: dict[str, object] = {"command_id": command_id, "command": "", "exit_code": None, "last_line": ""}
+        return self.commands.setdefault(command_id, (entry.seq, {**blank, "seq": entry.seq}))[1]
+
+    def _finish(self, command_id: str, facts: Mapping[str, Any], lines: list[str]) -> None:
+        _, command = self.commands[command_id]
+        command["exit_code"] = facts.get("exit_code")
+        command["last_line"] = clipped(lines[-1], COMMAND_BYTES) if lines else ""
+        self.last_lines[command_id] = lines
 
     def last_commands(self) -> list[tuple[int, dict[str, object]]]:
         """Return the last commands, each text once; the last run of tests is among them."""
@@ -222,6 +265,10 @@ class CapsuleFacts:
         return [
             (seq, {**command, "command": clipped(str(command["command"]), COMMAND_BYTES)}) for seq, command in chosen
         ]
+
+    def touched_at(self, touch: FileTouch, turn: Turn) -> datetime:
+        """Return when a turn touched a file last."""
+        return self.times.get(touch.seq, turn.last_updated)
 
     def commands_of(self, turn: str) -> list[str]:
         """Return the ids of a turn's commands."""

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from shiftlog.journal.continuity.capsule.build import is_head
 from shiftlog.journal.continuity.taken_back import who
 from shiftlog.model.moves import SessionState, TurnStatus, status_shown
 from shiftlog.model.nouns import Session
@@ -81,6 +82,7 @@ def _sections(capsule: Mapping[str, Any], most: int, state: SessionState) -> lis
     ]
     sections = [
         _plain("goal", "Goal", _goal_lines(capsule, most)),
+        _plain("asked", "Asked", [_line(item, most) for item in capsule.get("asked") or ()]),
         _listed("next", "Next", capsule, most),
         _plain("open_turn", "Open turn", _turn_lines(capsule["open_turn"], most, state)),
         _listed("blockers", "Blockers", capsule, most),
@@ -89,7 +91,7 @@ def _sections(capsule: Mapping[str, Any], most: int, state: SessionState) -> lis
         _listed("decisions", "Decisions", capsule, most),
         _listed("done", "Done", capsule, most),
         _newest("files_touched", "Files", files),
-        _listed("receipts", "Receipts", capsule, most),
+        _newest("receipts", "Receipts", [_line(text, most) for text in capsule["receipts"] if not is_head(text)]),
         _newest("last_commands", "Last commands", _command_lines(capsule, most)),
         _newest("shells", "Shells that ended", _shell_lines(capsule, most)),
         _newest("checkpoints", "Checkpoints", checkpoints),
@@ -125,7 +127,9 @@ def _line(item: Any, most: int) -> str:
 
 
 def _file_note(item: Mapping[str, Any]) -> str:
-    return f"{item['files']} files" if "files" in item else f"last {_data(item['last_type'], 64)}"
+    if "files" in item:
+        return f"{item['files']} files"
+    return f"last {_data(item['last_type'], 64)}" + (f", {item['git']}" if item.get("git") else "")
 
 
 def _goal_lines(capsule: Mapping[str, Any], most: int) -> list[str]:

@@ -1,0 +1,38 @@
+"""The exam of the capsule: from it alone, twelve questions about each story are answered, eleven at the least."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.story.exam import corrections, crashes, hand_overs, sizes
+from tests.story.exam.desk import Answer, at_desk
+from tests.story.exam.questions import ASKED, ENOUGH, Story, mark, q
+
+STORIES = [*crashes.STORIES, *corrections.STORIES, *hand_overs.STORIES, *sizes.STORIES]
+
+
+def test_the_exam_has_twenty_stories_of_twelve_questions() -> None:
+    assert len({story.name for story in STORIES}) == len(STORIES) == 20
+    assert {len(story.questions) for story in STORIES} == {ASKED}
+    assert all(question.says or question.never for story in STORIES for question in story.questions)
+
+
+def test_a_question_is_answered_by_its_own_part_alone() -> None:
+    told: Answer = {
+        "capsule": {"goal": {"text": 'Say "hello"'}, "next": [], "open_turn": None},
+        "drift": {"branch": "main"},
+    }
+    assert q("?", "goal", 'Say "hello"').is_answered(told)
+    assert q("?", "/drift.branch", "main", never=["hotfix"]).is_answered(told)
+    assert not q("?", "next", "hello").is_answered(told)
+    assert not q("?", "goal", "Say", never=["hello"]).is_answered(told)
+    assert not q("?", "open_turn.query_text", "hello").is_answered(told)
+
+
+@pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
+async def test_the_next_agent_passes_the_exam(story: Story, tmp_path: Path) -> None:
+    async with at_desk(tmp_path) as desk:
+        told = await story.tell(desk)
+    marks = mark(story, told)
+    print(marks)
+    assert marks.right >= ENOUGH, str(marks)
