@@ -163,7 +163,9 @@ class App:
             await self.workspaces.turn_began(session_id, request_id)
 
     async def aclose(self) -> None:
-        """End the live shells."""
+        """End the live shells and the commands of clients."""
+        if self._is_built("hooks"):
+            await self.hooks.aclose()
         if self._is_built("_shell_services"):
             await self.shells.aclose()
             await self.workspaces.checkpoints.aclose()

@@ -4,12 +4,14 @@ Each event is taken once: its transcript is imported first, which may be repeate
 cursor are one transaction. An event that cannot be taken is set aside with the reason.
 """
 
+import json
 import logging
 import os
 import socket
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,10 +19,11 @@ import anyio
 import anyio.to_thread
 import msgspec
 
+from shiftlog.app.guard_state import GuardState
 from shiftlog.app.import_worker import composer_for
 from shiftlog.app.imports import worker_settings
 from shiftlog.app.queued_calls import QueuedCalls
-from shiftlog.app.turn_checkpoints import Readiness, TurnCheckpoints, is_fresh
+from shiftlog.app.turn_checkpoints import HookedTurn, TurnCheckpoints, is_fresh
 from shiftlog.facts.hook import HookFact
 from shiftlog.ingest.hooks.events import Spooled, fact_of, name_of, read_spooled
 from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool, SpoolLine
@@ -47,6 +50,7 @@ from shiftlog.store.sources import Source
 
 if TYPE_CHECKING:
     from shiftlog.app.app import App
+    from shiftlog.app.guard import Guard
 
 GROWS = frozenset({"Stop", "StopFailure", "SubagentStop", "PreCompact", "SessionEnd"})
 STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
@@ -65,6 +69,7 @@ class Hooks:
         self.composer = composer_for(worker_settings(app))
         self.calls = QueuedCalls(app, self.spool)
         self.turns = TurnCheckpoints(app, self.intake)
+        self.guard_state = GuardState(app.home)
         # False if another process drains the spool.
         self.is_mine = True
         # One drain at a time: two would take the same lines, and only one of them could move the cursor.
@@ -74,6 +79,18 @@ class Hooks:
         self._fault: str | None = None
         self._asked: anyio.Event | None = None
         self._taken = anyio.Event()
+
+    @cached_property
+    def guard(self) -> "Guard":
+        """Return the guard for agents' own tools; it loads the rules of shells, so it is built when it is needed."""
+        from shiftlog.app.guard import Guard
+
+        return Guard(self.app, self.intake, self.guard_state)
+
+    async def aclose(self) -> None:
+        """End the commands that run for the guard."""
+        if "guard" in self.__dict__:
+            await self.guard.aclose()
 
     @property
     def fault(self) -> str | None:
@@ -239,24 +256,34 @@ class Hooks:
             )
         )
 
-    async def saved(self, params: Mapping[str, Any]) -> Readiness:
-        """Wait for the checkpoint that a hook's event asks for; the spool has the event already, or never gets it."""
-        if not self.turns.is_on:
-            return "none"
+    async def answer(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a hook prints, when the checkpoint that its event asks for is there, or is late.
+
+        The spool has the event already; that of a tool call it gets only without an answer.
+        """
         event: Mapping[str, Any] = params.get("event") or {}
-        name, agent, vendor = event.get("hook_event_name"), str(params.get("agent")), str(event.get("session_id") or "")
+        agent = str(params.get("agent"))
         await self._caught_up(HOOK_LATE_S)
-        turn = await self.turns.turn_of(agent, vendor)
-        if turn is None:
-            return "none"
-        if name != "PreToolUse":
+        turn = await self.turns.turn_of(agent, str(event.get("session_id") or ""))
+        is_call = event.get("hook_event_name") == "PreToolUse"
+        if is_call:
+            await self._await_checkpoint(turn, event.get("tool_use_id"))
+        else:
             await self.turns.settle(HOOK_CHECKPOINT_S)
-            return "saved"
-        call_id = event.get("tool_use_id")
+        said: dict[str, Any] = {}
+        if self.guard_state.of(agent).mode != "off":
+            message = await self.guard.changed(agent, event, turn)
+            output = await self.guard.answer(agent, event, turn) if is_call else None
+            said = {"systemMessage": message} if message else {}
+            said |= {"hookSpecificOutput": {"hookEventName": "PreToolUse", **output}} if output else {}
+        return {"print": json.dumps(said) if said else ""}
+
+    async def _await_checkpoint(self, turn: HookedTurn | None, call_id: object) -> None:
+        if turn is None or not self.turns.is_on:
+            return
         ready = await self.turns.before_call(turn, call_id if isinstance(call_id, str) else None)
         if ready == "late":
             await self.intake.note(turn.session_id, turn.request_id, {"checkpoint": ready, "tool_use_id": call_id})
-        return ready
 
     async def settled(self) -> None:
         """Take what waits in the spool, and wait for the checkpoints that are being made."""

@@ -85,8 +85,8 @@ class TurnCheckpoints:
         return self._mode != "off"
 
     async def turn_of(self, agent: str, vendor_id: str) -> HookedTurn | None:
-        """Return the newest turn of the session with the vendor's id; None if there is nothing to save for."""
-        if not self.is_on or not vendor_id:
+        """Return the newest turn of the session with the vendor's id; None if it has none or works nowhere."""
+        if not vendor_id:
             return None
 
         def work(reader: Reader) -> HookedTurn | None:
@@ -117,7 +117,7 @@ class TurnCheckpoints:
 
     async def begin(self, turn: HookedTurn) -> None:
         """Save the workspace as it is before anything of the turn has changed it, unless that was done."""
-        if turn.is_open and not self._runs(turn, "turn") and not await self._mark(turn):
+        if self.is_on and turn.is_open and not self._runs(turn, "turn") and not await self._mark(turn):
             await self._start(turn, "turn", lambda: self._save(turn, "turn"))
 
     async def before_call(self, turn: HookedTurn, call_id: str | None) -> Readiness:
@@ -135,7 +135,7 @@ class TurnCheckpoints:
 
     async def end(self, turn: HookedTurn, wait_s: float) -> None:
         """Save the workspace as the turn leaves it, and add the changed files to the turn; wait up to a limit."""
-        if not self._runs(turn, "end"):
+        if self.is_on and not self._runs(turn, "end"):
             await self._start(turn, "end", lambda: self._finish(turn))
         await self._wait(turn, wait_s)
 

@@ -60,6 +60,7 @@ SECTIONS: dict[str, dict[str, str]] = {
     },
     "Rules": {
         "policy": "policy:policy",
+        "guard": "guard:guard",
         "approvals": "policy:approvals",
         "approve": "policy:approve",
         "redact": "redacting:redact",

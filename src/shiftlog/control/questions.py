@@ -26,11 +26,15 @@ MODULES = {
     "checkpoints": "checkpoints diff undo rewind gc",
     "transfers": "put get",
     "policy": "policy_check policy_suggest approvals approve",
+    "guard": "guard guard_switch",
 }
 MODULE_OF = {method: module for module, methods in MODULES.items() for method in methods.split()}
 # What a program inside one of our shells must not do through us: decide for the operator, or step round its own rules.
 OPERATORS = frozenset(
-    "erase rebuild reissue_token offer revoke exec close_shell send_input put get undo rewind gc approve".split()
+    [
+        *"erase rebuild reissue_token offer revoke exec close_shell send_input put get undo rewind gc approve".split(),
+        "guard_switch",
+    ]
 )
 
 

@@ -62,7 +62,7 @@ async def _hook_brief(app: App, params: Params, caller: Caller) -> object:
 
 
 async def _hook_event(app: App, params: Params, caller: Caller) -> object:
-    return {"checkpoint": await app.hooks.saved(params)}
+    return await app.hooks.answer(params)
 
 
 def _calls_wait(app: App) -> bool:

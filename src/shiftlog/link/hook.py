@@ -1,7 +1,8 @@
 """`shiftlog-hook claude|codex`: reads one event of an agent from standard input and appends it to the spool.
 
 Standard library only and few imports: it runs inside every turn of an agent. A failing hook would disturb the agent, so
-it always exits 0. It prints only the hand-over brief of the daemon at the start of a session.
+it always exits 0. It prints only what the daemon says: the hand-over brief at the start of a session, and the guard's
+answer before a tool call.
 """
 
 import os
@@ -25,16 +26,26 @@ BRIEFED_SOURCES = frozenset({"startup", "clear", "compact"})
 SHELLS = frozenset({b"sh", b"bash", b"dash", b"zsh", b"fish", b"ksh"})
 MOST_SHELLS = 4
 DATABASE = "shiftlog.db"
+GUARD = "guard.json"
+BEFORE_TOOL = "before-tool"
 
 
 def main() -> int:
-    """Append the event at standard input to the spool, print the brief if the event asks for one; return 0."""
+    """Append the event at standard input to the spool, print what it asks for; return 0.
+
+    Before a tool call (`shiftlog-hook AGENT before-tool`) the guard may refuse the call, and does so in `enforce` mode
+    if anything fails here.
+    """
     try:
         agent = AGENTS.get(sys.argv[1] if len(sys.argv) > 1 else "")
         if agent is not None:
             _record(agent)
-    except BaseException:  # noqa: BLE001, S110 - a hook must never disturb its agent
-        pass
+    except BaseException:  # noqa: BLE001 - a hook must never disturb its agent
+        try:
+            if sys.argv[2:3] == [BEFORE_TOOL]:
+                _print_closed(AGENTS[sys.argv[1]], "its hook failed")
+        except BaseException:  # noqa: BLE001, S110
+            pass
     return 0
 
 
@@ -45,7 +56,7 @@ def _record(agent: str) -> None:
     parent = _agent_process(os.getppid())
     home = wire.open_home()
     name = event.get("hook_event_name")
-    if name == "PreToolUse" and _is_ready(home, agent, event):
+    if (name == "PreToolUse" or sys.argv[2:3] == [BEFORE_TOOL]) and _is_answered(home, agent, event, text):
         return  # the record gets the call itself, from the transcript or from PostToolUse
     problem: OSError | None = None
     try:
@@ -60,22 +71,63 @@ def _record(agent: str) -> None:
         raise problem
 
 
-def _is_ready(home: str, agent: str, event: "dict[str, Any]") -> bool:
-    """Return True if the daemon has saved the workspace, or has seen that it cannot, before a tool changes files."""
+def _is_answered(home: str, agent: str, event: "dict[str, Any]", text: str) -> bool:
+    """Return True if the daemon answered before a tool call; print what it says, or what the guard's mode demands."""
     from shiftlog.link import wire
 
-    names = ("hook_event_name", "session_id", "agent_id", "tool_name", "tool_use_id")
-    params = f'"agent":"{agent}","event":{{"v":1{_fields(event, names)}}}'
-    try:
-        return "checkpoint" in _ask(home, "hook_event", params, READY_S)
-    except (OSError, wire.WireError):
+    if "unreadable" in event:
+        _print_closed(agent, "the tool call cannot be read")
         return False
+    try:
+        answer = _ask(home, "hook_event", f'"agent":"{agent}","event":{text}', READY_S)
+    except (OSError, wire.WireError):
+        answer = {}
+    said = answer.get("print")
+    if not isinstance(said, str):
+        _print_closed(agent, "its daemon does not answer; shiftlog daemon start starts it")
+        return False
+    _print(said)
+    return True
 
 
 def _wait_for_checkpoint(home: str, agent: str, event: "dict[str, Any]") -> None:
     """Wait a moment for the checkpoint of the workspace, which the daemon makes when it takes the event."""
-    names = ("hook_event_name", "session_id", "agent_id")
-    _ask(home, "hook_event", f'"agent":"{agent}","event":{{"v":1{_fields(event, names)}}}', CHECKPOINT_S)
+    names = ("hook_event_name", "session_id", "agent_id", "cwd")
+    params = f'"agent":"{agent}","event":{{"v":1{_fields(event, names)}}}'
+    _print(_ask(home, "hook_event", params, CHECKPOINT_S).get("print"))
+
+
+def _print(said: object) -> None:
+    if isinstance(said, str) and said:
+        os.write(1, f"{said}\n".encode("utf-8", "surrogatepass"))
+
+
+def _print_closed(agent: str, why: str) -> None:
+    """Refuse a tool call that the guard cannot judge, or ask about it, as its mode demands."""
+    mode = _guard_mode(agent)
+    if mode not in ("ask", "enforce"):
+        return
+    # Codex does not ask, it goes ahead.
+    decision = "ask" if mode == "ask" and agent != "Codex" else "deny"
+    reason = f"Shiftlog guard ({mode}): {why}. A person switches the guard off: shiftlog guard off"
+    said = f'"permissionDecision":"{decision}","permissionDecisionReason":{_json_line(reason)}'
+    _print(f'{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{said}}}}}')
+
+
+def _guard_mode(agent: str) -> object:
+    """Return the mode that the person chose; of a file that cannot be read, the strictest one."""
+    from shiftlog.link import wire
+
+    try:
+        with open(os.path.join(wire.home_path(), GUARD), encoding="utf-8") as file:
+            document = _parsed(file.read().strip()) or {}
+        agents: dict[str, Any] = document["agents"]
+        own: dict[str, Any] = agents.get(agent) or {"mode": "off"}
+        return own["mode"]
+    except FileNotFoundError:
+        return "off"
+    except (OSError, ValueError, RecursionError, StopIteration, KeyError, TypeError, AttributeError):
+        return "enforce"
 
 
 def _read() -> bytes:

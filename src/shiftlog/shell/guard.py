@@ -165,7 +165,8 @@ class ShellGuard:
         if len(kept) < PROGRAMS_KEPT:
             path = self.redactor.text(shown_name(start.path), by_rule=True).text
             argv = _masked_argv([shown_name(word) for word in start.argv], self.redactor)
-            kept.append({"path": path, "argv": argv, "verdict": start.verdict})
+            said = {"reason": self.redactor.text(start.reason, by_rule=True).text} if start.reason else {}
+            kept.append({"path": path, "argv": argv, "verdict": start.verdict, **said})
 
     def command_ended(self, command_id: str) -> tuple[list[dict[str, Any]] | None, int]:
         """Return and forget a command's program starts and their total; None if the kernel layer does not watch."""

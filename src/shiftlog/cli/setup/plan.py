@@ -60,14 +60,14 @@ class SetupPlan:
         files: Mapping[str, str] = {}
         if agent == "claude":
             server = {name: value for name, value in entry.items() if name != "type"}
-            files = claude_files(hook=hook, server=server, per_call=per_call)
+            files = claude_files(hook=hook, server=server, per_call=per_call, state=shlex.quote(str(state)))
             edits = [_claude_settings(path, state / "plugins")]
             text = edits[0].add("")
         else:
             edits = [_server_entry(agent_file, path, entry)]
             text = agent_file.edited(path, "", lambda _: entry)
             if agent == "codex":
-                edits.append(_codex_hooks(path.with_name("hooks.json"), hook, per_call=per_call))
+                edits.append(_codex_hooks(path.with_name("hooks.json"), hook, str(state), per_call=per_call))
         if watch:
             edits.append(_watching(state / "config.toml"))
         return cls(
@@ -169,8 +169,8 @@ def _claude_settings(path: Path, folder: Path) -> Edit:
     return Edit(path=path, add=add, take=take)
 
 
-def _codex_hooks(path: Path, command: str, *, per_call: bool) -> Edit:
-    wanted = hook_groups("codex", command, per_call=per_call)
+def _codex_hooks(path: Path, command: str, state: str, *, per_call: bool) -> Edit:
+    wanted = hook_groups("codex", command, per_call=per_call, state=shlex.quote(state))
 
     def take(text: str, sections: frozenset[str]) -> str:
         return without_json_items(text, "hooks", _is_our_hook)

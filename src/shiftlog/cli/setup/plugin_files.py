@@ -35,6 +35,8 @@ class HookEvent:
     tools: Mapping[str, str] = field(default_factory=dict[str, str])
 
 
+# The state directory as a shell finds it.
+STATE = "${SHIFTLOG_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/shiftlog}"
 # The tools of each agent that may change files.
 CHANGING_TOOLS = {"claude": "Bash|PowerShell|Edit|MultiEdit|Write|NotebookEdit", "codex": "Bash|apply_patch|Edit|Write"}
 HOOK_EVENTS = (
@@ -53,19 +55,30 @@ HOOK_EVENTS = (
 )
 
 
-def hook_groups(agent: str, command: str, *, per_call: bool = False) -> Document:
+def _closing(command: str, agent: str, state: str) -> str:
+    """Return the command of a hook before tool calls; where our program is gone, the guard's `enforce` mode refuses."""
+    way_out = f"Shiftlog guard: shiftlog-hook does not run. Repair it, or remove {state}/guard.{agent}"
+    return f'{command} before-tool || [ ! -e {state}/guard.{agent} ] || {{ echo "{way_out}" >&2; exit 2; }}'
+
+
+def hook_groups(agent: str, command: str, *, per_call: bool = False, state: str = STATE) -> Document:
     """Return the hook of each event in the format of the agent's hook file."""
     events = [event for event in HOOK_EVENTS if event.name in BY_NAME[agent].hooks and (per_call or not event.per_call)]
     groups: Document = {}
     for event in events:
-        hook = {"type": "command", "command": command, "timeout": event.timeout_s}
+        line = _closing(command, agent, state) if event.tools else command
+        hook = {"type": "command", "command": line, "timeout": event.timeout_s}
         matcher = {"matcher": event.tools[agent]} if agent in event.tools else {}
         groups[event.name] = [{**matcher, "hooks": [hook]}]
     return groups
 
 
 def claude_files(
-    *, hook: str = "shiftlog-hook claude", server: Document | None = None, per_call: bool = False
+    *,
+    hook: str = "shiftlog-hook claude",
+    server: Document | None = None,
+    per_call: bool = False,
+    state: str = STATE,
 ) -> Files:
     """Return the files of the marketplace with our plugin for Claude Code, by path."""
     owner = {"name": "The Shiftlog contributors"}
@@ -75,7 +88,7 @@ def claude_files(
         "owner": owner,
         "plugins": [{"name": NAME, "source": f"./{NAME}", "description": DESCRIPTION, "version": __version__}],
     }
-    hooks = {"description": HOOKS_DESCRIPTION, "hooks": hook_groups("claude", hook, per_call=per_call)}
+    hooks = {"description": HOOKS_DESCRIPTION, "hooks": hook_groups("claude", hook, per_call=per_call, state=state)}
     return {
         ".claude-plugin/marketplace.json": _json(marketplace),
         f"{NAME}/.claude-plugin/plugin.json": _json({**plugin, "author": owner, "license": "Apache-2.0"}),

@@ -22,6 +22,7 @@ from shiftlog.ingest.readers.formats import reader_for
 from shiftlog.ingest.readers.records import first_line, read_line, text_in
 from shiftlog.model.agents import AGENTS, CLAUDE
 from shiftlog.model.times import parse, precise
+from shiftlog.text.guarded_command import unwrapped
 
 HOOKED = frozenset(agent.kind for agent in AGENTS.values() if agent.hooks)
 ALIASES = {"subagentComplete": "SubagentStop"}
@@ -145,7 +146,7 @@ def _masked(composer: Composer, text: str | None) -> str | None:
 
 
 def _calls(spooled: Spooled, name: str, composer: Composer) -> Batch | None:
-    event = spooled.event
+    event = _as_called(spooled.event)
     if not text_in(event, "tool_use_id") or not text_in(event, "tool_name"):
         return None
     records = (_claude_records if spooled.agent == CLAUDE else _codex_records)(event, spooled.at, name)
@@ -165,6 +166,15 @@ def _calls(spooled: Spooled, name: str, composer: Composer) -> Batch | None:
         first=False,
         last=False,
     )
+
+
+def _as_called(event: Event) -> Event:
+    """Return an event with the command that the agent called, where the guard rewrote it."""
+    given = event.get("tool_input")
+    command = text_in(cast(Event, given), "command") if isinstance(given, dict) else None
+    if command is None:
+        return event
+    return {**event, "tool_input": {**cast(Event, given), "command": unwrapped(command)}}
 
 
 def _touched(facts: Sequence[AnyFact], event: Event) -> Iterator[TurnUpdated]:

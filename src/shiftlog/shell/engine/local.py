@@ -51,7 +51,58 @@ def default_runtime_dir() -> Path:
     return Path(tempfile.gettempdir())
 
 
-class ReaperLink:
+class ReaperChannel:
+    """The socket of a reaper: hears of every exit below it, and can end its tree."""
+
+    def __init__(self, ours: socket.socket) -> None:
+        self.child: int | None = None
+        self.reaper_pid: int | None = None
+        self._rest = b""
+        self._count = 0
+        self._heard_exit: Callable[[int, int], None] = lambda _pid, _status: None
+        self._heard_gone: Callable[[int], None] = lambda _count: None
+        self._ours = ours
+        self._ours.setblocking(False)
+
+    def listen(self, on_exit: Callable[[int, int], None], on_gone: Callable[[int], None]) -> None:
+        """Call back at every exit below the reaper, and once at its own with the number of processes it ended."""
+        self._heard_exit, self._heard_gone = on_exit, on_gone
+        asyncio.get_running_loop().add_reader(self._ours, self._read)
+
+    def close(self) -> None:
+        """Let the reaper end the whole tree."""
+        try:
+            self._ours.send(b"close\n")
+        except OSError:
+            pass
+
+    def _read(self) -> None:
+        try:
+            data = self._ours.recv(65536)
+        except BlockingIOError:
+            return
+        except OSError:
+            data = b""
+        *complete, self._rest = (self._rest + data).split(b"\n")
+        for line in complete:
+            kind, *numbers = line.split()
+            if kind == b"started":
+                self.child, self.reaper_pid = int(numbers[0]), int(numbers[1])
+            elif kind == b"gone":
+                self._count = int(numbers[0])
+            else:
+                self._heard_exit(int(numbers[0]), int(numbers[1]))
+        if not data:
+            self._leave()
+            self._heard_gone(self._count)
+
+    def _leave(self) -> None:
+        if self._ours.fileno() >= 0:
+            asyncio.get_running_loop().remove_reader(self._ours)
+            self._ours.close()
+
+
+class ReaperLink(ReaperChannel):
     """One reaper and the command below it. The tree ends when this process ends, however that happens."""
 
     def __init__(
@@ -64,18 +115,11 @@ class ReaperLink:
         stdio: tuple[int, int, int],
         pass_fds: Sequence[int] = (),
     ) -> None:
-        self.child: int | None = None
-        self._rest = b""
-        self._count = 0
-        self._heard_exit: Callable[[int, int], None] = lambda _pid, _status: None
-        self._heard_gone: Callable[[int], None] = lambda _count: None
-        self._ours, theirs = socket.socketpair()
-        self._ours.setblocking(False)
-        program = str(Path(reaper.__file__).resolve())
-        argv = [sys.executable, "-I", "-S", program, str(theirs.fileno()), str(directory), "--", *command]
+        ours, theirs = socket.socketpair()
+        super().__init__(ours)
         try:
             self._process = subprocess.Popen(
-                argv,
+                reaper_command(theirs.fileno(), str(directory), command),
                 stdin=stdio[0],
                 stdout=stdio[1],
                 stderr=stdio[2],
@@ -91,18 +135,6 @@ class ReaperLink:
             theirs.close()
         self.pid = self._process.pid
 
-    def listen(self, on_exit: Callable[[int, int], None], on_gone: Callable[[int], None]) -> None:
-        """Call back at every exit below the reaper, and once at its own with the number of processes it ended."""
-        self._heard_exit, self._heard_gone = on_exit, on_gone
-        asyncio.get_running_loop().add_reader(self._ours, self._read)
-
-    def close(self) -> None:
-        """Let the reaper end the whole tree."""
-        try:
-            self._ours.send(b"close\n")
-        except OSError:
-            pass
-
     def kill(self) -> None:
         """End everything by force, the reaper last."""
         for process in reaper.below(self.pid, reaper.process_table()):
@@ -110,31 +142,16 @@ class ReaperLink:
         self._process.kill()
         self._leave()
 
-    def _read(self) -> None:
-        try:
-            data = self._ours.recv(65536)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        *complete, self._rest = (self._rest + data).split(b"\n")
-        for line in complete:
-            kind, *numbers = line.split()
-            if kind == b"started":
-                self.child = int(numbers[0])
-            elif kind == b"gone":
-                self._count = int(numbers[0])
-            else:
-                self._heard_exit(int(numbers[0]), int(numbers[1]))
-        if not data:
-            self._leave()
-            self._heard_gone(self._count)
-
     def _leave(self) -> None:
         if self._ours.fileno() >= 0:
-            asyncio.get_running_loop().remove_reader(self._ours)
-            self._ours.close()
+            super()._leave()
             self._process.wait()
+
+
+def reaper_command(channel: int, directory: str, command: Sequence[str]) -> list[str]:
+    """Return the command line of a reaper with a command below it; it removes the directory when all is over."""
+    program = str(Path(reaper.__file__).resolve())
+    return [sys.executable, "-I", "-S", program, str(channel), directory, "--", *command]
 
 
 class LocalTarget:

@@ -124,7 +124,7 @@ def main(argv: list[str]) -> int:
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    _tell(channel, f"started {pid}\n")
+    _tell(channel, f"started {pid} {os.getpid()}\n")
     _serve(channel, wake_out)
     ended = _end_tree(channel)
     _remove(argv[1])

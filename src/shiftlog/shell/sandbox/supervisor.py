@@ -137,6 +137,9 @@ class _Loop:
             for number, broker in self._brokers.values():
                 if number == shell:
                     broker.permit(message["entries"], message["below"])
+            for number, _, spec in self._waiting.values():
+                if number == shell:  # its launcher is on the way
+                    spec["permitted"] = (message["entries"], message["below"])
             return
         if message["op"] == "close":
             for fd in [fd for fd, (number, _) in self._brokers.items() if number == shell]:
@@ -160,6 +163,7 @@ class _Loop:
             record = partial(self._record, shell)
             judge, rules = _make_judge(spec["judge"]), _rules(spec["rules"])
             broker = Broker(Listener(listener), judge, rules, record, self._tracer)
+            broker.permit(*spec.get("permitted", ((), None)))
             self._brokers[listener] = (shell, broker)
             self._epoll.register(listener, select.EPOLLIN)
             channel.send(b"K")

@@ -1,0 +1,194 @@
+"""The guard in the real clients (cases 9 to 15, 20 and 23): each cell of the table in docs/guard.md."""
+
+import json
+import os
+import re
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.clients.desk import Desk, ended
+from tests.clients.script import Request, Scripted, Step, calls, says
+from tests.daemon.support import eventually
+
+POLICY = '[policy]\ndeny = ["curl"]\nask = ["rm"]\n'
+
+
+def switch_on(desk: Desk, agent: str, mode: str) -> None:
+    (desk.state / "config.toml").write_text(POLICY)
+    desk.shiftlog("daemon", "stop", check=False)
+    desk.shiftlog("guard", "on", "--agent", agent, "--mode", mode)
+
+
+def results(desk: Desk, agent: str, *steps: Scripted) -> list[str]:
+    """Run tool calls in a client and return what the model was told of each."""
+    desk.script.on("Go", *steps, says("Done."))
+    done = desk.run(agent, "Go")
+    assert done.code == 0, done.out + done.err
+    return desk.script.told("Go")[-1].results
+
+
+def bash(command: str, **more: Any) -> Scripted:
+    return calls("Bash", command=command, **more)
+
+
+def notes(desk: Desk) -> list[dict[str, Any]]:
+    return [body for body in bodies(desk, "import.noted") if body.get("guard")]
+
+
+def bodies(desk: Desk, kind: str) -> list[dict[str, Any]]:
+    session = desk.sessions()[-1]["session_id"]
+    lines = desk.shiftlog("export", session, "--format", "jsonl", "-o", "-").splitlines()
+    return [entry["body"] for line in lines if (entry := json.loads(line)).get("kind") == kind]
+
+
+def test_claude_enforce_keeps_its_promises_and_the_kernel_holds(claude: Desk) -> None:
+    """Cases 9 and 10."""
+    (claude.work / "sub").mkdir()
+    switch_on(claude, "claude", "enforce")
+    outside = Path(f"/etc/shiftlog-test-{os.getpid()}")  # /tmp is private in the sandbox
+    hidden, written, _, where, status, streams = results(
+        claude, "claude",
+        bash("x=curl; $x http://localhost/"),
+        bash(f"echo x > {outside}"),
+        bash("cd sub"),
+        bash("pwd"),
+        bash("exit 3"),
+        bash("echo out; echo err >&2"),
+    )  # fmt: skip
+    assert "'curl' is denylisted" in hidden
+    assert "Read-only file system" in written or "ermission denied" in written
+    assert not outside.exists()
+    assert where.strip().splitlines()[0] == str(claude.work / "sub")
+    assert status.startswith("Exit code 3")
+    assert {"out", "err"} <= set(streams.split())
+    commands = bodies(claude, "command.finished")
+    assert [body["exit_code"] for body in commands] == [126, 1, 0, 0, 3, 0]
+    assert all(body["tool_use_id"].startswith("toolu_") for body in commands)
+
+
+def test_claude_enforce_ends_the_tree_at_the_clients_time_limit(claude: Desk) -> None:
+    """Case 10."""
+    switch_on(claude, "claude", "enforce")
+    nap = f"sleep 60.{os.getpid()}"
+    (said,) = results(claude, "claude", bash(f"echo begun; {nap} & {nap}; wait", timeout=3000))
+    assert "timed out" in said or "imeout" in said or "143" in said, said
+    eventually(lambda: not _running(nap) or None)
+
+
+def _running(line: str) -> list[str]:
+    words = line.encode().replace(b" ", b"\0") + b"\0"
+    found: list[str] = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if path.read_bytes() == words:
+                found.append(path.parent.name)
+        except OSError:
+            continue
+    return found
+
+
+def test_claude_enforce_runs_background_commands_whose_output_is_read_later(claude: Desk) -> None:
+    """Case 11."""
+    switch_on(claude, "claude", "enforce")
+
+    def read_output(request: Request) -> Step:
+        (path,) = re.findall(r"/\S+\.output", request.results[0])
+        return calls("Read", file_path=path)
+
+    command = "for n in 1 2 3; do echo line $n; sleep 0.3; done"
+    told = results(claude, "claude", bash(command, run_in_background=True), bash("sleep 5; true"), read_output)
+    assert "line 3" in told[-1], told
+    eventually(lambda: len(bodies(claude, "command.finished")) == 2 or None)
+
+
+def test_claude_asks_and_headless_refuses_with_our_reason(claude: Desk) -> None:
+    """Case 12."""
+    (claude.work / "build").mkdir()
+    switch_on(claude, "claude", "ask")
+    asked, denied, wrote = results(
+        claude, "claude", bash("rm -rf build"), bash("curl x"),
+        calls("Write", file_path=str(claude.home / "x.txt"), content="x"),
+    )  # fmt: skip
+    assert "needs approval: 'rm'" in asked
+    assert (claude.work / "build").exists()
+    assert "'curl' is denylisted (rule: deny curl)" in denied
+    assert "outside of the workspace" in wrote
+    assert not (claude.home / "x.txt").exists()
+
+
+def test_claude_watch_changes_nothing_for_the_client(claude: Desk) -> None:
+    """Case 13."""
+    (claude.work / "build").mkdir()
+    switch_on(claude, "claude", "watch")
+    (said, _) = results(claude, "claude", bash("rm -rf build; echo gone"), bash("curl --version"))
+    assert said.strip() == "gone"
+    assert [note["guard"] for note in notes(claude)] == ["would_ask", "would_deny"]
+
+
+def test_claude_gets_an_error_when_the_daemon_dies_in_mid_command_and_goes_on(claude: Desk) -> None:
+    """Case 14."""
+    switch_on(claude, "claude", "enforce")
+    claude.script.on("Go", bash("touch begun; sleep 50"), bash("echo next"), says("Done."))
+    started = time.monotonic()
+    process = claude.start_claude("Go")
+    eventually(lambda: (claude.work / "begun").exists() or None, within_s=60)
+    pid = int((claude.state / "daemon.lock").read_text().split()[0])
+    os.kill(pid, signal.SIGKILL)
+    done = ended(process)
+    assert done.code == 0
+    first, second = claude.script.told("Go")[-1].results
+    assert "daemon ended while the command ran" in first
+    assert second.strip() == "next"
+    assert time.monotonic() - started < 50
+
+
+def test_settings_that_the_agent_edits_are_reported(claude: Desk) -> None:
+    """Case 15."""
+    switch_on(claude, "claude", "watch")
+    hooks = claude.state / "plugins" / "shiftlog" / "hooks" / "hooks.json"
+    results(claude, "claude", bash(f"echo '{{}}' > {hooks}"), bash("true"))
+    assert str(hooks) in [note.get("path") for note in notes(claude)]
+    shown = claude.shown("guard")["agents"][0]
+    assert shown["changed"] == [str(hooks)]
+
+
+def test_codex_obeys_as_the_table_says(codex: Desk) -> None:
+    """Case 20."""
+    switch_on(codex, "codex", "enforce")
+    outside = codex.home / "outside"
+    patch = "apply_patch <<'EOF'\n*** Begin Patch\n*** Add File: b.py\n+print(2)\n*** End Patch\nEOF\n"
+    denied, asked, hidden, written, status, patched = results(
+        codex, "codex",
+        *(calls("exec_command", cmd=cmd) for cmd in (
+            "curl x", "rm -rf build", "x=curl; $x y", f"echo x > {outside}", "echo out; exit 3", patch,
+        )),
+    )  # fmt: skip
+    assert "'curl' is denylisted (rule: deny curl)" in denied
+    assert "needs approval: 'rm'" in asked
+    assert "blocked by operator policy" in hidden
+    assert not outside.exists()
+    assert "exited with code 3" in status
+    assert "out" in status
+    assert (codex.work / "b.py").exists() or "apply_patch" in patched
+    assert written
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_switching_and_removing_leave_the_users_files_as_they_were(agent: str, desk: Desk) -> None:
+    """Case 23."""
+    folder = desk.home / f".{agent}"
+    folder.mkdir()
+    own = {"claude": ("settings.json", '{ "model" : "opus" }'), "codex": ("config.toml", "model = 'x' # mine\n")}[agent]
+    (folder / own[0]).write_text(own[1])
+    desk.shiftlog("setup", agent, "--write")
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    desk.shiftlog("guard", "on", "--agent", agent)
+    desk.shiftlog("guard", "off", "--agent", agent)
+    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    desk.shiftlog("setup", agent, "--remove")
+    assert (folder / own[0]).read_text() == own[1]
+    assert not (desk.state / "guard.json").exists()
