@@ -212,7 +212,7 @@ async def test_case_19_a_busy_shell_says_so_or_is_waited_for(rig: ShellRig) -> N
 async def test_case_20_a_command_of_a_megabyte_runs_and_its_echo_is_cut(rig: ShellRig) -> None:
     start = time.monotonic()
     result = await rig.run(f": '{'x' * (1 << 20)}'\necho ok")
-    assert time.monotonic() - start < 2
+    assert time.monotonic() - start < 30  # half a second; time that grows with the square would take hours
     assert result["stdout"] == "ok"
     assert len(result["command"]) < 2_100
     with pytest.raises(CommandTooLarge):

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.daemon.disks import needs_root
-from tests.daemon.support import BRIDGE, Bridge, end_daemon, eventually, lock_holder
+from tests.daemon.support import BRIDGE, Bridge, control, end_daemon, eventually, lock_holder
 from tests.story.agents import Agent, shiftlog, shiftlog_json
 
 ORDINARY = 23_456
@@ -102,14 +102,35 @@ def test_a_daemon_that_gets_no_memory_answers_and_goes_on(home: Path) -> None:
         assert shiftlog_json(home, "verify")["broken"] == []
 
 
+def send_start_event(home: Path) -> None:
+    hook = ["-c", "import sys; sys.argv = ['x', 'claude']; from shiftlog.link.hook import main; main()"]
+    event = b'{"hook_event_name": "SessionStart", "source": "startup", "session_id": "11111111-2222"}'
+    subprocess.run([BRIDGE[0], *hook], input=event, env={**os.environ, "SHIFTLOG_HOME": str(home)}, check=True)
+
+
+def test_an_import_key_that_cannot_be_read_lets_events_wait_and_the_rest_is_served(home: Path) -> None:
+    with Agent(home) as agent:
+        open_session(agent)
+        shiftlog(home, "daemon", "stop")
+        key = home / "keys" / "import.key"
+        key.unlink(missing_ok=True)
+        key.mkdir()
+        send_start_event(home)
+        session = open_session(agent)
+        with control(home) as client:
+            eventually(lambda: "import.key" in str(client.call("daemon.status")["faults"]))
+        assert agent.call("query_history", session_id=session)
+        key.rmdir()
+        eventually(lambda: "11111111-2222" in shiftlog(home, "sessions", "--json"))
+        assert shiftlog_json(home, "daemon", "status")["faults"] == []
+
+
 def test_a_spool_that_was_deleted_is_made_again_by_the_next_event(home: Path) -> None:
     with Agent(home) as agent:
         open_session(agent)
         eventually((home / "spool").exists)
         shutil.rmtree(home / "spool")
-        hook = ["-c", "import sys; sys.argv = ['x', 'claude']; from shiftlog.link.hook import main; main()"]
-        event = b'{"hook_event_name": "SessionStart", "source": "startup", "session_id": "11111111-2222"}'
-        subprocess.run([BRIDGE[0], *hook], input=event, env={**os.environ, "SHIFTLOG_HOME": str(home)}, check=True)
+        send_start_event(home)
         eventually(lambda: "11111111-2222" in shiftlog(home, "sessions", "--json") or None)
 
 

@@ -51,6 +51,7 @@ from shiftlog.store.sources import Source
 if TYPE_CHECKING:
     from shiftlog.app.app import App
     from shiftlog.app.guard import Guard
+    from shiftlog.ingest.importing.composer import Composer
 
 GROWS = frozenset({"Stop", "StopFailure", "SubagentStop", "PreCompact", "SessionEnd"})
 STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
@@ -66,7 +67,6 @@ class Hooks:
         self.app = app
         self.spool = HookSpool(folder=app.home / "spool")
         self.intake = HookIntake(app.store, app.clock, app.config.runs.backend_of, socket.gethostname())
-        self.composer = composer_for(worker_settings(app))
         self.calls = QueuedCalls(app, self.spool)
         self.turns = TurnCheckpoints(app, self.intake)
         self.guard_state = GuardState(app.home)
@@ -91,6 +91,11 @@ class Hooks:
         """End the commands that run for the guard."""
         if "guard" in self.__dict__:
             await self.guard.aclose()
+
+    @cached_property
+    def composer(self) -> "Composer":
+        """What masks the texts of events; without its key events wait."""
+        return composer_for(worker_settings(self.app))
 
     @property
     def fault(self) -> str | None:

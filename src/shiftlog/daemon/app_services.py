@@ -140,14 +140,18 @@ class AppServices:
         """Load the MCP face, drain the hook spool, watch transcripts and serve HTTP until the daemon drains."""
         app = self._app
         async with anyio.create_task_group() as background:
-            background.start_soon(self._mcp.load, draining)
+            keep_up = self.upkeep.keep_up
+            background.start_soon(keep_up, "loading the MCP server", self._mcp.load, draining)
             background.start_soon(_end_unused_workers, app, draining)
             background.start_soon(self._recover_shells, draining)
             background.start_soon(self._bring_up_to_date, draining)
-            background.start_soon(app.hooks.run, draining)
+            background.start_soon(keep_up, "the events of hooks", self._take_hooks, draining)
             if app.config.ingest.watch:
                 background.start_soon(_watch_transcripts, app, draining)
-            await self._http.run(draining)
+            await keep_up("HTTP", self._http.run, draining)
+
+    async def _take_hooks(self, draining: anyio.Event) -> None:
+        await self._app.hooks.run(draining)
 
     async def _bring_up_to_date(self, draining: anyio.Event) -> None:
         async with until(draining):

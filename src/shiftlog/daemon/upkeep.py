@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import anyio
 
+from shiftlog.daemon.tasks import until
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import UPKEEP_RETRY_LIMIT_S, UPKEEP_RETRY_S
 
@@ -20,6 +21,7 @@ log = logging.getLogger(__name__)
 LEASES = "the leases of connected clients"
 
 Job = Callable[[], Awaitable[object]]
+Part = Callable[[anyio.Event], Awaitable[object]]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,6 +65,14 @@ class Upkeep:
         wait_s = UPKEEP_RETRY_S
         while not await self.attempt(what, job):
             await anyio.sleep(wait_s)
+            wait_s = min(wait_s * 2, UPKEEP_RETRY_LIMIT_S)
+
+    async def keep_up(self, what: str, part: Part, draining: anyio.Event) -> None:
+        """Run a part of the service until the daemon drains; one that fails begins anew, later each time."""
+        wait_s = UPKEEP_RETRY_S
+        while not await self.attempt(what, lambda: part(draining)) and not draining.is_set():
+            async with until(draining):
+                await anyio.sleep(wait_s)
             wait_s = min(wait_s * 2, UPKEEP_RETRY_LIMIT_S)
 
     async def repeat(self, what: str, every_s: float, job: Job) -> None:

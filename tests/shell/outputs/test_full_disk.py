@@ -13,7 +13,7 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.shell_errors import JournalUnavailable
 from shiftlog.shell.outputs.disk_room import DiskRoom
 from tests.daemon.disks import fill, needs_root, small_disk
-from tests.shell.rig import CLIENT, ShellRig, shell_rig
+from tests.shell.rig import CLIENT, ShellRig, shell_rig, until
 
 pytestmark = needs_root
 
@@ -79,6 +79,31 @@ async def test_gc_works_on_a_full_disk_and_removes_the_oldest_outputs(disk: Path
         assert (await rig.run("echo on"))["recorded"]
 
 
+@pytest.mark.parametrize("text", ["hi", "long" * 4_000])
+async def test_what_a_command_wrote_while_the_disk_was_full_is_kept_once_there_is_room(disk: Path, text: str) -> None:
+    async with shell_rig(disk) as rig:
+        await rig.run("echo before")
+        running = await rig.run(f"sleep 0.5; echo {text}; until [ -e go ]; do sleep 0.05; done", background=True)
+        command_id = str(running["command_id"])
+        filler = fill(disk)
+        await until(lambda: rig.shells.outputs.reopen(command_id).stdout.spool.size > len(text))
+        rig.shells.outputs.flush()  # as happens once a second: nothing can be written
+        os.close(os.open(rig.place / "go", os.O_CREAT))
+        assert (await rig.read(command_id, wait_s=30, wait_for="end"))["text"] == f"{text}\n"
+        assert (await rig.run("true"))["recorded"]  # and so is the end of the command before it
+        filler.unlink()
+        rig.shells.outputs.flush()
+        assert await _broken(rig) == []
+    async with shell_rig(disk, shell=False) as again:
+        assert (await again.read(command_id))["text"] == f"{text}\n"
+        assert await _broken(again) == []
+
+
+async def _broken(rig: ShellRig) -> list[str]:
+    found = [each async for each in rig.app.maintenance.verify(await rig.app.maintenance.session_ids())]
+    return [str(each.note) for each in found if not each.ok]
+
+
 async def _run_often(rig: ShellRig) -> None:
     for _ in range(2000):
         await rig.run("echo " + "word " * 2000)
@@ -106,6 +131,13 @@ def test_room_is_granted_only_above_the_reserve(disk: Path) -> None:
     assert DiskRoom(disk).take(8 << 20) <= 1 << 20
     fill(disk)
     assert DiskRoom(disk).take(1) == 0
+
+
+def test_a_folder_in_the_place_of_the_reserve_is_left_alone(disk: Path) -> None:
+    (disk / "reserve").mkdir()
+    reserve = DiskReserve(disk / "reserve")
+    reserve.hold()
+    assert not reserve.release()
 
 
 def test_the_reserve_is_given_back_once_and_made_again_only_with_room(disk: Path) -> None:

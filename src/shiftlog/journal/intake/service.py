@@ -161,12 +161,23 @@ def _going_on(writer: Writer, source: Source, follows: int) -> Source:
 
 
 def import_key(path: Path) -> bytes:
-    """Return the key under which origin keys hide texts, made where there is none or none that is whole."""
-    path.parent.mkdir(mode=0o700, exist_ok=True)
-    if not path.exists():
-        publish(path, os.urandom(KEY_BYTES))
-    elif path.stat().st_size != KEY_BYTES:
-        log.warning("%s is no key; a new one is drawn, and transcripts are read whole again", path)
-        path.unlink(missing_ok=True)
-        publish(path, os.urandom(KEY_BYTES))
-    return path.read_bytes()
+    """Return the key under which origin keys hide texts, made where there is none or none that is whole.
+
+    Raises StorageError if it cannot be read or made: what needs it waits.
+    """
+    try:
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        if not path.exists():
+            publish(path, os.urandom(KEY_BYTES))
+        elif path.stat().st_size != KEY_BYTES:
+            log.warning("%s is no key; a new one is drawn, and transcripts are read whole again", path)
+            path.unlink(missing_ok=True)
+            publish(path, os.urandom(KEY_BYTES))
+        return path.read_bytes()
+    except OSError as error:
+        reason = f"{path}: {error.strerror}"
+        raise StorageError(
+            f"Storage error: {reason}",
+            details={"reason": reason, "disk": str(error.strerror)},
+            hint="Make it a file of yours, or move it away: a new one is made, and transcripts are read whole again",
+        ) from error

@@ -39,6 +39,7 @@ _LOG_NAME = "finished.log"
 _LINE = re.compile(rb'^\{"n":(?P<number>[0-9]+),"at":(?P<at>[0-9.]+),"size":(?P<size>[0-9]+),.*\}$', re.MULTILINE)
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 _REMEMBERED = 1000
+_UNRECORDED = 200
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,15 +65,18 @@ class _Index:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def add(self, shell: str, one: _Finished, record: Mapping[str, object]) -> None:
-        """Add a command that ended; a later entry for it replaces this one."""
+    def add(self, shell: str, one: _Finished, record: Mapping[str, object]) -> bool:
+        """Add a command that ended; a later entry for it replaces this one. Return False if the disk takes no more."""
         line = {"n": one.number, "at": round(one.at, 3), "size": one.size, **record}
         data = b"\n" + msgspec.json.encode(line)
-        fd = open_private(f"{self._folder}/{shell}/{_LOG_NAME}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         try:
-            os.write(fd, data)
-        finally:
-            os.close(fd)
+            fd = open_private(f"{self._folder}/{shell}/{_LOG_NAME}", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+            try:
+                return os.write(fd, data) == len(data)
+            finally:
+                os.close(fd)
+        except OSError:
+            return False
 
     def find(self, shell: str, number: int) -> dict[str, Any] | None:
         """Return the newest entry of a command."""
@@ -137,6 +141,8 @@ class OutputKeeper:
         self._now = now
         self._clock = clock
         self._live: dict[str, CommandOutput] = {}
+        # Commands whose end could not be recorded, as on a full disk; the newest of them are recorded later.
+        self._unrecorded: dict[str, CommandOutput] = {}
         self._next_sweep = clock()
         self._kept: dict[str, _Finished] | None = None
         self._kept_bytes = 0  # finished outputs and the claims of live ones
@@ -166,7 +172,7 @@ class OutputKeeper:
 
     def reopen(self, command_id: str) -> CommandOutput:
         """Return the output of a command that runs or ran; raises `OutputExpired` once it was removed."""
-        if live := self._live.get(command_id):
+        if live := self._live.get(command_id) or self._unrecorded.get(command_id):
             return live
         record = self._index.find(*_parts(command_id))
         if record is None and not any(Path(self._path(command_id, name)).exists() for name in STREAMS):
@@ -180,8 +186,8 @@ class OutputKeeper:
             output = self.reopen(command_id)
         except ShiftlogError:
             return []  # removed by age or size, which is no secret
-        if not output.finished:
-            return []
+        if not output.finished or self._index.find(*_parts(command_id)) is None:
+            return []  # it goes on, or its daemon was killed before it could keep the end
         try:
             return [
                 name
@@ -208,6 +214,14 @@ class OutputKeeper:
         for output in self._live.values():
             output.stdout.spool.flush()
             output.stderr.spool.flush()
+        if self._unrecorded:
+            self._record_again()
+
+    def _record_again(self) -> None:
+        """Record the commands that ended while the disk was full."""
+        waiting, self._unrecorded = self._unrecorded, {}
+        for output in waiting.values():
+            self._record_end(output)
 
     def sweep(self) -> int:
         """Remove outputs that are too old, then the oldest while the total is too large for the limit or the disk.
@@ -273,10 +287,11 @@ class OutputKeeper:
         shell, number = _parts(output.command_id)
         size = output.stdout.spool.size + output.stderr.spool.size
         finished = _Finished(number, self._now().timestamp(), size)
-        try:
-            self._index.add(shell, finished, {name: output.stream(name).as_dict() for name in STREAMS})
-        except OSError:
-            pass  # on a full disk; the text is counted again when it is reopened
+        is_recorded = self._index.add(shell, finished, {name: output.stream(name).as_dict() for name in STREAMS})
+        if not is_recorded:
+            self._unrecorded[output.command_id] = output
+            if len(self._unrecorded) > _UNRECORDED:
+                self._unrecorded.pop(next(iter(self._unrecorded)))
         if output.over:
             self._live.pop(output.command_id, None)
             self._load()[output.command_id] = finished
@@ -314,6 +329,7 @@ class OutputKeeper:
             shells.setdefault(shell, set()).add(number)
             for name in STREAMS:
                 Path(self._path(command_id, name)).unlink(missing_ok=True)
+            self._unrecorded.pop(command_id, None)
             self._removed[command_id] = times.precise(self._now())
             if len(self._removed) > _REMEMBERED:
                 self._removed.popitem(last=False)

@@ -241,11 +241,16 @@ class OutputSpool:
             self.flush()
 
     def as_dict(self) -> dict[str, object]:
-        """Return what `reopen` needs besides the file; for a small text, the text itself."""
-        if not self._written and not self.full and self.size <= SMALL_BYTES:
+        """Return what `reopen` needs besides the file; for a small text, the text itself.
+
+        So does the rest of a text that could not be written to the file, as on a full disk.
+        """
+        if not self._written and not self._over_bytes and self.size <= SMALL_BYTES:
             return {"text": self._buffer.decode()}
         offsets, breaks, chars = self._marks
+        unwritten = {"unwritten": self._buffer.decode("latin-1")} if self._buffer else {}
         return {
+            **unwritten,
             "size": self.size,
             "breaks": self._breaks,
             "chars": self._chars,
@@ -269,7 +274,7 @@ class OutputSpool:
             return spool
         else:
             spool._recall(record)
-        spool._written = spool.size
+        spool._written = spool.size - len(spool._buffer)
         return spool
 
     def _recall(self, record: dict[str, Any]) -> None:
@@ -281,6 +286,7 @@ class OutputSpool:
         self._over_bytes, self._over_breaks, over_last = record["over"]
         self._over_last = over_last.encode("latin-1")
         self._ending = bytearray(record["ending"].encode())
+        self._buffer = bytearray(record.get("unwritten", "").encode("latin-1"))
 
     def _recount(self) -> None:
         """Count the file of a server that crashed, without an incomplete last character."""
