@@ -464,4 +464,7 @@ existingSecret: my-release-db
 user.signingkey=ABCDEF0123456789
 password: vault:secret/data/db#password
 openssl rsa -passin env:PASS -in k.pem
+Authorization: see section 4
+this->token -> "next"
+"kind","token"
 """

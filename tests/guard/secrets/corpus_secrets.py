@@ -435,4 +435,6 @@ my api key is ⟦{mixed32}⟧
 Backup codes: ⟦7529 4984⟧
 token	⟦{mixed32}⟧
 process.env.TOKEN || "⟦{mixed32}⟧"
+"apiKey" -> "⟦kettle⟧",
+Jwts.builder().signWith(HS256, "⟦{mixed32}⟧")
 """

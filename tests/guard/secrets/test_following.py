@@ -13,6 +13,7 @@ MULTI_LINE = [
     ("machine db\nlogin bob\npassword kettle7\n", ["kettle7"]),
     ('Content-Disposition: form-data; name="password"\n\nkettle\n--x\n', ["kettle"]),
     ("user,password\nbob,kettle\nalice,teapot\n", ["kettle", "teapot"]),
+    ('"name","url","password"\n"a","https://a.io","kettle, big"\n"b","","tea""pot9"\n', ["kettle", "big", "pot9"]),
     ("Access key ID,Secret access key\nAKIA,wJalrXUtnFEMIK7MDENG/bPxRfiCYzzzKEYabcd1\n", ["wJalrXUtnFEMI"]),
     ("| user | password |\n|---|---|\n| bob | k3ttle |\n", ["k3ttle"]),
     ("Recovery codes:\n1a2b3-c4d5e\n9z8y7-x6w5v\n", ["1a2b3", "x6w5v"]),

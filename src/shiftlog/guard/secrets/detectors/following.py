@@ -37,6 +37,7 @@ FOLLOW_PATTERN = "|".join(
         rf"{NAME_ENDING}[ =]*\\\s*{_END}",
         rf"{_TITLE}:?\s*{_END}",
         rf"{_TITLE}[\"'`*]*[ ]*[,;|\t]",
+        rf"\\*[\"'][ ]*[,;\t][ ]*\\*[\"'][\w .-]*{_TITLE}\\*[\"']\s*{_END}",
         rf"(?:\b|\\n)(?:machine|login|user|account)[ \t]+\S+\s*{_END}",
         r"form-data;\s*name=",
         r"\bexpect\b.*assword",
@@ -79,6 +80,9 @@ _COOKIE_LIST = re.compile(r"[Cc]ookies[\"']?\s*[:=]\s*[\[{]\s*$")
 _COOKIE_VALUE = re.compile(r"\s*[\"']value[\"']\s*:\s*[\"'](?P<value>[^\"']{1,4096})[\"']")
 _LIST_END = re.compile(r"\s*[\]}]\s*[\]},]*\s*$|\s*\]")
 _RULE = re.compile(r"[\s|:+=-]+$")
+_QUOTED_CELLS = {
+    sign: re.compile(rf'(?:[ ]*"(?:[^"]++|"")*+"[^{sign}]*|[^{sign}]*){sign}') for sign in (",", ";", "\t")
+}
 _CELL_NAME = re.compile(r"[\w .()/#-]{0,40}$", re.ASCII)
 _RUN = re.compile(r"\s*(?P<value>[A-Za-z0-9+/_.~-]{6,4096}={0,2})(?P<after>[\"'`,;)\]}]*)\s*$")
 
@@ -280,11 +284,18 @@ def _is_margin(line: str, cell: tuple[int, int]) -> bool:
     return cell[0] == cell[1] or not line[cell[0] : cell[1]].strip("+->#/ ")
 
 
+def _pieces(line: str, separator: str) -> list[str]:
+    """Split a row; within quotes a separator is part of its cell."""
+    if separator not in _QUOTED_CELLS or '"' not in line:
+        return line.split(separator)
+    return [cell[0].removesuffix(separator) for cell in _QUOTED_CELLS[separator].finditer(f"{line}{separator}")]
+
+
 def _split(line: str, separator: str) -> list[tuple[int, int]]:
     """Return where the cells of a row start and end, without blanks and quotes."""
     spans: list[tuple[int, int]] = []
     position = 0
-    for piece in line.split(separator):
+    for piece in _pieces(line, separator):
         inner = piece.strip(" \t\r\"'`")
         start = position + (piece.index(inner) if inner else 0)
         spans.append((start, start + len(inner)))

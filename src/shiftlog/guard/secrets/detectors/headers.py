@@ -26,7 +26,7 @@ _COOKIE_CODE = re.compile(r"\bfunction\b|=>|\)\{|\);|\breturn\b|\bvoid 0")
 _CODE_SIGN = re.compile(r"[(){},;]")
 _ATTACHED = re.compile(r"[A-Za-z0-9._~+/=-]{16,}$")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$.]*$", re.ASCII)
-_PROSE = re.compile(r"[A-Za-z]?[a-z]+(?: [a-z,]+)+[.)]?$")
+_PROSE = re.compile(r"[A-Za-z]?[a-z]+(?: (?:[a-z,]+|\d{1,3}(?![^ .)])))+[.)]?$")
 
 
 def judge_header(

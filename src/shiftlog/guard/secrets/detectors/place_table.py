@@ -284,10 +284,10 @@ PLACES = (
     Place(
         name="keys of cryptographic functions",
         pattern=r"(?:jwt\.(?:sign|encode|verify|decode)\([^,()]{1,80},\s{0,4}|[hH]mac\.new\("
-        r"|createHmac\([^,()]{1,40},\s{0,4}|Fernet\()"
+        r"|createHmac\([^,()]{1,40},\s{0,4}|Fernet\(|signWith\((?:[^,()\"]{1,40},\s{0,4})?)"
         r"b?(?=\\?[\"'])VALUE",
         trigger=r"(?:jwt\.(?:sign|encode|verify|decode)\([^,()]+,\s*|[hH]mac\.new\(|createHmac\([^,()]+,\s*"
-        r"|Fernet\()b?\\?[\"']",
+        r"|signWith\((?:[^,()\"]+,\s*)?|Fernet\()b?\\?[\"']",
         example='jwt.encode(claims, "⟦kettle42⟧", algorithm="HS256")',
         kind=kinds.PASSWORD,
         need=Need.DIGITS,
