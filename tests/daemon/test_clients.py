@@ -111,6 +111,20 @@ def test_a_second_request_with_an_id_in_use_is_refused_and_the_first_is_answered
     client.close()
 
 
+def test_a_client_that_sends_no_more_gets_its_answers_and_is_closed(home: Path) -> None:
+    start_daemon(home, program=REAL)
+    client = RawClient(home)
+    client.shake_hands()
+    client.send(ask(1), ask(2, "ping"))
+    client.sock.shutdown(socket.SHUT_WR)
+    assert {client.read()["id"] for _ in range(2)} == {1, 2}
+    client.sock.settimeout(30)
+    assert client.sock.recv(1) == b""
+    client.close()
+    with control(home) as other:
+        eventually(lambda: len(other.call("daemon.status")["connections"]) <= 1)
+
+
 def test_a_connection_that_says_nothing_is_closed_and_the_others_are_served(home: Path) -> None:
     start_daemon(home, program=REAL)
     silent = [socket.socket(socket.AF_UNIX) for _ in range(20)]
@@ -118,7 +132,7 @@ def test_a_connection_that_says_nothing_is_closed_and_the_others_are_served(home
         sock.connect(wire.socket_path(str(home)))
     with Bridge(home) as bridge:
         assert "result" in bridge.shake_hands()
-    silent[0].settimeout(20)
+    silent[0].settimeout(60)
     assert silent[0].recv(1) == b""
     for sock in silent:
         sock.close()
@@ -134,7 +148,7 @@ def test_at_the_limit_of_descriptors_a_new_client_is_told_so(home: Path) -> None
         before = time.monotonic()
         with Bridge(home) as refused:
             answer = refused.request(1, "initialize")
-        assert time.monotonic() - before < 10
+        assert time.monotonic() - before < 25
         assert "file descriptors" in answer["error"]["message"]
         assert "result" in first.request(5, "ping")
         for client in held:

@@ -1,12 +1,14 @@
 """Ids of calls and turns that are only counted, such as `functions.Bash:0`, come again in every session."""
 
 import json
+import re
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from shiftlog.facts.batch import origin_key
+from shiftlog.ingest.readers import records
 from shiftlog.store.sources import Origin
 from tests.ingest.import_app import NOW, Claude, Codex, Record, entries_of, open_import_app
 
@@ -131,4 +133,27 @@ async def test_a_call_that_an_earlier_release_kept_under_its_id_alone_is_known(t
         await app.take(full=True)
         # The first call was brought by the earlier release, which had lost the second one.
         assert await app.dialog(session) == ["Done one", "Bash: echo two 1", "two 1", "Done two"]
+        assert entries_of(await app.take(full=True)) == 0
+
+
+async def test_turns_that_an_earlier_release_kept_under_their_masked_id_are_known(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before masked ids were told from unique ones, the keys of such turns and of their calls had no thread."""
+    made = Codex(thread="9a000000-0000-4000-8000-000000000009")
+    for number, word in enumerate(("one", "two"), 1):
+        turn = f"0195a000-0000-7000-8000-{number:012d}"
+        made.event("task_started", turn_id=turn).event("user_message", message=word)
+        for name, command in ((f"c{number}", "echo"), (f"commit{number}", "git commit -m")):
+            given = json.dumps({"command": ["bash", "-lc", f"{command} {word}"]})
+            made.line("response_item", type="function_call", name="shell", arguments=given, call_id=name)
+            output = f"[main 12345{number}a] {word}\n 1 file changed" if "git" in command else word
+            made.line("response_item", type="function_call_output", call_id=name, output=output)
+        made.event("task_complete", turn_id=turn, last_agent_message="Done")
+    async with open_import_app(tmp_path) as app:
+        app.write("rollout-1.jsonl", made.lines)
+        with monkeypatch.context() as earlier:
+            earlier.setattr(records, "_MASKED", re.compile("(?!)"))
+            assert (await app.take()).shown()["totals"]["tool_calls"] == 4
+        assert entries_of(await app.take(full=True)) == 0
         assert entries_of(await app.take(full=True)) == 0

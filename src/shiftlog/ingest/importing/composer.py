@@ -25,7 +25,7 @@ from shiftlog.facts.batch import (
 )
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.ingest.importing.masking import Body, Masker, cut, cut_value
-from shiftlog.ingest.readers.records import CALL_CHARS, TITLE_CHARS, call_line, first_line, shown_images
+from shiftlog.ingest.readers.records import CALL_CHARS, TITLE_CHARS, call_line, first_line, shown_images, was_drawn
 from shiftlog.model.entry import Kind
 
 MAX_TITLE_CHARS = 500
@@ -347,13 +347,21 @@ _KINDS = {
 
 
 def _former_key(fact: f.AnyFact) -> f.Key | None:
-    """Return the key of a call before ids that may repeat were told apart by their records and turns.
+    """Return the key that an earlier release had for a fact: before ids that may repeat were told apart.
 
-    Keys of origins are never changed without this: a file that is read again must find what it brought.
+    Calls had their id alone, turns of Codex no thread. Keys of origins are never changed without this: a file that is
+    read again must find what it brought.
     """
-    if not isinstance(fact, f.ToolCall | f.ToolResult) or len(fact.key) != 2 or fact.key[1] == fact.call_id:
+    key = fact.key
+    if key[0] == "turn" and len(key) > 3 and key[2] == "id":
+        return ("turn", *key[3:]) if was_drawn(str(key[3])) else None
+    if isinstance(fact, f.ToolCall | f.ToolResult | f.Action) and len(key) > 1:
+        thread, _, rest = str(key[1]).partition("/")
+        if thread == fact.session.vendor_id and was_drawn(rest.partition("/")[0]):
+            return (key[0], rest, *key[2:])
+    if not isinstance(fact, f.ToolCall | f.ToolResult) or len(key) != 2 or key[1] == fact.call_id:
         return None
-    return (fact.key[0], fact.call_id)
+    return (key[0], fact.call_id)
 
 
 def _on_test_clock(entry: Body | OrderedBody) -> Body | OrderedBody:

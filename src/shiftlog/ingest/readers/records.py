@@ -110,7 +110,7 @@ def is_drawn(name: str) -> bool:
     """Return True if an id was drawn at random and is therefore unique; some hosts only count their calls.
 
     Keys of origins depend on it, and so does what an import of a file takes for known: an id that changes sides here
-    must be found under its former key (`former_key`).
+    must be found under its former key, which the import looks for (`was_drawn`).
     """
     return _DRAWN.search(name) is not None and not is_masked(name)
 
@@ -118,6 +118,11 @@ def is_drawn(name: str) -> bool:
 def is_masked(name: str) -> bool:
     """Return True if an id was masked before the file came here; then many calls may share it."""
     return _MASKED.search(name) is not None
+
+
+def was_drawn(name: str) -> bool:
+    """Return True if an earlier release took a masked id for one that is unique."""
+    return _DRAWN.search(name) is not None and is_masked(name)
 
 
 def bounded(value: Any) -> Any:
