@@ -183,26 +183,55 @@ def undo(commands: int, to: str | None, as_json: bool, **options: Any) -> None:
 
 @click.command(short_help="Restore the files as they were before a turn.")
 @click.argument("turn")
+@click.option("--with-conversation", is_flag=True, help="Also write a conversation that ends before TURN, to resume.")
+@click.option("--force", is_flag=True, help="With --with-conversation: also take back what others changed since.")
+@click.option("--keep", metavar="PATH", multiple=True, help="With --with-conversation: leave PATH. Repeatable.")
 @restore_options
 @json_option
-def rewind(turn: str, as_json: bool, **options: Any) -> None:
+def rewind(
+    turn: str, with_conversation: bool, force: bool, keep: tuple[str, ...], as_json: bool, **options: Any
+) -> None:
     """Restore the files of a workspace to their state at the start of TURN.
 
     TURN is a request id, as `shiftlog show` and `shiftlog checkpoints` list it, or `last` for the newest turn in this
     workspace. Overwritten and removed files are saved in a safety checkpoint first.
 
+    With --with-conversation a new transcript of Claude Code or Codex ends before TURN too; the old one stays as it is.
+    The command that resumes it is printed. If another program or person changed files since, nothing happens without
+    --force or --keep.
+
     \b
     Examples:
       shiftlog rewind last --dry-run
+      shiftlog rewind last --with-conversation
       shiftlog rewind req-20260131T090000Z-fix-the-login-1
     """
-    done = ask("rewind", {**_restoring(**options), "request_id": turn})
+    if not with_conversation and (force or keep):
+        raise click.UsageError("--force and --keep belong to --with-conversation")
+    if with_conversation and (options["paths"] or options["keep_new"]):
+        raise click.UsageError("--with-conversation takes all files back; --keep leaves some")
+    asked: Item = {"request_id": turn, "with_conversation": with_conversation, "force": force}
+    asked["keep"] = _paths(keep, options["workspace"], options["shell"])
+    done = ask("rewind", {**_restoring(**options), **asked})
     if as_json:
         print_json(done)
         return
     printer = Printer()
     printer.line(("would rewind  " if done["dry_run"] else "rewound  ", "bold"), f"to before {done['request_id']}")
     _print_restored(printer, done)
+    if with_conversation:
+        _print_conversation(printer, done["conversation"], dry_run=done["dry_run"])
+
+
+def _print_conversation(printer: Printer, about: Item, *, dry_run: bool) -> None:
+    left = count(len(about["turns_left"]), "turn")
+    if dry_run:
+        printer.line(f"The new conversation would end before {left}.")
+        return
+    printer.line(f"{count(about['turns'], 'turn')} kept, {left} left out of the new conversation. Go on with:")
+    printer.line((f"  {about['command']}", "cyan"))
+    if about["masked"]:
+        printer.line((f"{count(about['masked'], 'part')} of it are masked: the journal never held them.", "yellow"))
 
 
 def _restoring(

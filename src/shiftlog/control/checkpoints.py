@@ -69,7 +69,14 @@ async def rewind(app: App, params: Params, caller: Caller) -> object:
     """Go back to the workspace as it was when a turn opened."""
     where, location = await _where(app, params)
     turn = str(params["request_id"])
-    how = {**_how(params, location), "before_turn": await _last_turn(app, location) if turn == LAST else turn}
+    turn = await _last_turn(app, location) if turn == LAST else turn
+    if params.get("with_conversation"):
+        from shiftlog.control.rewinding import rewind_both
+
+        given = {**params, "keep": _inside(location, params.get("keep") or ())}
+        done = await rewind_both(app, location, turn, given, PERSON)
+        return {"workspace": location.path, "request_id": turn, **done}
+    how = {**_how(params, location), "before_turn": turn}
     restored = await app.workspaces.restore_checkpoint({**where, **how}, replace(caller, client_name=PERSON))
     return {"workspace": location.path, "request_id": how["before_turn"], **restored}
 

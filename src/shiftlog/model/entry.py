@@ -19,6 +19,7 @@ class Kind(StrEnum):
     SESSION_SUSPENDED = "session.suspended"
     SESSION_RESUMED = "session.resumed"
     SESSION_CLOSED = "session.closed"
+    SESSION_REWOUND = "session.rewound"
     TURN_BEGUN = "turn.begun"
     TURN_UPDATED = "turn.updated"
     DIALOG = "dialog"

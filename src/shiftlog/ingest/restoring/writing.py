@@ -14,10 +14,15 @@ from shiftlog.model.nouns import Session
 _MASKED = re.compile(r"\[REDACTED(?::[a-z_]+)?\]|\[BLOB:[^\]\s]+\]")
 
 
-def restore(session: Session, dialog: Iterable[TurnDialog], vendor: str) -> RestoredTranscript:
-    """Return the transcript of a session in a vendor's format; under its own id if it is that vendor's session."""
+def restore(
+    session: Session, dialog: Iterable[TurnDialog], vendor: str, *, session_id: str | None = None
+) -> RestoredTranscript:
+    """Return the transcript of a session in a vendor's format.
+
+    Without another id it has its own if it is that vendor's session.
+    """
     own = session.vendor_session_id if session.agent == BY_NAME[vendor].kind else None
-    name = own or str(uuid.uuid5(SPACE, f"{vendor}:{session.id}"))
+    name = session_id or own or str(uuid.uuid5(SPACE, f"{vendor}:{session.id}"))
     cwd = session.cwd or session.workspace or "/"
     restored = RestoredTranscript(vendor=vendor, session_id=name, cwd=cwd, started=session.started)
     writer = ClaudeWriter(session, restored) if vendor == "claude" else CodexWriter(session, restored)
