@@ -237,7 +237,7 @@ def test_a_daemon_that_breaks_every_connection_is_tried_a_few_times_and_the_clie
         for number in (1, 2):
             before = time.monotonic()
             refused = bridge.request(number, "initialize")
-            assert time.monotonic() - before < 5
+            assert time.monotonic() - before < 25
             assert "went away 5 times" in refused["error"]["message"]
             assert "doctor" in refused["error"]["data"]["hint"]
         log = (home / "daemon.log").read_text() if (home / "daemon.log").exists() else ""
