@@ -25,14 +25,13 @@ def test_there_are_many_and_bash_reads_them_all() -> None:
         )
 
 
-def test_fewer_than_one_in_a_hundred_is_refused_where_the_kernel_holds() -> None:
-    found = refused(Judge(shell_rules(POLICY), kernel=True, files=LocalFiles()))
-    assert len(found) < 0.01 * len(INNOCENT), found
+def test_none_is_refused_where_the_kernel_holds() -> None:
+    assert refused(Judge(shell_rules(POLICY), kernel=True, files=LocalFiles())) == []
 
 
-def test_fewer_than_ten_in_a_hundred_are_refused_where_only_text_is_checked() -> None:
+def test_fewer_than_two_in_a_hundred_are_refused_where_only_text_is_checked() -> None:
     found = refused(Judge(shell_rules(POLICY), kernel=False, files=NoFiles()))
-    assert len(found) < 0.10 * len(INNOCENT), found
+    assert len(found) < 0.02 * len(INNOCENT), found
 
 
 @pytest.mark.parametrize("text", ["nc -l 80", "sudo -n nc x", "git push --force origin main", "git -C x push -f"])
