@@ -1,4 +1,4 @@
-"""The guard in the real clients (cases 9 to 15, 20 and 23): each cell of the table in docs/guard.md."""
+"""The guard in the real clients (cases 9 to 15, 20 and 23): what docs/guard.md says was tried."""
 
 import json
 import os

@@ -13,9 +13,9 @@ MODES = ("watch", "ask", "enforce")
 AGENTS = ("claude", "codex")
 # What each client obeys, as tried with the version that `docs/guard.md` names.
 OBEYS = {
-    "claude": "shell commands: refused, asked about, run in the sandbox; file tools: refused, asked about",
+    "claude": "shell commands: refused, asked about, run in the sandbox; file tools: refused",
     "codex": "shell commands: refused, run in the sandbox (what the policy asks about is refused); input to running"
-    " commands is not seen",
+    " commands was not tried",
 }
 Item = dict[str, Any]
 
