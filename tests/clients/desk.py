@@ -5,6 +5,7 @@ Nothing of this machine's settings reaches a client: its environment holds the d
 
 import json
 import os
+import shlex
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -39,7 +40,7 @@ class Ended:
     def session(self) -> str:
         """The vendor's id of the session."""
         found = [event.get("session_id") or event.get("thread_id") for event in self.events]
-        return next(name for name in found if name)
+        return next(name for name in reversed(found) if name)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,6 +117,10 @@ class Desk:
             check=True,
         )
 
+    def session(self, session_id: str) -> Json:
+        """Return one session whole."""
+        return self.shown("show", session_id)
+
     def settle(self) -> None:
         """Wait until the daemon has taken all events of the hooks."""
         self.shiftlog("daemon", "start", check=False)
@@ -132,11 +137,19 @@ class Desk:
         """Run one prompt in Claude Code and wait for the end."""
         return ended(self.start_claude(prompt, *options, cwd=cwd, **more))
 
-    def start_claude(self, prompt: str, *options: str, cwd: Path | None = None, **more: str) -> "subprocess.Popen[str]":
-        """Start Claude Code with a prompt."""
+    def claude_command(self, prompt: str, *options: str) -> list[str]:
+        """Return the words that run one prompt in Claude Code."""
         program = program_of("claude")
         assert program is not None
-        environ = self.environ(
+        printed = ["--output-format", "stream-json", "--verbose", "--allowedTools", CLAUDE_TOOLS]
+        return [shlex.quote(word) for word in (*program, "-p", prompt, *printed, *options)]
+
+    def start_claude(self, prompt: str, *options: str, cwd: Path | None = None, **more: str) -> "subprocess.Popen[str]":
+        """Start Claude Code with a prompt."""
+        return self._start(shlex.split(" ".join(self.claude_command(prompt, *options))), self._of_claude(**more), cwd)
+
+    def _of_claude(self, **more: str) -> dict[str, str]:
+        return self.environ(
             ANTHROPIC_BASE_URL=self.model.url,
             ANTHROPIC_API_KEY="made-up",
             DISABLE_TELEMETRY="1",
@@ -144,8 +157,27 @@ class Desk:
             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
             **more,
         )
-        printed = ["--output-format", "stream-json", "--verbose", "--allowedTools", CLAUDE_TOOLS]
-        return self._start([*program, "-p", prompt, *printed, *options], environ, cwd)
+
+    def converse(self, *prompts: str) -> None:
+        """Say several things to one Claude Code, each when it has answered the one before."""
+        program = program_of("claude")
+        assert program is not None
+        streams = ["--input-format", "stream-json", "--output-format", "stream-json", "--verbose"]
+        command = [*program, "-p", *streams, "--allowedTools", CLAUDE_TOOLS]
+        process = self._start(command, self._of_claude(), None, stdin=subprocess.PIPE)
+        assert process.stdin is not None
+        assert process.stdout is not None
+        for prompt in prompts:
+            said = {"type": "user", "message": {"role": "user", "content": prompt}}
+            process.stdin.write(json.dumps(said) + "\n")
+            process.stdin.flush()
+            while json.loads(process.stdout.readline())["type"] != "result":
+                pass
+        process.stdin.close()
+        process.wait(RUN_S)
+        process.stdout.close()
+        assert process.stderr is not None
+        process.stderr.close()
 
     # Codex
 
@@ -160,6 +192,38 @@ class Desk:
             "request_max_retries = 0\nstream_max_retries = 0\n"
         )
         (folder / "config.toml").write_text(text, "utf-8")
+
+    def trust_codex_hooks(self) -> None:
+        """Trust the hooks as a person does in Codex: by its own list of them, with its own hashes."""
+        program = program_of("codex")
+        assert program is not None
+        environ = self.environ(SCRIPTED_KEY="made-up")
+        server = subprocess.Popen(
+            [*program, "app-server"],
+            env=environ,
+            cwd=self.work,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+        def ask(number: int, method: str, params: Json) -> Json:
+            assert server.stdin is not None
+            assert server.stdout is not None
+            server.stdin.write(json.dumps({"id": number, "method": method, "params": params}) + "\n")
+            server.stdin.flush()
+            while (said := json.loads(server.stdout.readline())).get("id") != number:
+                pass
+            return said["result"]
+
+        with server:
+            ask(1, "initialize", {"clientInfo": {"name": "tests", "title": "tests", "version": "1"}})
+            hooks = ask(2, "hooks/list", {"cwds": [str(self.work)]})["data"][0]["hooks"]
+            trusted = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in hooks}
+            edit = {"keyPath": "hooks.state", "value": trusted, "mergeStrategy": "upsert"}
+            ask(3, "config/batchWrite", {"edits": [edit]})
+            server.kill()
 
     def codex(self, prompt: str, *options: str, trusted: bool = True, **more: str) -> Ended:
         """Run one prompt in Codex and wait for the end; `trusted` lets its hooks run."""
@@ -176,12 +240,14 @@ class Desk:
         words += ["resume", resume, prompt] if resume else [prompt]
         return self._start([*program, *words], self.environ(SCRIPTED_KEY="made-up", **more), None)
 
-    def _start(self, command: Sequence[str], environ: dict[str, str], cwd: Path | None) -> "subprocess.Popen[str]":
+    def _start(
+        self, command: Sequence[str], environ: dict[str, str], cwd: Path | None, stdin: int = subprocess.DEVNULL
+    ) -> "subprocess.Popen[str]":
         return subprocess.Popen(
             command,
             env=environ,
             cwd=cwd or self.work,
-            stdin=subprocess.DEVNULL,
+            stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

@@ -33,6 +33,7 @@ async def test_the_result_has_every_key_of_the_contract(harness: Harness) -> Non
         "model": None,
         "reasoning_effort": None,
         "predecessor": None,
+        "joined": False,
         "warnings": [],
     }
     session = await harness.session(answered["session_id"])

@@ -31,6 +31,7 @@ from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.usage.limits import Limit, SpendingLimits
 from shiftlog.link import processes
 from shiftlog.link.wire import DATABASE, POLICY_FILES_VARIABLE
+from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.limits import CLIENTS_KEPT, KEYS_KEPT, OUTCOMES_KEPT, WORKSPACES_SWEPT_EVERY
 from shiftlog.model.moves import UNFINISHED
@@ -156,6 +157,11 @@ class App:
     def live_shells(self) -> list[str]:
         """Return the ids of the live shells, without building the shell services."""
         return self.shells.registry.live_ids() if self._is_built("_shell_services") else []
+
+    async def hear_hooks(self, caller: Caller) -> None:
+        """Take what the hooks of the caller's client have told already, so that its session is known."""
+        if caller.signs.processes or caller.signs.vendor_ids:
+            await self.hooks.caught_up()
 
     async def _turn_began(self, session_id: str, request_id: str) -> None:
         """Save the workspaces of the session's live shells, if there are any."""

@@ -25,7 +25,7 @@ from shiftlog.app.imports import worker_settings
 from shiftlog.app.queued_calls import QueuedCalls
 from shiftlog.app.turn_checkpoints import HookedTurn, TurnCheckpoints, is_fresh
 from shiftlog.facts.hook import HookFact
-from shiftlog.ingest.hooks.events import Spooled, fact_of, name_of, read_spooled
+from shiftlog.ingest.hooks.events import Spooled, fact_of, is_own_call, name_of, read_spooled
 from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool, SpoolLine
 from shiftlog.ingest.hooks.transcripts import transcripts_of
 from shiftlog.ingest.importing.ports import ImportOptions
@@ -45,7 +45,7 @@ from shiftlog.model.limits import (
     HOOK_RETRY_S,
     HOOK_SETTLE_S,
 )
-from shiftlog.model.times import parse
+from shiftlog.model.times import parse, precise
 from shiftlog.store.sources import Source
 
 if TYPE_CHECKING:
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from shiftlog.ingest.importing.composer import Composer
 
 GROWS = frozenset({"Stop", "StopFailure", "SubagentStop", "PreCompact", "SessionEnd"})
+OPENS = frozenset({"SessionStart", "UserPromptSubmit"})
 STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
 ENDS = frozenset({"Stop", "StopFailure", "SessionEnd"})
 
@@ -191,7 +192,11 @@ class Hooks:
         if fact.name in GROWS:
             stopped_at = parse(fact.at) if fact.name in STOPPED else None
             await self._grow(paths.to_read(fact.name), stopped_at=stopped_at)
-        return msgspec.structs.replace(fact, transcript_path=paths.session)
+        above = processes.lineage(fact.pid) if fact.name in OPENS and fact.pid is not None else ()
+        # A process that came to the pid since is another one.
+        if above and above[0] != (fact.pid, fact.pid_started):
+            above = ()
+        return msgspec.structs.replace(fact, transcript_path=paths.session, processes=above)
 
     async def _grow(self, paths: Iterable[str], *, stopped_at: datetime | None) -> None:
         found = [path for path in paths if Path(path).exists()]
@@ -243,7 +248,7 @@ class Hooks:
             return None
         given = {name: params.get(name) for name in ("source", "cwd", "agent", "session_id")}
         texts = {name: value if isinstance(value, str) else None for name, value in given.items()}
-        await self._caught_up()
+        await self.caught_up()
         pid, now = params.get("pid"), self.app.clock.now()
         fact = HookFact(
             id="", at="", agent=texts["agent"] or "", name="SessionStart", vendor_id=texts["session_id"] or ""
@@ -268,7 +273,10 @@ class Hooks:
         """
         event: Mapping[str, Any] = params.get("event") or {}
         agent = str(params.get("agent"))
-        await self._caught_up(HOOK_LATE_S)
+        if is_own_call(event.get("tool_name")):
+            await self._note_caller(agent, dict(event))
+            return {"print": ""}
+        await self.caught_up(HOOK_LATE_S)
         turn = await self.turns.turn_of(agent, str(event.get("session_id") or ""))
         is_call = event.get("hook_event_name") == "PreToolUse"
         if is_call:
@@ -290,13 +298,19 @@ class Hooks:
         if ready == "late":
             await self.intake.note(turn.session_id, turn.request_id, {"checkpoint": ready, "tool_use_id": call_id})
 
+    async def _note_caller(self, agent: str, event: dict[str, Any]) -> None:
+        """Remember whose call of our tools comes next: the main agent's or a subagent's."""
+        await self.caught_up(HOOK_LATE_S)
+        name, now = f"asked:{event.get('tool_use_id')}", precise(datetime.now(UTC))
+        await self.intake.take(fact_of(Spooled(id=name[:200], at=now, agent=agent, event=event), self.composer))
+
     async def settled(self) -> None:
         """Take what waits in the spool, and wait for the checkpoints that are being made."""
-        await self._caught_up(HOOK_SETTLE_S)
+        await self.caught_up(HOOK_SETTLE_S)
         await self.turns.settle(HOOK_SETTLE_S)
 
-    async def _caught_up(self, limit_s: float = HOOK_CATCH_UP_S) -> None:
-        """Wait a short time until the spool is drained: a hook waits for the answer."""
+    async def caught_up(self, limit_s: float = HOOK_CATCH_UP_S) -> None:
+        """Wait a short time until the spool is drained: a hook or a client waits for the answer."""
         if self._asked is None:
             await self.drain()
             return

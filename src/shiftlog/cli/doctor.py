@@ -63,7 +63,7 @@ class Check:
 @click.option("--start/--no-start", default=True, help="Start the daemon if it does not run (default: start).")
 @json_option
 def doctor(start: bool, as_json: bool) -> int:
-    """Check programs, state directory, permissions, settings, daemon, database and kernel support.
+    """Check programs, state directory, permissions, settings, daemon, database, agents and kernel support.
 
     Each line says ok, warn or fail, with a hint on what to do. The exit status is 1 if a check fails. Nothing is
     repaired.
@@ -110,6 +110,7 @@ def _checks(start: bool) -> Iterator[Check]:
         ("lock", lambda: _lock(home)),
         ("spool", lambda: _spool(home)),
         ("programs", lambda: (_program(name, needed, purpose) for name, needed, purpose in PROGRAMS)),
+        ("agents", _agents),
         ("kernel", kernel_checks),
         ("host key", lambda: _host_keys(home)),
     ]
@@ -359,6 +360,14 @@ def _spool(home: Path) -> Check:
     if (reason := spool.stuck_reason()) is not None:
         return _warn("spool", f"it does not move: {reason}", "Look at daemon.log, and at the file in the spool")
     return _ok("spool", f"{count(waiting, 'file')} waiting for the daemon" if waiting else "nothing waits")
+
+
+def _agents() -> Iterator[Check]:
+    """Tell of each agent on this machine whether it is connected, and the next step."""
+    from shiftlog.cli.setup.checking import of_this_machine
+
+    for found in of_this_machine():
+        yield Check(name=found.agent, state=found.state, message=found.message, hint=found.hint)
 
 
 def _program(name: str, needed: bool, purpose: str) -> Check:

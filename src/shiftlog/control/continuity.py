@@ -3,6 +3,7 @@
 from shiftlog.app.app import App
 from shiftlog.control.questions import Params, Question
 from shiftlog.dialects.delx.refusals import refusal
+from shiftlog.journal.clients import sessions_around
 from shiftlog.journal.continuity.capsule.brief import BRIEF_CHARS, brief
 from shiftlog.journal.continuity.capsule.markdown import capsule_markdown
 from shiftlog.journal.continuity.handover import offered, shown_offer
@@ -48,7 +49,7 @@ async def _brief(app: App, params: Params, caller: Caller) -> object:
     now, holders = app.clock.now(), app.journal.holders
 
     def work(reader: Reader) -> str:
-        own = holders.sessions_of(reader, caller, now)
+        own = holders.sessions_of(reader, caller, now) | sessions_around(reader, caller)
         return brief(reader, caller, now, own=own, max_chars=chars, **named)
 
     return {"text": await app.store.read(work)}

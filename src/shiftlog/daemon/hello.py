@@ -10,6 +10,7 @@ import socket
 import struct
 import sys
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Literal, cast
 
 import msgspec
@@ -17,7 +18,8 @@ import msgspec
 from shiftlog import __version__
 from shiftlog.link import processes, wire
 from shiftlog.link.build import build_id
-from shiftlog.model.caller import Caller
+from shiftlog.model.caller import Caller, ClientSigns
+from shiftlog.model.ids import is_vendor_id
 
 Role = Literal["mcp", "control"]
 
@@ -47,6 +49,7 @@ class Hello(msgspec.Struct, frozen=True, kw_only=True):
     pid: int | None = None
     pid_started: str | None = None
     cwd: str | None = None
+    vendor_ids: dict[str, str] = {}
     options: dict[str, object] = {}
 
 
@@ -166,6 +169,11 @@ def caller_of(hello: Hello, peer: Peer) -> Caller:
         holds_leases=hello.role == "mcp",
         operator=hello.role == "control" and not inside,
         inside=inside,
+        signs=ClientSigns(
+            vendor_ids={agent: name for agent, name in hello.vendor_ids.items() if is_vendor_id(name)},
+            processes=processes.lineage(peer.pid) if peer.pid is not None and peer.started is not None else (),
+            since=datetime.now(UTC),
+        ),
     )
 
 

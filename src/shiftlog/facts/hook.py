@@ -36,8 +36,12 @@ class HookFact(msgspec.Struct, frozen=True, kw_only=True):
     response: str | None = None
     pid: int | None = None
     pid_started: str | None = None
+    processes: tuple[tuple[int, str], ...] = ()
+    """The agent's process and those above it, the nearest first, each with its start time, if it still ran."""
     call_id: str | None = None
     """The id of the tool call that the event is about."""
+    is_own_call: bool = False
+    """True if that is a call of one of our tools."""
     raw: str | None = None
     """The masked event itself, if its kind is unknown."""
     calls: Batch | None = None

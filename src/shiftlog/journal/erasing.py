@@ -42,6 +42,7 @@ _KEPT: dict[Kind, tuple[str, ...]] = {
     Kind.SESSION_CLOSED: ("policy", "reason_class", "successor_deadline"),
     Kind.HANDOFF_OFFERED: ("agent_id", "expires_at"),
     Kind.TOKEN_REISSUED: ("expires_at",),
+    Kind.CLIENT_JOINED: ("agent_id", "exclusive"),
     Kind.RUN_UPDATED: _RUN,
     Kind.TURN_BEGUN: ("timestamp", "imported"),
     Kind.TURN_UPDATED: ("deleted", "current_turn", "clear", "set"),

@@ -24,14 +24,15 @@ FINAL_STATES = frozenset({str(SessionState.SEALED), str(SessionState.SUCCEEDED)}
 class Asked:
     """What is asked: sessions of an agent and those offered to it, or of any agent in a workspace or its project.
 
-    `cwd` is a directory in that workspace. `own` names the sessions that the caller is in; `since` bounds the last
-    activity; `with_empty` asks for empty ones too.
+    `cwd` is a directory in that workspace. `own` names the sessions that the caller holds; `around` those of the client
+    that it runs in, which are never an answer. `since` bounds the last activity; `with_empty` asks for empty ones too.
     """
 
     agent_key: str | None = None
     workspace: str | None = None
     cwd: str | None = None
     own: Collection[str] = ()
+    around: Collection[str] = ()
     since: datetime | None = None
     with_empty: bool = False
 
@@ -99,7 +100,7 @@ def _counting(reader: Reader, where: Filter, asked: Asked, now: datetime) -> lis
 
 
 def _counts(session: Session, asked: Asked, now: datetime) -> bool:
-    if session.subagent or session.id in asked.own:
+    if session.subagent or session.id in asked.own or session.id in asked.around:
         return False
     # The error of a final one is worth showing, whatever it holds.
     if is_empty(session) and not asked.with_empty and str(session.state) not in FINAL_STATES:

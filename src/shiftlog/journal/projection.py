@@ -492,6 +492,7 @@ _CHANGES: dict[Kind, Change] = {
     Kind.TURN_FAILED: _turn_ended,
     Kind.USAGE: _usage,
     Kind.RUN_UPDATED: _run_updated,
+    Kind.CLIENT_JOINED: lambda session, turn, entry: (session.joined(entry.facts), turn),
     Kind.LEASE_TAKEN: _lease_taken,
     Kind.IMPORT_NOTED: _import_noted,
     Kind.COMMAND_STARTED: _worked,

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog.journal import rules
+from shiftlog.journal.clients import ClientPlace, place_of, sessions_around
+from shiftlog.journal.joining import join
 from shiftlog.journal.journal import Answered, Journal, Request, Rule, closed_error, find_session, held, lease_of
 from shiftlog.journal.last_session import UNFINISHED_STATES, Asked, last_sessions
 from shiftlog.journal.pen import Pen
@@ -46,8 +48,11 @@ class Sessions:
         self._process_started = process_started
         self._spending = spending
 
-    async def open_session(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
-        """Start a session, and its run if any fact of a run is given."""
+    async def open_session(self, arguments: Mapping[str, Any], caller: Caller, *, implicit: bool = False) -> Answered:
+        """Start a session, and its run if any fact of a run is given; in a client that has a session, join it.
+
+        An `implicit` one is opened for a call that needs a session; its title is not the agent's.
+        """
         request = await self._journal.request_off_loop(
             "open_session", OPEN_SESSION, arguments, caller, self._check_names
         )
@@ -58,7 +63,9 @@ class Sessions:
         values["cwd"] = absolute(values.get("cwd"), caller)
         values["agent_id"] = (values.get("agent_id") or "").strip() or values["agent"]
         run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")))
-        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run))
+        named = frozenset(name for name in arguments if not _is_blank(arguments[name]))
+        given = named - {"title"} if implicit else named
+        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run, given))
 
     async def begin_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a turn."""
@@ -148,43 +155,71 @@ class Sessions:
             facts.update(context_excerpt=excerpt[:EXCERPT_CHARS], prompt_chars=prompt_chars)
         return facts
 
-    def _open(self, writer: Writer, request: Request, run: dict[str, Any] | None) -> Answered:
+    def _open(self, writer: Writer, request: Request, run: dict[str, Any] | None, given: frozenset[str]) -> Answered:
         first = self._journal.replay(writer, request, "")
         if first is not None:
             return {**first, "lease": hold_again(self._journal, writer, first["session_id"], request.caller)}
         values, caller = request.values, request.caller
         now = self._journal.clock.now()
-        session_id = self._free_id(writer, values, now)
+        place = place_of(writer, caller, values["agent"], (values.get("vendor_session_id") or "").strip() or None)
+        own = place.session if place.session is not None and place.session.is_live else None
+        named = values.get("session_id")
+        joins = own is not None and named in (None, own.id)
+        session_id = own.id if own is not None and joins else self._free_id(writer, values, now)
         over_limit = self._spending(writer, values["agent_id"], now)
-        pen = self._journal.pen(writer, session_id, None)
+        pen = self._journal.pen(writer, session_id, own if joins else None)
         pen.warnings += over_limit
         warnings: list[str] = run.pop("warnings") if run else []
-        parent = values.get("parent_session_id")
-        workspace = _workspace(values, caller)
-        facts: dict[str, Any] = {
-            "agent": values["agent"],
-            "agent_id": spelling(writer, values["agent_id"]),
-            "title": values["title"],
-            "model": run.get("model") if run else None,
-            "workspace": workspace,
-            "cwd": values.get("cwd") or caller.cwd,
-            "tags": [tag for tag in dict.fromkeys(values.get("tags") or ()) if tag.strip()],
-            "exclusive": bool(values.get("exclusive")),
-            "parent_session_id": find_session(writer, parent, "parent_session_id").id if parent else None,
-            "vendor_session_id": (values.get("vendor_session_id") or "").strip() or None,
-            # Named before its agent writes it, so it need not be there yet.
-            "transcript_path": absolute((values.get("transcript_path") or "").strip(), caller),
-        }
-        if run is not None:
-            facts["run"] = {"alias": writer.next_alias(), "host": caller.host, **run}
-        predecessor = self._predecessor(writer, request, workspace, now)
-        pen.write(Kind.SESSION_OPENED, {name: value for name, value in facts.items() if value})
-        lease = take_lease(writer, pen, caller)
+        facts = self._facts(writer, values, run, place, caller)
+        predecessor = self._predecessor(writer, request, facts["workspace"], now)
+        if joins:
+            join(writer, pen, place, facts, run, given, caller)
+            lease = self._lease_beside(writer, pen, caller)
+        else:
+            if run is not None:
+                facts["run"] = {"alias": writer.next_alias(), "host": caller.host, **run}
+            pen.write(Kind.SESSION_OPENED, {name: value for name, value in facts.items() if value})
+            lease = take_lease(writer, pen, caller)
         for text in warnings:
             pen.warn("caller_not_registered", text)
         if is_unstable_agent_id(values["agent_id"]):
             pen.warn("unstable_agent_id", "agent_id looks drawn anew for each run; resume needs a stable name")
-        return self._journal.answer(writer, request, pen, _opened(pen.session, lease, predecessor), "")
+        opened = _opened(pen.session, lease, predecessor) | {"joined": joins}
+        return self._journal.answer(writer, request, pen, opened, "")
+
+    def _facts(
+        self, writer: Writer, values: Mapping[str, Any], run: dict[str, Any] | None, place: ClientPlace, caller: Caller
+    ) -> dict[str, Any]:
+        """Return what a new session is opened with."""
+        given = values.get("parent_session_id")
+        around = place.session if place.session is not None and place.session.is_live else place.outer
+        parent = find_session(writer, given, "parent_session_id").id if given else around.id if around else None
+        return {
+            "agent": values["agent"],
+            "agent_id": spelling(writer, values["agent_id"]),
+            "title": values["title"],
+            "model": run.get("model") if run else None,
+            "workspace": _workspace(values, caller),
+            "cwd": values.get("cwd") or caller.cwd,
+            "tags": [tag for tag in dict.fromkeys(values.get("tags") or ()) if tag.strip()],
+            "exclusive": bool(values.get("exclusive")),
+            "parent_session_id": parent,
+            "vendor_session_id": (values.get("vendor_session_id") or "").strip()
+            or (place.vendor_id if place.session is None else None),
+            # Named before its agent writes it, so it need not be there yet.
+            "transcript_path": absolute((values.get("transcript_path") or "").strip(), caller),
+        }
+
+    def _lease_beside(self, writer: Writer, pen: Pen, caller: Caller) -> dict[str, Any]:
+        """Grant a joined session to the caller; beside another client of the same agent that holds it, no lease."""
+        other = self._journal.holders.other(writer, pen.session, caller, pen.now)
+        if other is None:
+            return take_lease(writer, pen, caller)
+        if pen.session.exclusive:
+            raise held(pen.session, other)
+        if caller.client_id:
+            writer.put_agent_of(caller.client_id, pen.session.agent_key, pen.now)
+        return {"fence": pen.session.fence, "expires_at": None}
 
     def _predecessor(
         self, reader: Reader, request: Request, workspace: str | None, now: datetime
@@ -196,6 +231,7 @@ class Sessions:
             workspace=workspace,
             cwd=values.get("cwd") or caller.cwd,
             own=self._journal.holders.sessions_of(reader, caller, now),
+            around=sessions_around(reader, caller),
         )
         found = last_sessions(reader, asked, now, groups=(UNFINISHED_STATES,))
         return _shown_predecessor(found[0]) if found else None

@@ -124,6 +124,8 @@ def _told(kind: Kind, facts: Mapping[str, Any]) -> str:
     """Return what an entry without a text of its own is about; empty where its words say it."""
     if kind in (Kind.USAGE, Kind.RUN_UPDATED):
         return _figures(facts)
+    if kind is Kind.CLIENT_JOINED:
+        return f"{facts.get('face', '')} joined, known by {str(facts.get('by', '')).replace('_', ' ')}"
     if kind is Kind.LEASE_TAKEN:
         return f"fence {facts.get('fence')} for {facts.get('agent_id', '')}"
     if kind is Kind.CAPSULE_SAVED:

@@ -8,6 +8,7 @@ import os
 import sys
 
 _PROC = sys.platform.startswith("linux")
+MOST_ANCESTORS = 64
 
 
 def open_missing_streams() -> None:
@@ -57,6 +58,20 @@ def descends_from(pid: int, ancestor: int) -> bool:
             return False
         pid = start if above is None else above  # the parent ended, and its children have another one now
     return True
+
+
+def lineage(pid: int) -> tuple[tuple[int, str], ...]:
+    """Return a process and those above it, the nearest first, each with its start time; empty without /proc."""
+    found: list[tuple[int, str]] = []
+    if not _PROC:
+        return ()  # each step would run `ps` twice
+    while pid > 1 and len(found) < MOST_ANCESTORS:
+        started_at, above = started(pid), parent(pid)
+        if started_at is None or above is None:
+            break
+        found.append((pid, started_at))
+        pid = above
+    return tuple(found)
 
 
 def is_marked(pid: int) -> bool:

@@ -15,6 +15,8 @@ from shiftlog.link import processes
 from shiftlog.link.build import build_id, is_later
 
 WIRE = 1
+# What agents tell the processes that they start about their own session, by variable.
+SESSION_VARIABLES = {"CLAUDE_CODE_SESSION_ID": "ClaudeCode", "CODEX_THREAD_ID": "Codex"}
 DATABASE = "shiftlog.db"
 SOCKET_PATH_BYTES = 100
 HELLO_BYTES = 1 << 20
@@ -231,6 +233,10 @@ def hello_line(
         f'"client_id":{_quoted(client_id)},"pid":{os.getpid()},'
         f'"pid_started":{"null" if started_at is None else _quoted(started_at)},"cwd":{cwd}'
     )
+    named = {agent: os.environ[name] for name, agent in SESSION_VARIABLES.items() if os.environ.get(name)}
+    if named:
+        ids = ",".join(f"{_quoted(agent)}:{_quoted(given)}" for agent, given in named.items())
+        fields += f',"vendor_ids":{{{ids}}}'
     if options:
         import json
 

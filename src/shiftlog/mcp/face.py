@@ -17,6 +17,7 @@ from mcp.shared.uri_template import UriTemplate
 
 from shiftlog.dialects.delx.refusals import refusal
 from shiftlog.mcp.calls import CALL, CALLER, Call, Context, set_level
+from shiftlog.mcp.client_meta import with_meta
 from shiftlog.mcp.errors import defect, edge, mask, protocol_error, repeated, resource_error, resource_not_found
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool
 from shiftlog.model.caller import Caller
@@ -160,7 +161,8 @@ def _begin(ctx: Context) -> Caller:
     """Make the request the current call and return its caller, with the request's id as call id."""
     name = str(ctx.request_id)
     # An id that cannot be kept as it is would name another call.
-    caller = changed(CALLER.get(), call_id=name if excerpt(name) == name else None)
+    caller = CALLER.get()
+    caller = changed(caller, call_id=name if excerpt(name) == name else None, signs=with_meta(caller.signs, ctx.meta))
     CALL.set(Call(caller=caller, context=ctx))
     return caller
 

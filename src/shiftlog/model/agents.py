@@ -13,6 +13,8 @@ from shiftlog.model.errors import InvalidParameter
 CLAUDE, CODEX = "ClaudeCode", "Codex"
 GEMINI, COPILOT, OPENCODE, CURSOR = "GeminiCli", "CopilotCli", "OpenCode", "Cursor"
 
+# Our tools, as agents name them, that work in the caller's own session if they name none; a regular expression.
+OWN_CALLS = "mcp__.*shiftlog.*__(open_session|resume_session|open_shell|run_command)"
 _CODEX_HOOKS = (
     "SessionStart",
     "UserPromptSubmit",

@@ -38,6 +38,7 @@ class Kind(StrEnum):
     CHECKPOINT_SAVED = "checkpoint.saved"
     CHECKPOINT_RESTORED = "checkpoint.restored"
     CAPSULE_SAVED = "capsule.saved"
+    CLIENT_JOINED = "client.joined"
     LEASE_TAKEN = "lease.taken"
     HANDOFF_OFFERED = "handoff.offered"
     HANDOFF_ACCEPTED = "handoff.accepted"

@@ -24,6 +24,7 @@ MAX_ALIAS_DIGITS = 18
 _SESSION = re.compile(SESSION_REGEX[1:-1], re.ASCII)
 _REQUEST = re.compile(REQUEST_REGEX[1:-1], re.ASCII)
 _UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.IGNORECASE | re.ASCII)
+_CALL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._:-]{0,199}", re.ASCII)
 _ALIAS = re.compile(r"[1-9][0-9]{0,199}", re.ASCII)
 _UNSTABLE = re.compile(r"agent-[0-9a-f]{12,}|[0-9a-f]{24,}", re.IGNORECASE | re.ASCII)
 
@@ -43,6 +44,11 @@ def is_session_id(text: str) -> bool:
         return False
     agent, at, _ = text.split("-", 2)
     return len(agent) <= MAX_AGENT_CHARS and _is_instant(at)
+
+
+def is_call_id(text: str) -> bool:
+    """Return True if a text can be an agent's own id of a tool call."""
+    return _CALL.fullmatch(text) is not None
 
 
 def check_session_id(text: str, agent: str | None = None) -> str:

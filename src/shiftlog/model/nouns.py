@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields, replace
 from datetime import datetime
 from typing import Any, TypeVar, cast
 
+from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import LIVE, RunStatus, SessionState, Succession, TurnStatus
 
 Noun = TypeVar("Noun")
@@ -195,6 +196,13 @@ class Session:
     def is_live(self) -> bool:
         """Return True if the session accepts ordinary writes."""
         return self.state in LIVE
+
+    def joined(self, facts: dict[str, Any]) -> "Session":
+        """Return the session after a client joined it, with the agent id and the terms that it brought."""
+        known: dict[str, Any] = {"exclusive": True} if facts.get("exclusive") else {}
+        if "agent_id" in facts:
+            known |= {"agent_id": str(facts["agent_id"]), "agent_key": agent_key(str(facts["agent_id"]))}
+        return changed(self, **known)
 
     @property
     def turns_open(self) -> int:

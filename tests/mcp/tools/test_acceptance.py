@@ -394,7 +394,11 @@ def _comparable(day: list[Any]) -> str:
 async def test_15_a_vendor_session_id_that_fits_two_sessions_is_an_invalid_parameter_listing_both(
     harness: Harness,
 ) -> None:
-    both = [await harness.open(vendor_session_id=VENDOR), await harness.open(vendor_session_id=VENDOR.upper())]
+    second = "Codex-20260701T120001Z-another-of-the-same-client"
+    both = [
+        await harness.open(vendor_session_id=VENDOR),
+        await harness.open(session_id=second, vendor_session_id=VENDOR.upper()),
+    ]
     for tool, more in (
         ("begin_turn", {"query_title": "x", "query_text": "x"}),
         ("update_turn", {"tags": ["x"]}),

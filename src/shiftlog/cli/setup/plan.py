@@ -173,7 +173,7 @@ def _codex_hooks(path: Path, command: str, state: str, *, per_call: bool) -> Edi
     wanted = hook_groups("codex", command, per_call=per_call, state=shlex.quote(state))
 
     def take(text: str, sections: frozenset[str]) -> str:
-        return without_json_items(text, "hooks", _is_our_hook)
+        return without_json_items(text, "hooks", is_our_hook)
 
     def add(text: str) -> str:
         if not _has_exactly(text, wanted):
@@ -198,12 +198,13 @@ def _has_exactly(text: str, wanted: Mapping[str, Any]) -> bool:
     found = {
         event: ours
         for event, items in cast("Entry", lists).items()
-        if isinstance(items, list) and (ours := [one for one in cast("list[Any]", items) if _is_our_hook(one)])
+        if isinstance(items, list) and (ours := [one for one in cast("list[Any]", items) if is_our_hook(one)])
     }
     return all(groups == wanted.get(event) for event, groups in found.items())
 
 
-def _is_our_hook(group: Any) -> bool:
+def is_our_hook(group: Any) -> bool:
+    """Return True if a group of hooks in Codex's file is ours."""
     hooks: Any = cast("Entry", group).get("hooks") if isinstance(group, dict) else None
     if not isinstance(hooks, list) or not hooks:
         return False

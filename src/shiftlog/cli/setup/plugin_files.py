@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog import __version__
-from shiftlog.model.agents import BY_NAME
+from shiftlog.model.agents import BY_NAME, OWN_CALLS
 
 NAME = "shiftlog"
 DESCRIPTION = "Session journal, hand-over and history for coding agents"
@@ -43,6 +43,8 @@ HOOK_EVENTS = (
     HookEvent(name="SessionStart"),
     HookEvent(name="UserPromptSubmit"),
     HookEvent(name="PreToolUse", tools=CHANGING_TOOLS),
+    # A subagent of Claude Code shares its parent's connection: only the hook before the call says whose call it is.
+    HookEvent(name="PreToolUse", tools={"claude": OWN_CALLS}),
     HookEvent(name="PostToolUse", per_call=True),
     HookEvent(name="PostToolUseFailure", per_call=True),
     HookEvent(name="SubagentStart"),
@@ -63,13 +65,14 @@ def _closing(command: str, agent: str, state: str) -> str:
 
 def hook_groups(agent: str, command: str, *, per_call: bool = False, state: str = STATE) -> Document:
     """Return the hook of each event in the format of the agent's hook file."""
-    events = [event for event in HOOK_EVENTS if event.name in BY_NAME[agent].hooks and (per_call or not event.per_call)]
+    known = [event for event in HOOK_EVENTS if event.name in BY_NAME[agent].hooks and (per_call or not event.per_call)]
+    events = [event for event in known if not event.tools or agent in event.tools]
     groups: Document = {}
     for event in events:
         line = _closing(command, agent, state) if event.tools else command
         hook = {"type": "command", "command": line, "timeout": event.timeout_s}
         matcher = {"matcher": event.tools[agent]} if agent in event.tools else {}
-        groups[event.name] = [{**matcher, "hooks": [hook]}]
+        groups.setdefault(event.name, []).append({**matcher, "hooks": [hook]})
     return groups
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from shiftlog.journal.clients import place_of
 from shiftlog.journal.journal import Journal, check_fence, resolve_session_id
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
@@ -142,6 +143,9 @@ def _unnamed(reader: Reader, given: str | None, context: CallContext) -> Session
     bound = _bound(reader, context)
     if bound is not None and is_live(bound) and given in (None, bound.agent):
         return bound
+    own = _of_client(reader, context.caller)
+    if own is not None and given in (None, own.agent):
+        return own
     if agent is not None:
         name = reader.pointer(context.workspace, agent)
         pointed = reader.session(name) if name else None
@@ -167,6 +171,14 @@ def _unnamed(reader: Reader, given: str | None, context: CallContext) -> Session
             for row in rows
         ]
     raise SessionNotFound("No active session exists", details=details)
+
+
+def _of_client(reader: Reader, caller: Caller) -> Session | None:
+    """Return the live session of the agent's client in which the caller runs; of a subagent its parent's."""
+    session = place_of(reader, caller).session
+    while session is not None and session.subagent and session.parent_session_id:
+        session = reader.session(session.parent_session_id)
+    return session if session is not None and is_live(session) else None
 
 
 def check_binding(journal: Journal, reader: Reader, session: Session, context: CallContext) -> None:

@@ -8,6 +8,7 @@ from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.errors import status_of
 from shiftlog.dialects.mcpserver.objects import shown_tags
 from shiftlog.dialects.mcpserver.subagents import subagents_of
+from shiftlog.journal.clients import place_of
 from shiftlog.journal.journal import closed_error
 from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
@@ -26,7 +27,9 @@ def opening_facts(reader: Reader, values: Values, context: CallContext) -> dict[
     """Return the facts of a new session: who works, where, and what the call says of it."""
     agent = values["agent"]
     known = reader.find_sessions(Filter(agent_key=agent_key(agent)), Page(limit=1), by_activity=True)
+    own = place_of(reader, context.caller).session
     return {
+        "parent_session_id": own.id if own is not None and own.is_live else None,
         "agent": agent,
         "agent_id": known[0].session.agent_id if known else agent,
         "workspace": context.workspace,

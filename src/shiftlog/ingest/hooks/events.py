@@ -5,6 +5,7 @@ reader reads; so the transcript later gives the same facts under the same keys.
 """
 
 import json
+import re
 from collections.abc import Iterator, Sequence
 from typing import Any, cast
 
@@ -20,7 +21,7 @@ from shiftlog.ingest.readers.codex.text import split_prompt
 from shiftlog.ingest.readers.codex.turns import turn_name
 from shiftlog.ingest.readers.formats import reader_for
 from shiftlog.ingest.readers.records import first_line, read_line, text_in
-from shiftlog.model.agents import AGENTS, CLAUDE
+from shiftlog.model.agents import AGENTS, CLAUDE, OWN_CALLS
 from shiftlog.model.times import parse, precise
 from shiftlog.text.guarded_command import unwrapped
 
@@ -34,6 +35,7 @@ EVENTS = frozenset((*CALLS, UNANSWERED, *TURNS, *SESSIONS))
 RAW_CHARS = 65_536
 MAX_ID_CHARS = 200
 _FAILED_CODE = 1
+_OWN = re.compile(OWN_CALLS, re.ASCII)
 _CHANGING = ("edit", "create", "delete")
 
 Event = dict[str, Any]
@@ -82,6 +84,11 @@ def name_of(event: Event) -> str:
     return ALIASES.get(given, given)
 
 
+def is_own_call(tool: object) -> bool:
+    """Return True if a tool, as an agent names it, is one of ours whose caller must be known."""
+    return isinstance(tool, str) and _OWN.fullmatch(tool) is not None
+
+
 def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
     """Return an event as the journal stores it."""
     event, agent = spooled.event, spooled.agent
@@ -120,6 +127,7 @@ def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
         call_id=text_in(event, "tool_use_id"),
         pid=spooled.ppid,
         pid_started=spooled.ppid_started,
+        is_own_call=is_own_call(event.get("tool_name")),
         raw=None if name in EVENTS else composer.text(json.dumps(event, ensure_ascii=False))[:RAW_CHARS],
     )
     fact = msgspec.structs.replace(fact, masked=composer.masked())

@@ -8,6 +8,7 @@ from typing import Any
 from shiftlog.journal import rules
 from shiftlog.journal.activity import last_of_agent
 from shiftlog.journal.chain import check_chain
+from shiftlog.journal.clients import sessions_around
 from shiftlog.journal.continuity.answers import keep, repeated, shell, vendor_resume, with_token
 from shiftlog.journal.continuity.capsule.build import DEFAULT_BUDGET_BYTES
 from shiftlog.journal.continuity.capsule.reading import WHOLE_BYTES, capsule_of
@@ -146,6 +147,7 @@ class Resumer:
             workspace=caller.workspace or caller.cwd,
             cwd=caller.cwd,
             own=self._holders.sessions_of(reader, caller, now),
+            around=sessions_around(reader, caller),
             since=now - timedelta(days=days),
         )
 

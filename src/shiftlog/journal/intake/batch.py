@@ -22,12 +22,11 @@ from shiftlog.journal.intake.sessions import (
     UNTITLED,
     add_redactions,
     minted_id,
-    session_name,
-    under_vendor_id,
     worked_in,
 )
 from shiftlog.journal.intake.turns import SOURCE, HeldTurns, clear_items, end_turn, late_dialog, update_turn
 from shiftlog.journal.rules import next_order
+from shiftlog.journal.vendor_names import session_name, under_vendor_id
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id
 from shiftlog.model.moves import SessionState

@@ -4,27 +4,29 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
-from shiftlog.facts.batch import origin_key
 from shiftlog.facts.hook import HookFact
+from shiftlog.journal.clients import PROCESS, VENDOR_ID, clients_above
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.family import WHOLE_SESSION
 from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
-from shiftlog.journal.intake.sessions import UNTITLED, minted_id, session_name, under_vendor_id
+from shiftlog.journal.intake.sessions import UNTITLED, minted_id
 from shiftlog.journal.sessions import workspace_of
+from shiftlog.journal.vendor_names import known_session, session_name
 from shiftlog.model.agents import CLAUDE
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id
 from shiftlog.model.moves import RunStatus, SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import parse
-from shiftlog.store.protocol import Filter, Page, Reader, Writer
+from shiftlog.store.protocol import Filter, Page, Writer
 from shiftlog.store.sources import Origin
 
 SAME_START = timedelta(seconds=120)
 LOOKED_AT = 50
 SUBAGENT = "subagent"
+CLEARED = "clear"
 
 Body = dict[str, Any]
 
@@ -91,6 +93,8 @@ class HookSessions:
         if pen.session.state in (SessionState.SUSPENDED, SessionState.CLOSED):
             self._write(pen, Kind.SESSION_RESUMED, {"via": "hook", "state_before": str(pen.session.state)})
         if pen.session.state is SessionState.OPEN:
+            if pen.session.run is None:
+                self._note_joined(pen, VENDOR_ID)  # a call of the client's, or an import, was first
             self._run(pen)
         return pen
 
@@ -144,6 +148,8 @@ class HookSessions:
             "model": fact.model,
             "cwd": fact.cwd,
             "workspace": workspace_of(fact.cwd) if fact.cwd else None,
+            "predecessor": self._predecessor(),
+            "parent_session_id": self._outer(),
             "run": {**self._run_facts(), "alias": self._writer.next_alias()} if fact.pid else None,
         }
         pen = self._new(fact.vendor_id, None)
@@ -154,6 +160,28 @@ class HookSessions:
         link = {"session": pen.id, "turn": None, "call": None, "rank": WHOLE_SESSION}
         self._origins.keep(f"link:parent:{fact.vendor_id}", pen.id, link)
         return pen
+
+    def _predecessor(self) -> Body | None:
+        """Return the session that this process had before the one that it begins with nothing of it."""
+        fact = self._fact
+        if fact.source != CLEARED or fact.pid is None:
+            return None
+        where = Filter(agent=fact.agent, with_run=True, without_subagents=True)
+        for row in self._writer.find_sessions(where, Page(limit=LOOKED_AT), by_activity=True):
+            session, run = row.session, row.session.run
+            if run is not None and (run.pid, run.pid_started) == (fact.pid, fact.pid_started):
+                return {"session_id": session.id, "seq": session.head_seq, "head_hash": session.head_hash}
+        return None
+
+    def _outer(self) -> str | None:
+        """Return the session of the client in which this one was started, by an agent or a script of it."""
+        above = clients_above(self._writer, self._fact.processes[1:], self._host)
+        return above[0].id if above else None
+
+    def _note_joined(self, pen: IntakePen, by: str) -> None:
+        who = {"face": "hook", "host": self._host, "pid": self._fact.pid, "pid_started": self._fact.pid_started}
+        body = {"by": by, "via": "hook", **who}
+        self._write(pen, Kind.CLIENT_JOINED, {name: value for name, value in body.items() if value})
 
     def _new(self, vendor_id: str, agent_id: str | None) -> IntakePen:
         minted = minted_id(self._fact.agent, self._fact.at, vendor_id, agent_id)
@@ -196,6 +224,7 @@ class HookSessions:
             if self._is_same_process(row.session):
                 pen = IntakePen(self._writer, row.session.id, row.session, self._clock)
                 body = {"vendor_session_id": fact.vendor_id, "transcript_path": fact.transcript_path}
+                self._note_joined(pen, PROCESS)
                 self._write(pen, Kind.SESSION_UPDATED, {key: value for key, value in body.items() if value})
                 pen.commit(self._writer)
                 # A client opened it, and its title stays.
@@ -215,12 +244,3 @@ class HookSessions:
     def _write(self, pen: IntakePen, kind: Kind, body: Body) -> None:
         salt = salt_from("hook", self._fact.id, str(kind), str(pen.next_seq))
         pen.write(kind, body, at=self._fact.at, salt=salt)
-
-
-def known_session(reader: Reader, agent: str, vendor_id: str, agent_id: str | None = None) -> str | None:
-    """Return the session of a vendor's id, or of a child in it, if the journal has it."""
-    key = origin_key(agent, session_name(vendor_id, agent_id))
-    origin = reader.origins([key]).get(key)
-    if origin is not None:
-        return origin.session_id
-    return under_vendor_id(reader, agent, vendor_id) if agent_id is None else None

@@ -12,16 +12,18 @@ from typing import Any
 import msgspec
 
 from shiftlog.facts.hook import HookFact
+from shiftlog.journal.clients import asked_name
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.encoding import salt_from
 from shiftlog.journal.intake.batch import BatchWork
-from shiftlog.journal.intake.hook_sessions import HookSessions, known_session
+from shiftlog.journal.intake.hook_sessions import HookSessions
 from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
 from shiftlog.journal.intake.sessions import UNTITLED, add_redactions, stamp_of
 from shiftlog.journal.intake.turns import end_turn, update_turn
+from shiftlog.journal.vendor_names import known_session
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
 from shiftlog.model.limits import HOOK_STOP_QUIET
@@ -202,7 +204,7 @@ class _EventWork:
         return {
             "SessionStart": (sessions.begin, None),
             "UserPromptSubmit": (sessions.woken, self._prompt),
-            "PreToolUse": (sessions.woken, self._went_ahead),
+            "PreToolUse": (sessions.woken, self._asked if self._fact.is_own_call else self._went_ahead),
             "PostToolUse": (sessions.woken, self._call),
             "PostToolUseFailure": (sessions.woken, self._call),
             "SubagentStart": (sessions.begin_child, None),
@@ -332,6 +334,11 @@ class _EventWork:
             open_ones = [each for each in pen.turns() if not each.is_terminal] if pen.session.turns_open else []
             turn = max(open_ones, key=lambda each: each.begun_at, default=None)
         return turn if turn is not None and turn.begun_at <= parse(self._fact.at) else None
+
+    def _asked(self, pen: IntakePen) -> None:
+        """Remember whose call it is: the main agent's or a subagent's, which the call itself does not say."""
+        if self._fact.call_id is not None:
+            self._origins.put(asked_name(self._fact.call_id), Origin(session_id=pen.id))
 
     def _call(self, pen: IntakePen) -> None:
         batch = self._fact.calls

@@ -10,11 +10,6 @@ from shiftlog.store.protocol import Reader, Writer
 UNTITLED = "(untitled)"
 
 
-def session_name(vendor_id: str, agent_id: str | None) -> str:
-    """Return the name under which the origin of a vendor's session, or of a child in it, is kept."""
-    return f"session:{vendor_id}" + ("" if agent_id is None else f"/{agent_id}")
-
-
 def stamp_of(at: str) -> str:
     """Return a time of a fact as ids show it."""
     return at.replace("-", "").replace(":", "")[:15] + "Z"
@@ -26,15 +21,6 @@ def minted_id(agent: str, at: str, vendor_id: str, agent_id: str | None) -> str:
     if agent_id is not None:
         tail = f"{slug(vendor_id[:8], 'session')}-agent-{slug(agent_id, 'child')}"
     return f"{agent}-{stamp_of(at)}-{tail}"
-
-
-def under_vendor_id(reader: Reader, agent: str, vendor_id: str) -> str | None:
-    """Return the session of an agent that was opened under the vendor's id."""
-    for session_id in reader.session_ids_of_vendor(vendor_id):
-        session = reader.session(session_id)
-        if session is not None and session.agent == agent:
-            return session_id
-    return None
 
 
 def worked_in(reader: Reader, agent: str, items: Sequence[Incoming], *, taken: Collection[str | None]) -> str | None:

@@ -53,8 +53,8 @@ class ShellLog:
         if own is not None:
             return ShellHome(session_id=own, implicit=False)
         agent = _kind_of(caller.client_name)
-        opened = await self._sessions.open_session({"agent": agent, "title": title}, caller)
-        return ShellHome(session_id=opened["session_id"], implicit=True)
+        opened = await self._sessions.open_session({"agent": agent, "title": title}, caller, implicit=True)
+        return ShellHome(session_id=opened["session_id"], implicit=not opened["joined"])
 
     async def session_id(self, name: str) -> str:
         """Return the id of the session that a name of any form names."""

@@ -4,7 +4,9 @@ A description is read once, by a model: purpose, when and when not, what changes
 and prompts are in `resources`.
 """
 
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Any, TypeVar
 
 from shiftlog.app.app import App
 from shiftlog.dialects.delx.refusals import refusal
@@ -21,12 +23,16 @@ from shiftlog.mcp.tools.adapters import (
     with_handle,
     without_reserved,
 )
+from shiftlog.model.caller import Caller
 from shiftlog.params.fields import Record
+
+T = TypeVar("T")
 
 OPEN_SESSION_TEXT = """\
 Open a session, the record of one shift of one agent; to go on with earlier work use resume_session.
-Stores it and, with a run field (model, backend, caller, pid, cwd …), its run; you hold the lease. Repeats make \
-another unless idempotency_key repeats. `predecessor` names an unfinished session of agent_id and workspace.
+Stores it and, with a run field (model, backend, caller, pid, cwd …), its run; you hold the lease. In a client whose \
+session is recorded already it joins that one (`joined`), with your title; elsewhere repeats make another unless \
+idempotency_key repeats. `predecessor` names an unfinished session of agent_id and workspace.
 Errors: session_already_exists, session_not_found (parent), budget_exceeded."""
 
 BEGIN_TURN_TEXT = """\
@@ -76,14 +82,26 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
     """Return the journal's seven tools over an app, and the one that only Delx clients call."""
     tool, handled = partial(native, "journal"), partial(with_handle, app.store)
     sessions, delx, history = app.sessions, app.delx, app.history
+
+    def told(service: Callable[[Mapping[str, Any], Caller], Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+        """Return a service that knows what the hooks of its caller's client have told."""
+
+        async def run(arguments: Mapping[str, Any], caller: Caller) -> T:
+            await app.hear_hooks(caller)
+            return await service(arguments, caller)
+
+        return run
+
     return (
-        tool("open_session", OPEN_SESSION_TEXT, OPEN_SESSION, outputs.OPEN_SESSION, through(sessions.open_session)),
+        tool(
+            "open_session", OPEN_SESSION_TEXT, OPEN_SESSION, outputs.OPEN_SESSION, through(told(sessions.open_session))
+        ),
         tool(
             "resume_session",
             RESUME_SESSION_TEXT,
             RESUME_SESSION,
             outputs.RESUME_SESSION,
-            presented(delx.resume_session),
+            presented(told(delx.resume_session)),
             render_error=partial(refusal, "resume_session"),
         ),
         tool(

@@ -53,6 +53,7 @@ OPEN_SESSION = _written(
         "model": TEXT_OR_NULL,
         "reasoning_effort": TEXT_OR_NULL,
         "predecessor": record({"session_id": TEXT, "state": TEXT, "last_activity": TEXT, "title": TEXT}, null=True),
+        "joined": FLAG,
     }
 )
 BEGIN_TURN = _written(

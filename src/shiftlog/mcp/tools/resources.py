@@ -6,6 +6,7 @@ from io import StringIO
 from typing import Any
 
 from shiftlog.app.app import App
+from shiftlog.journal.clients import sessions_around
 from shiftlog.journal.continuity.capsule.brief import brief
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.history.digest import digest_markdown
@@ -142,7 +143,7 @@ def prompts(app: App) -> tuple[Prompt, ...]:
         now, holders = app.clock.now(), app.journal.holders
 
         def work(reader: Reader) -> str:
-            own = holders.sessions_of(reader, caller, now)
+            own = holders.sessions_of(reader, caller, now) | sessions_around(reader, caller)
             return brief(reader, caller, now, agent_id=agent_id, cwd=cwd, own=own)
 
         return await app.store.read(work)

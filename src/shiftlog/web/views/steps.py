@@ -28,7 +28,9 @@ SHELL_TOOLS = frozenset(
         "exec",
     }
 )
-QUIET = frozenset({Kind.USAGE, Kind.RUN_UPDATED, Kind.SESSION_UPDATED, Kind.LEASE_TAKEN, Kind.CAPSULE_SAVED})
+QUIET = frozenset(
+    {Kind.USAGE, Kind.RUN_UPDATED, Kind.SESSION_UPDATED, Kind.CLIENT_JOINED, Kind.LEASE_TAKEN, Kind.CAPSULE_SAVED}
+)
 _HEADS = frozenset({Kind.TURN_BEGUN, Kind.TURN_COMPLETED, Kind.TURN_FAILED})
 SAYS = {
     Kind.SESSION_OPENED: "Session opened",
@@ -49,6 +51,7 @@ SAYS = {
     Kind.USAGE: "Usage",
     Kind.RUN_UPDATED: "Run updated",
     Kind.SESSION_UPDATED: "Session updated",
+    Kind.CLIENT_JOINED: "Client joined",
     Kind.LEASE_TAKEN: "Lease taken",
     Kind.CAPSULE_SAVED: "Capsule saved",
     Kind.TURN_UPDATED: "Turn updated",

@@ -26,7 +26,8 @@ _ATTACHED_COUNTED = frozenset(
     "hook_success task_reminder todo_reminder task_status skill_listing invoked_skills dynamic_skill "
     "deferred_tools_delta agent_listing_delta mcp_instructions_delta command_permissions auto_mode auto_mode_exit "
     "date_change read_truncation_notice ultra_effort_enter ultra_effort_exit total_tokens_reminder "
-    "batching_reminder_sent silent_turn_reminder".split()
+    "batching_reminder_sent silent_turn_reminder date environment model prompt_snapshot remote_session_change "
+    "session_context".split()
 )
 _PATHS = ("filename", "path", "displayPath", "filePath")
 _ERROR_TEXTS = ("content", "message", "formatted", "apiRefusalExplanation", "cause", "stderr", "stdout", "text")
@@ -230,6 +231,13 @@ SMALL: dict[str, Rule] = {
     "last-prompt": _count("last-prompt"),
     "queue-operation": _count("queue-operation"),
     "file-history-snapshot": _count("file-history-snapshot"),
+    # The requests to the model, which repeat the conversation, and totals that follow from its messages.
+    "api-request": _count("api-request"),
+    "api-request-blob": _count("api-request-blob"),
+    "api-request-shape": _count("api-request-shape"),
+    "cost-state": _count("cost-state"),
+    "tools-used": _count("tools-used"),
+    "atis-latch": _count("atis-latch"),
     "started": _read_workflow,
     "result": _read_workflow,
 }

@@ -205,4 +205,6 @@ ITEMS: dict[str, Handler] = {
     "context_compaction": _counted,
     "inter_agent_communication_metadata": _counted,
     "world_state": _counted,
+    # `token_count`, which older releases write too, has the same figures.
+    "token_usage_record": _counted,
 }

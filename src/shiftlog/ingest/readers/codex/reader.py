@@ -28,10 +28,11 @@ MAX_HELD_BYTES = 32 * 1024 * 1024
 # Items that also stand as envelopes of their own.
 _ENVELOPES = frozenset(
     "world_state ghost_snapshot inter_agent_communication inter_agent_communication_metadata security_risk_score "
-    "compaction context_compaction".split()
+    "compaction context_compaction token_usage_record".split()
 )
 _WAITING_FOR_A_START = frozenset(
-    "task_started turn_started turn_context session_meta world_state token_count thread_settings_applied "
+    "task_started turn_started turn_context session_meta world_state token_count token_usage_record "
+    "thread_settings_applied "
     "thread_name_updated ghost_snapshot user_message inter_agent_communication_metadata".split()
 )
 """Records that may come between a user message and the start of its turn."""

@@ -1,0 +1,148 @@
+"""The agents on this machine as `shiftlog doctor` shows them: version, what `setup` put where, and the one next step.
+
+Reads the agents' own files and asks each program for its version; nothing is changed.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from shiftlog.cli.setup.agents import AGENT_FILES
+from shiftlog.cli.setup.plan import HOOKED, is_our_hook
+from shiftlog.cli.setup.plugin_files import NAME
+from shiftlog.model.agents import BY_NAME
+
+VERSION_S = 10.0
+VERSION_CHARS = 40
+PLUGIN = f"{NAME}@{NAME}"
+
+Document = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Finding:
+    """One agent: `state` is ok or warn; `hint` is the one next step."""
+
+    agent: str
+    state: str
+    message: str
+    hint: str = ""
+
+
+def findings(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
+    """Yield what is known of each agent that is installed or was set up."""
+    for agent, file in AGENT_FILES.items():
+        program = shutil.which(agent, path=environ.get("PATH"))
+        path = file.path(home, environ)
+        server = _has_server(agent, path)
+        if program is None and not server:
+            continue
+        version = _version(program) if program is not None else "not on the path"
+        if not server:
+            message = f"{file.title} {version}: not connected"
+            yield Finding(agent=agent, state="ok", message=message, hint=f"Run: shiftlog setup {agent} --write")
+            continue
+        problem, hint = _hooks_problem(agent, path)
+        said = problem or ("server and hooks are set up" if agent in HOOKED else "server is set up; it has no hooks")
+        yield Finding(
+            agent=agent, state="warn" if problem else "ok", message=f"{file.title} {version}: {said}", hint=hint
+        )
+
+
+def _version(program: str) -> str:
+    """Return what a program says its version is, in a few characters."""
+    try:
+        done = subprocess.run(
+            [program, "--version"],
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=VERSION_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return "(version unknown)"
+    return (done.stdout.strip().splitlines() or ["(version unknown)"])[0][:VERSION_CHARS]
+
+
+def _has_server(agent: str, path: Path) -> bool:
+    """Return True if an agent's file names our server, for Claude Code our plugin."""
+    document = _read(path)
+    if agent == "claude":
+        return bool(_inner(document, "enabledPlugins").get(PLUGIN))
+    return NAME in _inner(document, AGENT_FILES[agent].section)
+
+
+def _hooks_problem(agent: str, path: Path) -> tuple[str, str]:
+    """Return what is wrong with the hooks of an agent and what to do; two empty texts if nothing is."""
+    again = f"Run: shiftlog setup {agent} --write"
+    if agent == "claude":
+        source = _inner(_inner(_inner(_read(path), "extraKnownMarketplaces"), NAME), "source")
+        folder = Path(str(source.get("path") or ""))
+        hooks = _inner(_read(folder / NAME / "hooks" / "hooks.json"), "hooks")
+        if not hooks:
+            return "the plugin's files are missing", again
+        return _lacking(agent, set(hooks), again)
+    if agent != "codex":
+        return "", ""
+    file = path.with_name("hooks.json")
+    ours = {
+        event: [number for number, group in enumerate(cast("list[Any]", groups)) if is_our_hook(group)]
+        for event, groups in _inner(_read(file), "hooks").items()
+        if isinstance(groups, list)
+    }
+    lacking = _lacking(agent, {event for event, places in ours.items() if places}, again)
+    if lacking[0]:
+        return lacking
+    trusted = _inner(_inner(_read(path), "hooks"), "state")
+    untrusted = [
+        event
+        for event, places in ours.items()
+        for place in places
+        if not _is_trusted(_inner(trusted, f"{file}:{_snake(event)}:{place}:0"))
+    ]
+    if not untrusted:
+        return "", ""
+    total = sum(map(len, ours.values()))
+    message = f"{len(untrusted)} of {total} hooks are not trusted, so they do not run and `codex exec` does not say so"
+    return message, "Start codex once and trust the hooks; until then calls of the tools and imports are recorded"
+
+
+def _lacking(agent: str, events: set[str], hint: str) -> tuple[str, str]:
+    calls = {"PostToolUse", "PostToolUseFailure"}  # only with --per-call
+    missing = sorted(set(BY_NAME[agent].hooks) - calls - events)
+    return (f"hooks are missing: {', '.join(missing)}", hint) if missing else ("", "")
+
+
+def _is_trusted(state: Document) -> bool:
+    return bool(state.get("trusted_hash")) and state.get("enabled") is not False
+
+
+def _snake(event: str) -> str:
+    return "".join(f"_{sign.lower()}" if sign.isupper() else sign for sign in event).lstrip("_")
+
+
+def _inner(document: Document, name: str) -> Document:
+    value = document.get(name)
+    return cast(Document, value) if isinstance(value, dict) else {}
+
+
+def _read(path: Path) -> Document:
+    """Return the content of a settings file; empty if it is not there or not readable."""
+    try:
+        text = path.read_text("utf-8")
+        value: object = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+    except (OSError, ValueError, RecursionError):
+        return {}
+    return cast(Document, value) if isinstance(value, dict) else {}
+
+
+def of_this_machine() -> Iterator[Finding]:
+    """Yield the findings for the user of this process."""
+    yield from findings(Path.home(), os.environ)

@@ -1,0 +1,76 @@
+"""`shiftlog doctor` tells of each agent whether it is connected, and the one next step."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from shiftlog.cli.setup.checking import Finding, findings
+from shiftlog.cli.setup.plan import SetupPlan
+
+
+@pytest.fixture
+def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home with `claude` and `codex` on the path."""
+    programs = tmp_path / "bin"
+    programs.mkdir()
+    for name in ("claude", "codex"):
+        (programs / name).write_text(f"#!/bin/sh\necho {name} 1.2.3\n")
+        (programs / name).chmod(0o755)
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    return tmp_path
+
+
+def found(machine: Path) -> dict[str, Finding]:
+    return {each.agent: each for each in findings(machine, {"PATH": f"{machine / 'bin'}:/usr/bin:/bin"})}
+
+
+def set_up(machine: Path, agent: str) -> None:
+    options = {"toolsets": None, "dialect": None, "home": str(machine / "state")}
+    SetupPlan.of(agent, per_call=False, watch=False, **options).put()
+
+
+def test_an_agent_that_is_not_connected_gets_the_command_that_connects_it(machine: Path) -> None:
+    shown = found(machine)
+    assert set(shown) == {"claude", "codex"}
+    assert "codex 1.2.3: not connected" in shown["codex"].message
+    assert shown["claude"].hint == "Run: shiftlog setup claude --write"
+
+
+def test_claude_is_well_with_its_plugin_and_not_without_the_plugins_files(machine: Path) -> None:
+    set_up(machine, "claude")
+    assert (found(machine)["claude"].state, found(machine)["claude"].hint) == ("ok", "")
+    (machine / "state" / "plugins" / "shiftlog" / "hooks" / "hooks.json").unlink()
+    assert found(machine)["claude"].state == "warn"
+    assert "files are missing" in found(machine)["claude"].message
+
+
+def test_a_hook_of_an_older_release_is_named(machine: Path) -> None:
+    set_up(machine, "claude")
+    file = machine / "state" / "plugins" / "shiftlog" / "hooks" / "hooks.json"
+    document = json.loads(file.read_text())
+    del document["hooks"]["PreToolUse"]
+    file.write_text(json.dumps(document))
+    assert "hooks are missing: PreToolUse" in found(machine)["claude"].message
+
+
+def test_codex_hooks_that_are_not_trusted_are_counted_until_they_are(machine: Path) -> None:
+    set_up(machine, "codex")
+    shown = found(machine)["codex"]
+    assert shown.state == "warn"
+    assert "hooks are not trusted" in shown.message
+    assert "trust the hooks" in shown.hint
+    folder = machine / ".codex"
+    events = json.loads((folder / "hooks.json").read_text())["hooks"]
+    names = {"".join(f"_{s.lower()}" if s.isupper() else s for s in event).lstrip("_") for event in events}
+    states = "".join(
+        f'\n[hooks.state."{folder / "hooks.json"}:{name}:0:0"]\ntrusted_hash = "sha256:1"\n' for name in sorted(names)
+    )
+    config = folder / "config.toml"
+    config.write_text(config.read_text() + states)
+    assert found(machine)["codex"].state == "ok"
+    config.write_text(config.read_text() + "enabled = false\n")
+    assert "1 of" in found(machine)["codex"].message

@@ -1,0 +1,138 @@
+"""One client is one session: its hooks, its calls of our tools, its subagents; and what restarts make of it."""
+
+import json
+import threading
+from typing import Any
+
+import pytest
+
+from tests.clients.desk import Desk, ended
+from tests.clients.script import Json, Request, Step, calls, ours, says
+
+KINDS = {"claude": "ClaudeCode", "codex": "Codex"}
+
+
+def answer(request: Request, number: int = -1) -> Json:
+    """Return what one of our tools answered, as JSON; some clients put lines of their own around it."""
+    text = request.results[number]
+    return json.JSONDecoder().raw_decode(text, text.index("{"))[0]
+
+
+def lineage(desk: Desk, session: Json) -> Json:
+    return desk.session(session["session_id"])["session"]["lineage"]
+
+
+def turns(desk: Desk, session: Json) -> list[Any]:
+    return [turn["query_title"] for turn in desk.session(session["session_id"])["turns"]]
+
+
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_opening_a_session_in_a_client_joins_the_one_of_its_hooks(agent: str, request: pytest.FixtureRequest) -> None:
+    desk: Desk = request.getfixturevalue(agent)
+    desk.script.on(
+        "Fix it", ours("open_session", agent=KINDS[agent], title="My own title", tags=["urgent"]), says("ok")
+    )
+    done = desk.run(agent, "Fix it")
+    opened = answer(desk.script.told("Fix it")[-1])
+    assert (opened["joined"], done.session in opened["session_id"]) == (True, True)
+    (session,) = desk.sessions()
+    assert (session["session_id"], session["title"]) == (opened["session_id"], "My own title")
+    assert turns(desk, session) == ["Fix it"]
+
+
+def test_the_last_work_is_resumed_by_the_kind_alone(claude: Desk) -> None:
+    claude.script.on("First work", says("Half done."))
+    claude.script.on("Go on", ours("resume_session", agent_id="ClaudeCode"), says("ok"))
+    first = claude.claude("First work")
+    claude.settle()
+    claude.claude("Go on")
+    resumed = answer(claude.script.told("Go on")[-1])
+    assert first.session in resumed["data"]["resumed_session_id"]
+    assert len(claude.sessions()) == 2
+
+
+def test_a_client_alone_has_nothing_to_resume(claude: Desk) -> None:
+    claude.script.on("Go on", ours("resume_session", agent_id="ClaudeCode"), says("ok"))
+    claude.claude("Go on")
+    assert answer(claude.script.told("Go on")[-1])["code"] == "no_resumable_session"
+
+
+def test_a_subagent_works_in_its_child_session_and_resumes_neither_it_nor_its_parent(claude: Desk) -> None:
+    claude.script.on("First work", says("Half done."))
+    first = claude.claude("First work")
+    claude.settle()
+    spawn = calls("Agent", description="look", prompt="SUBWORK please", subagent_type="general-purpose")
+    own = ours("open_session", agent="ClaudeCode", title="The main work")
+    claude.script.on("Delegate", spawn, own, says("Waiting."))
+    claude.script.on(
+        "SUBWORK",
+        ours("open_session", agent="ClaudeCode", title="The part"),
+        ours("resume_session", agent_id="ClaudeCode"),
+        says("sub done"),
+    )
+    main = claude.claude("Delegate")
+    part, resumed = (json.loads(result) for result in claude.script.told("SUBWORK")[-1].results[:2])
+    assert part["joined"]
+    assert "-agent-" in part["session_id"]
+    assert first.session in resumed["data"]["resumed_session_id"]
+    opened = answer(claude.script.told("Delegate")[-1], 1)
+    assert (opened["joined"], main.session in opened["session_id"]) == (True, True)
+    assert [each["title"] for each in claude.sessions()][-1] == "The main work"
+
+
+def test_two_clients_in_one_folder_have_a_session_each(claude: Desk) -> None:
+    both = threading.Barrier(2, timeout=60)
+
+    def together(request: Request) -> Step:
+        both.wait()
+        return says("ok")
+
+    for name in ("Alpha", "Beta"):
+        claude.script.on(f"{name} task", ours("open_session", agent="ClaudeCode", title=name), together)
+    running = [claude.start_claude(f"{name} task") for name in ("Alpha", "Beta")]
+    done = [ended(process) for process in running]
+    found = {session["title"]: session for session in claude.sessions()}
+    assert set(found) == {"Alpha", "Beta"}
+    for name, run in zip(("Alpha", "Beta"), done, strict=True):
+        assert run.session in found[name]["session_id"]
+        assert turns(claude, found[name]) == [f"{name} task"]
+
+
+def test_a_resumed_client_goes_on_in_its_session_and_a_fork_is_a_session_beside_it(claude: Desk) -> None:
+    first = claude.claude("One")
+    again = claude.claude("Two", "--resume", first.session)
+    last = claude.claude("Three", "--continue")
+    fork = claude.claude("Four", "--resume", first.session, "--fork-session")
+    assert first.session == again.session == last.session != fork.session
+    one, other = claude.sessions()
+    assert turns(claude, one) == ["One", "Two", "Three"]
+    assert turns(claude, other) == ["Four"]
+    assert lineage(claude, other)["forked_from"] == one["session_id"]
+
+
+def test_clear_ends_a_session_and_the_next_one_follows_it(claude: Desk) -> None:
+    claude.script.on("After", ours("open_session", agent="ClaudeCode", title="Afresh"), says("ok"))
+    claude.converse("Before", "/clear", "After")
+    before, after = claude.sessions()
+    assert turns(claude, before) == ["Before"]
+    assert (turns(claude, after), after["title"]) == (["After"], "Afresh")
+    assert lineage(claude, after)["predecessor_session_id"] == before["session_id"]
+
+
+def test_compaction_goes_on_in_the_same_session(claude: Desk) -> None:
+    claude.script.on("After", ours("open_session", agent="ClaudeCode", title="Still the same"), says("ok"))
+    claude.converse("Before", "/compact", "After")
+    (session,) = claude.sessions()
+    assert session["title"] == "Still the same"
+    assert [title for title in turns(claude, session) if title in ("Before", "After")] == ["Before", "After"]
+
+
+def test_a_client_that_an_agent_starts_has_a_child_session(claude: Desk) -> None:
+    inner = " ".join(claude.claude_command("Inner task"))
+    claude.script.on("Outer task", calls("Bash", command=f"{inner} > inner.log 2>&1", timeout=90_000), says("ok"))
+    claude.script.on("Inner task", ours("open_session", agent="ClaudeCode", title="Inner"), says("ok"))
+    outer = claude.claude("Outer task")
+    found = {session["title"]: session for session in claude.sessions(children=True)}
+    assert set(found) == {"Outer task", "Inner"}, (claude.work / "inner.log").read_text()
+    assert outer.session in found["Outer task"]["session_id"]
+    assert lineage(claude, found["Inner"])["parent_session_id"] == found["Outer task"]["session_id"]
