@@ -45,6 +45,7 @@ def _search(scratch: Path, quick: bool) -> None:
 _ALL: dict[str, Part] = {
     "starts": partial(_module, "starts"),
     "tools": partial(_module, "tools"),
+    "answers": partial(_module, "answers"),
     "sessionlog": partial(_module, "sessionlog"),
     "hook": partial(_module, "hook"),
     "continuity": partial(_module, "continuity"),

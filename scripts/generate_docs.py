@@ -4,6 +4,7 @@
 """
 
 import inspect
+import json
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -14,12 +15,13 @@ import anyio
 import click
 from policy_table import policy_table
 from settings_table import reference_table
-from spelling_tables import spellings_page, with_summary
+from spelling_tables import spellings_page, with_summary  # also makes `tests` importable
 
 from shiftlog.app.app import open_app
 from shiftlog.cli.program import SECTIONS, program
 from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Prompt, Registry, Resource, Tool
+from tests.exam.tasks import SAMPLES, TASKS, filled
 
 DOCS = Path(__file__).parent.parent / "docs"
 NOTE = "<!-- Written by scripts/generate_docs.py; change the source and run `make docs`. -->"
@@ -154,6 +156,9 @@ def tools_page(registry: Registry) -> str:
         "What an agent sees after `shiftlog setup`. Every tool refuses unknown arguments by name, answers with",
         "structured content and the same JSON as text, and fails with `code`, `message`, `details`, `hint` and",
         "`retryable`. `shiftlog mcp --toolsets`, `--tools`, `--exclude-tools` and `--read-only` choose among them.",
+        "Answers leave out what is empty, default or was just sent; `detail: full` brings it. An error's",
+        "`details.next_call`, where there is one, is a call that helps. The examples are the forty tasks of",
+        "`tests/exam/tasks.py`, and a test runs them.",
         "",
     ]
     listed = [tool for tool in registry.tools if tool.listed]
@@ -187,10 +192,33 @@ def _tool_lines(tool: Tool) -> list[str]:
         for name, field in properties.items()
     ]
     lines += [*_table(["argument", "type", "meaning"], rows), ""]
+    lines += _unlisted_lines(tool)
     if tool.output is not None:
         results: dict[str, Schema] = tool.output.get("properties", {})
         lines += ["Result: " + ", ".join(f"`{name}`" for name in results) + ".", ""]
-    return lines
+    return lines + _example_lines(tool.name)
+
+
+def _unlisted_lines(tool: Tool) -> list[str]:
+    """Return the arguments that are accepted but not in `tools/list`, because few callers need them."""
+    rows = [
+        [f"`{name}`", _type(spec.schema()), _described(spec.schema())]
+        for name, spec in tool.params.fields.items()
+        if not spec.listed
+    ]
+    return ["Accepted as well:", "", *_table(["argument", "type", "meaning"], rows), ""] if rows else []
+
+
+def _example_lines(name: str) -> list[str]:
+    """Return the tasks of the exam that this tool has a part in, with their calls."""
+    lines: list[str] = []
+    for task in TASKS:
+        if any(call.tool == name for call in task.calls):
+            lines.append(f"- {task.ask}")
+            for call in task.calls:
+                arguments = json.dumps(filled(call.arguments, SAMPLES), ensure_ascii=False)
+                lines.append(f"  - `{call.tool}` `{arguments}`")
+    return ["Examples:", "", *lines, ""] if lines else []
 
 
 def _type(field: Schema) -> str:

@@ -241,11 +241,19 @@ async def test_an_alias_is_never_given_twice_even_after_a_restart(tmp_path: Path
         ({"agent": "MyBot", "backend": "claude_code"}, ("alto", "opus", "xhigh")),
     ],
 )
-async def test_tier_model_and_effort_are_resolved_from_what_is_given(
+async def test_tier_model_and_effort_are_resolved_for_a_launcher_alone(
     harness: Harness, given: dict[str, Any], expected: tuple[str | None, ...]
 ) -> None:
-    answered = await opened(harness, **given)
-    assert (answered["resonance_tier"], answered["model"], answered["reasoning_effort"]) == expected
+    names = ("resonance_tier", "model", "reasoning_effort")
+    arguments = {"agent": "Codex", "title": "t", **given}
+    launched = await harness.app.sessions.open_session(arguments, LIBRARY, resolves=True)
+    assert tuple(launched[name] for name in names) == expected
+    run = (await harness.session(launched["session_id"])).run
+    assert run is not None
+    found = {name for name, value in zip(names, expected, strict=True) if value is not None}
+    assert set(run.resolved) == found - given.keys()
+    own = await opened(harness, **given)
+    assert {name: own[name] for name in names} == {name: given.get(name) for name in names}, "nobody gave the rest"
 
 
 async def test_a_missing_backend_follows_from_the_agent_kind(harness: Harness) -> None:
@@ -256,7 +264,8 @@ async def test_a_missing_backend_follows_from_the_agent_kind(harness: Harness) -
 
 async def test_an_unregistered_caller_is_accepted_with_a_warning(harness: Harness) -> None:
     for agent in ("Codex", "MyBot"):
-        warnings = (await opened(harness, agent=agent, caller="newcomer"))["warnings"]
+        arguments = {"agent": agent, "title": "t", "caller": "newcomer"}
+        warnings = (await harness.app.sessions.open_session(arguments, LIBRARY, resolves=True))["warnings"]
         assert [warning["message"] for warning in warnings] == [
             "caller 'newcomer' is not registered; using the default tier 'alto'"
         ]
@@ -287,7 +296,7 @@ async def test_a_blank_run_field_is_left_out_as_in_the_ledger(harness: Harness) 
     opened = await harness.call("open_session", {"agent": "Codex", "title": "t", **blank})
     assert (opened["run_id"], opened["resonance_tier"], opened["model"]) == (None, None, None)
     opened = await harness.call("open_session", {"agent": "Codex", "title": "t", **blank, "pid": "", "caller": "me"})
-    assert (opened["run_id"], opened["resonance_tier"]) == (1, "alto")
+    assert (opened["run_id"], opened["resonance_tier"]) == (1, None)
     closed = await harness.call("close_session", {"session_id": 1, "returncode": 0, "total_cost_usd": ""})
     assert closed["status"] == "closed"
 

@@ -108,7 +108,7 @@ async def test_our_errors_carry_five_keys_in_both_blocks(revision: str):
         assert failure(await peer.call("refuse", {})) == {
             "code": "session_not_found",
             "message": "Session not found: Codex-x",
-            "details": {"session_id": "Codex-x"},
+            "details": {"session_id": "Codex-x", "next_call": {"name": "query_history", "arguments": {}}},
             "hint": "Call open_session first",
             "retryable": False,
         }

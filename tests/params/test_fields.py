@@ -175,7 +175,7 @@ def test_the_schema_says_what_the_check_does() -> None:
     schema = FIELDS.type_schema()
     assert schema["required"] == ["title"]
     assert schema["additionalProperties"] is False
-    assert schema["properties"]["title"] == {"type": "string", "minLength": 1, "maxLength": 20}
+    assert schema["properties"]["title"] == {"type": "string", "maxLength": 20}
     assert schema["properties"]["agent"]["pattern"] == "^[A-Z][a-z]*$"
     assert schema["properties"]["count"] == {"type": "integer", "minimum": 0, "maximum": 10}
     assert schema["properties"]["items"]["items"]["properties"]["role"]["enum"] == ["model", "tool"]

@@ -1,10 +1,14 @@
-"""Walking the input schemas that a client sees: every position in a tool's arguments, and what may not stand there."""
+"""Walking what the journal's tools accept: every position in a tool's arguments, and what may not stand there."""
 
 import copy
-import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
+from shiftlog.journal.history.requests import QUERY_HISTORY
+from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, UPDATE_TURN
+from shiftlog.params.fields import Field, ListOf, Record
 
 Schema = dict[str, Any]
 Arguments = dict[str, Any]
@@ -12,10 +16,15 @@ Arguments = dict[str, Any]
 LONG_CHARS = 1_048_577
 DEEP = 200
 
-_ELSEWHERE = re.compile(r"Any field of (\w+)\.")
-JOURNAL = frozenset(
-    "open_session resume_session close_session begin_turn update_turn finish_turn query_history".split()
-)
+_ACCEPTED: dict[str, Record] = {
+    "open_session": OPEN_SESSION,
+    "resume_session": RESUME_SESSION,
+    "close_session": CLOSE_SESSION,
+    "begin_turn": BEGIN_TURN,
+    "update_turn": UPDATE_TURN,
+    "finish_turn": FINISH_TURN,
+    "query_history": QUERY_HISTORY,
+}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +51,22 @@ class Position:
 
 
 def input_schemas(listed: list[dict[str, Any]]) -> dict[str, Schema]:
-    """Return the input schemas of the journal's tools, with what stands under another tool filled in from there."""
-    found: dict[str, Schema] = {tool["name"]: tool["inputSchema"] for tool in listed if tool["name"] in JOURNAL}
-    for schema in found.values():
-        others: dict[str, str] = schema["additionalProperties"] or {}
-        if elsewhere := _ELSEWHERE.fullmatch(others.get("description", "")):
-            schema["properties"] = {**found[elsewhere[1]]["properties"], **schema["properties"]}
-    return found
+    """Return the input schemas of the journal's tools as a client sees them."""
+    return {tool["name"]: tool["inputSchema"] for tool in listed if tool["name"] in _ACCEPTED}
+
+
+def accepted_schemas(listed: list[dict[str, Any]]) -> dict[str, Schema]:
+    """Return the schemas of all that the listed journal tools accept, also of what their own schemas leave out."""
+    return {tool["name"]: _whole(_ACCEPTED[tool["name"]]).type_schema() for tool in listed if tool["name"] in _ACCEPTED}
+
+
+def _whole(field: Field) -> Any:
+    """Return a field with all of its parts listed."""
+    if isinstance(field, Record):
+        return replace(field, listed=True, fields={name: _whole(part) for name, part in field.fields.items()})
+    if isinstance(field, ListOf):
+        return replace(field, listed=True, item=_whole(field.item))
+    return replace(field, listed=True)
 
 
 def positions(schema: Schema, path: str = "", steps: tuple[str | int, ...] = ()) -> Iterator[Position]:

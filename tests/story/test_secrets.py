@@ -10,7 +10,7 @@ import zstandard
 
 from tests.daemon.support import control, eventually
 from tests.story.agents import Agent, shiftlog
-from tests.story.schemas import Position, Schema, around, input_schemas, positions, valid_arguments
+from tests.story.schemas import Position, Schema, accepted_schemas, around, positions, valid_arguments
 
 ZSTD = b"\x28\xb5\x2f\xfd"
 AMPLE = 5_000
@@ -157,7 +157,7 @@ def test_a_secret_in_any_text_of_any_tool_is_nowhere_afterwards(home: Path) -> N
     with Agent(home, SHIFTLOG_DAEMON_LOG_LEVEL="debug") as agent:
         listed = agent.ask("tools/list")["result"]["tools"]
         session = Session(agent, secrets)
-        for tool, schema in input_schemas(listed).items():
+        for tool, schema in accepted_schemas(listed).items():
             plant_everywhere(session, secrets, tool, schema)
         assert len(secrets.planted) > 150
         read_everything_back(agent, session)

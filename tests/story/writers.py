@@ -101,7 +101,7 @@ class Writer:
         return f"{self.name}x{self._marks}"
 
     def _send(self, agent: Agent, calls: list[tuple[str, Answer]]) -> list[Booked]:
-        marks = {agent.send_call(tool, **arguments): _mark_in(arguments) for tool, arguments in calls}
+        marks = {agent.send_call(tool, **arguments, detail="full"): _mark_in(arguments) for tool, arguments in calls}
         booked: list[Booked] = []
         while marks:
             answer = agent.bridge.read()

@@ -23,7 +23,7 @@ from shiftlog.model.shell_errors import (
     WorkspaceInvalid,
     WorkspaceRequired,
 )
-from shiftlog.params.fields import Boolean, Choice, Integer, ListOf, RawText, Record
+from shiftlog.params.fields import Boolean, Choice, Integer, ListOf, RawText, Record, unlisted
 from shiftlog.params.wording import SHELL, conflict, missing
 from shiftlog.shell import requests
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
@@ -40,37 +40,66 @@ log = logging.getLogger(__name__)
 
 KINDS = ("manual", "auto", "open", "turn", "end", "safety")
 _WHERE: dict[str, Any] = {
-    "shell_id": RawText(max_chars=300, description="Its workspace, or"),
-    "workspace": RawText(max_chars=4096, description="a local one."),
+    "shell_id": RawText(max_chars=300, description="The workspace of this shell. Give this or workspace, not both."),
+    "workspace": RawText(
+        max_chars=4096,
+        description="Absolute path of a local workspace that open_shell was given once; needs no open shell.",
+    ),
 }
 _TARGET: dict[str, Any] = {
-    "checkpoint_id": RawText(max_chars=64, description="Id or prefix, or"),
-    "before_turn": RawText(max_chars=300, description="a request_id, or"),
-    "before_command": RawText(max_chars=300, description="a command_id."),
+    "checkpoint_id": RawText(max_chars=64, description="The checkpoint, or the first 4 or more characters of its id."),
+    "before_turn": RawText(
+        max_chars=300, description="Or the state before this turn, by the request_id of begin_turn."
+    ),
+    "before_command": RawText(max_chars=300, description="Or the state before this command, by its command_id."),
 }
 LISTS_OF_NAMES = ("files", "changes", "left_in_place", "failed")
-_PATHS = ListOf(item=RawText(max_chars=4096), max_items=64, description="Only these sub-paths.")
-
-CREATE_CHECKPOINT = Record(fields={**_WHERE, "label": RawText(max_chars=LABEL_CHARS, description="A name.")}).worded(
-    SHELL
+_PATHS = ListOf(
+    item=RawText(max_chars=4096),
+    max_items=64,
+    description="Only these files or directories of the workspace. Default: all.",
+    examples=(["src/cart.py"],),
 )
+
+CREATE_CHECKPOINT = Record(
+    fields={
+        **_WHERE,
+        "label": RawText(
+            max_chars=LABEL_CHARS,
+            default="checkpoint",
+            description="A name for it.",
+        ),
+    }
+).worded(SHELL)
 LIST_CHECKPOINTS = Record(
     fields={
         **_WHERE,
-        "request_id": RawText(max_chars=300, description="Only of this turn."),
-        "kind": Choice(values=KINDS, description="Only of this kind."),
-        "limit": Integer(minimum=1, maximum=200, description="Default 50."),
-        "cursor": RawText(max_chars=200, description="next_cursor."),
+        "request_id": RawText(max_chars=300, description="Only those of this turn."),
+        "limit": Integer(minimum=1, maximum=200, default=50, description="Checkpoints per page."),
+        "cursor": RawText(max_chars=200, description="next_cursor of the page before."),
+        **unlisted(
+            {
+                "kind": Choice(
+                    values=KINDS,
+                    description="Default: all. manual: create_checkpoint; auto: before a command; open: when a shell "
+                    "opened; turn: before a turn; end: after it; safety: before a restore.",
+                ),
+            }
+        ),
     }
 ).worded(SHELL)
 DIFF_CHECKPOINT = Record(
     fields={
         **_WHERE,
         **_TARGET,
-        "to": RawText(max_chars=64, description="Default: working tree."),
-        "format": Choice(values=("summary", "patch"), description="Default summary."),
+        "to": RawText(max_chars=64, description="Newer side, a checkpoint_id. Default: the files now."),
+        "format": Choice(
+            values=("summary", "patch"),
+            default="summary",
+            description="patch adds a unified diff.",
+        ),
         "paths": _PATHS,
-        "budget": requests.SAME_BUDGET,
+        **unlisted({"budget": requests.like_budget("Part of the patch to return; see budget of run_command.")}),
     }
 ).worded(SHELL)
 RESTORE_CHECKPOINT = Record(
@@ -78,8 +107,11 @@ RESTORE_CHECKPOINT = Record(
         **_WHERE,
         **_TARGET,
         "paths": _PATHS,
-        "clean": Boolean(description="Remove newer files."),
-        "dry_run": Boolean(description="Only report."),
+        "clean": Boolean(
+            default=False,
+            description="Also delete files created since; the safety checkpoint keeps them.",
+        ),
+        "dry_run": Boolean(default=False, description="Only report what would change."),
     }
 ).worded(SHELL)
 

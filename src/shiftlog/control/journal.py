@@ -7,13 +7,12 @@ from typing import Any
 from shiftlog.app.app import App
 from shiftlog.control.questions import Params, Question
 from shiftlog.journal.history.following import follow
-from shiftlog.journal.history.items import session_facts, session_item, turn_contents, turn_facts
+from shiftlog.journal.history.items import TURN_KINDS, session_facts, session_item, turn_contents, turn_facts
 from shiftlog.journal.history.requests import filter_of
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.signing.keys import receipt_from
 from shiftlog.journal.usage.service import list_runs, runs_filter, total_usage
 from shiftlog.model.caller import Caller
-from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, UnknownTool
 from shiftlog.store.protocol import Page, Reader
 
@@ -80,7 +79,7 @@ async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[obje
                     after=turn.begun_seq,
                     until=turn.last_seq,
                     turn=turn.request_id,
-                    kinds=(Kind.DIALOG, Kind.ACTION),
+                    kinds=TURN_KINDS,
                 )
             )
             yield {"turn": turn_facts(turn), "contents": turn_contents(turn, entries)}

@@ -34,6 +34,7 @@ _RUN = (
     "total_cost_usd",
     "cost_source",
     "derived",
+    "resolved",
 )
 _KEPT: dict[Kind, tuple[str, ...]] = {
     Kind.SESSION_OPENED: ("agent_id", "exclusive", "state", "started", "predecessor", "run", *_LINEAGE),

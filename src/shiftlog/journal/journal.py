@@ -406,6 +406,7 @@ def closed_error(session: Session) -> SessionClosed:
     closing = session.closing
     details = {
         "session_id": session.id,
+        "agent_id": session.agent_id,
         "state": str(session.state),
         "closed_at": shown_or_none(closing.at if closing else None),
         "policy": str(closing.policy) if closing else None,

@@ -13,10 +13,9 @@ from shiftlog.params.fields import (
     ListOf,
     Number,
     Record,
-    Repeated,
     SessionRef,
     Text,
-    TypeOnly,
+    unlisted,
 )
 
 TITLE_CHARS = 500
@@ -70,31 +69,48 @@ def _check_time(text: str, path: str) -> None:
 
 
 SESSION_ID = SessionRef(
-    required=True,
-    description="Id, run alias or vendor id.",
+    required=True, description="The session: its run_id (a short number) or session_id.", examples=(1,)
 )
-REQUEST_ID = Text(lines=True, description="Default: the one you began last.")
+REQUEST_ID = Text(lines=True, description="The turn, from begin_turn. Default: the open turn that you began last.")
 IDEMPOTENCY_KEY = Text(
     max_chars=KEY_CHARS,
-    description="Safe repeats.",
+    description="Any text unique to this call. A retry with the same key returns the first answer and writes nothing.",
 )
-FENCE = Integer(minimum=0, description="Of your lease.")
-COMMON: dict[str, Field] = {"idempotency_key": IDEMPOTENCY_KEY, "fence": FENCE}
+FENCE = Integer(
+    minimum=0,
+    description="lease.fence from open_session or resume_session. Needed only if the session is exclusive.",
+)
+# What clients that retry, or share a lease, send with a write; an agent's own client needs neither.
+COMMON: dict[str, Field] = unlisted({"idempotency_key": IDEMPOTENCY_KEY, "fence": FENCE})
 
-PLAN_FILE = Text(max_chars=PLAN_FILE_CHARS, check=_check_plan_file, description="Without `..`.")
-TAGS = ListOf(item=Text(lines=True, max_chars=NAME_CHARS), description="Labels; added.")
-CONTEXT_LIST = ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="What was read; added.")
+PLAN_FILE = Text(
+    max_chars=PLAN_FILE_CHARS,
+    check=_check_plan_file,
+    description="Path of the plan that the turn follows, without `..`.",
+)
+TAGS = ListOf(item=Text(lines=True, max_chars=NAME_CHARS), description="Labels to find it by.")
+CONTEXT_LIST = ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Files and addresses that you read.")
 
-PROMPT = Text(lines=True, signs=True, max_chars=2**31, description="Prompt.")
+PROMPT = Text(
+    lines=True,
+    signs=True,
+    max_chars=2**31,
+    description="The prompt that the run starts with; the first 2,048 characters are kept.",
+)
 RUN_FIELDS: dict[str, Field] = {
-    "model": Text(max_chars=NAME_CHARS, description="As given."),
-    "reasoning_effort": Text(max_chars=40, description="Default from the tier."),
-    "resonance_tier": Choice(values=TIERS, or_blank=True, description="Default from the caller."),
-    "backend": Text(max_chars=NAME_CHARS, description="Default by agent."),
-    "caller": Text(max_chars=NAME_CHARS, description="Who launches the run."),
-    "session_type": Choice(values=SESSION_TYPES, or_blank=True, description="Kind of run."),
-    "cwd": Text(max_chars=PATH_CHARS, description="Default: the client's."),
-    "pid": Integer(minimum=1, maximum=2**32 - 1, or_blank=True, description="Of the agent."),
+    "model": Text(
+        max_chars=NAME_CHARS,
+        description="The model that you run on. Gives the session a run_id; tokens are then priced.",
+    ),
+    "reasoning_effort": Text(max_chars=40, description="Effort setting of the model, kept as given."),
+    "resonance_tier": Choice(values=TIERS, or_blank=True, description="Tier of model and effort."),
+    "backend": Text(max_chars=NAME_CHARS, description="Program that runs the agent. Default: that of the agent kind."),
+    "caller": Text(max_chars=NAME_CHARS, description="Client that launches the run."),
+    "session_type": Choice(
+        values=SESSION_TYPES, or_blank=True, description="Whether a person is at the run, and how. Blank: the default."
+    ),
+    "cwd": Text(max_chars=PATH_CHARS, description="Working directory. Default: the client's."),
+    "pid": Integer(minimum=1, maximum=2**32 - 1, or_blank=True, description="Process id of the agent."),
     "context_excerpt": PROMPT,
 }
 
@@ -105,129 +121,167 @@ OPEN_SESSION = Record(
             max_chars=64,
             pattern=AGENT_PATTERN,
             pattern_says="PascalCase letters and digits, such as ClaudeCode",
-            description="ClaudeCode, Codex, …",
+            description="The kind of agent that you are.",
+            examples=("ClaudeCode", "Codex"),
         ),
-        "title": Text(required=True, lines=True, max_chars=TITLE_CHARS, description="Its purpose."),
-        "session_id": Text(lines=True, description="`<Agent>-<yyyyMMddTHHmmssZ>-<slug>`; minted."),
-        "agent_id": Text(max_chars=NAME_CHARS, description="Stable name; default: the kind."),
-        **RUN_FIELDS,
-        "parent_session_id": SessionRef(description="Spawned this one."),
-        "vendor_session_id": Text(max_chars=NAME_CHARS, description="The agent's own id."),
-        "transcript_path": Text(max_chars=PATH_CHARS, description="The agent's transcript."),
-        "tags": ListOf(item=Text(lines=True, max_chars=NAME_CHARS), max_items=50, description="Labels."),
-        "exclusive": Boolean(description="Writers need the fence."),
-        "idempotency_key": IDEMPOTENCY_KEY,
+        "title": Text(
+            required=True, lines=True, max_chars=TITLE_CHARS, description="What the work is for, in one line."
+        ),
+        "agent_id": Text(
+            max_chars=NAME_CHARS,
+            description="Your stable name, the same in every shift, for resume_session. Default: agent, as all of "
+            "your kind.",
+            examples=("cart-fixer",),
+        ),
+        **unlisted(RUN_FIELDS, *(RUN_FIELDS.keys() - {"model"})),
+        "parent_session_id": SessionRef(description="If you are a sub-agent: the session that started you."),
+        **unlisted(
+            {
+                "tags": ListOf(item=Text(lines=True, max_chars=NAME_CHARS), max_items=50, description=TAGS.description),
+                "exclusive": Boolean(description="true: a write counts only with the right fence."),
+                "idempotency_key": IDEMPOTENCY_KEY,
+                "session_id": Text(lines=True, description="Your own id, `<Agent>-<yyyyMMddTHHmmssZ>-<slug>`."),
+                "vendor_session_id": Text(max_chars=NAME_CHARS, description="The client's own id of the session."),
+                "transcript_path": Text(max_chars=PATH_CHARS, description="The client's transcript of the session."),
+            }
+        ),
     }
 )
 
 BEGIN_TURN = Record(
     fields={
         "session_id": SESSION_ID,
-        "query_title": Text(required=True, lines=True, max_chars=TITLE_CHARS, description="In one line."),
-        "query_text": Text(required=True, lines=True, signs=True, description="In full."),
-        "request_id": Text(lines=True, description="`req-<yyyyMMddTHHmmssZ>-<slug>`; minted."),
-        "model": Text(max_chars=NAME_CHARS, description="Default: the session's."),
-        "plan_file": PLAN_FILE,
-        "todo_id": Text(max_chars=NAME_CHARS, description="To-do item."),
-        "tags": TAGS,
-        "context_list": CONTEXT_LIST,
+        "query_title": Text(required=True, lines=True, max_chars=TITLE_CHARS, description="The request in one line."),
+        "query_text": Text(required=True, lines=True, signs=True, description="The request in full, as you got it."),
         **COMMON,
+        **unlisted(
+            {
+                "tags": TAGS,
+                "context_list": CONTEXT_LIST,
+                "request_id": Text(lines=True, description="Your own id, `req-<yyyyMMddTHHmmssZ>-<slug>`."),
+                "model": Text(max_chars=NAME_CHARS, description="Model of this turn. Default: the session's."),
+                "plan_file": PLAN_FILE,
+                "todo_id": Text(max_chars=NAME_CHARS, description="To-do item that the turn works on."),
+            }
+        ),
     }
 )
 
 DIALOG_ITEM = Record(
     fields={
-        "role": Choice(required=True, values=ROLES),
-        "category": Choice(required=True, values=CATEGORIES),
-        "content": Text(required=True, lines=True, signs=True),
-        "timestamp": Text(max_chars=64, check=_check_time, description="ISO 8601."),
+        "role": Choice(required=True, values=ROLES, description="Who said it; model is you."),
+        "category": Choice(required=True, values=CATEGORIES, description="What it is."),
+        "content": Text(required=True, lines=True, signs=True, description="The text."),
+        "timestamp": Text(
+            max_chars=64,
+            check=_check_time,
+            description="When, ISO 8601 with zone. Default: now.",
+            format="date-time",
+            listed=False,
+        ),
     }
 )
 ACTION_ITEM = Record(
     fields={
-        "description": Text(required=True, lines=True, signs=True, max_chars=DESCRIPTION_CHARS),
+        "description": Text(
+            required=True,
+            lines=True,
+            signs=True,
+            max_chars=DESCRIPTION_CHARS,
+            description="What is done or planned.",
+        ),
         "type": Text(
             required=True,
             pattern=r"[a-z][a-z0-9_]{0,63}",
             pattern_says="lower_snake_case, such as " + ", ".join(STANDARD_ACTION_TYPES),
-            description="edit, create, delete, commit, design_decision …",
+            description="Any lower_snake_case word: edit, create, delete, test, review, …",
         ),
-        "status": Choice(required=True, values=ACTION_STATUSES),
-        "order": Integer(minimum=0),
-        "file_path": Text(lines=True, max_chars=PATH_CHARS),
+        "status": Choice(required=True, values=ACTION_STATUSES, description="pending: planned."),
+        "order": Integer(minimum=0, description="Your number for it, from 1. Default: the next."),
+        "file_path": Text(lines=True, max_chars=PATH_CHARS, description="The file, relative to the workspace."),
     }
 )
 COMMIT_ITEM = Record(
     fields={
-        "sha": Text(required=True, max_chars=NAME_CHARS),
-        "branch": Text(max_chars=PATH_CHARS),
-        "message": Text(lines=True, signs=True),
-        "author": Text(max_chars=TITLE_CHARS),
-        "timestamp": Text(max_chars=64),
-        "files_changed": ListOf(item=Text(lines=True, max_chars=PATH_CHARS)),
+        "sha": Text(required=True, max_chars=NAME_CHARS, description="Commit id."),
+        "branch": Text(max_chars=PATH_CHARS, description="Branch."),
+        "message": Text(lines=True, signs=True, description="Message."),
+        **unlisted(
+            {
+                "files_changed": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Paths."),
+                "author": Text(max_chars=TITLE_CHARS, description="Author."),
+                "timestamp": Text(max_chars=64, description="Time, ISO 8601."),
+            }
+        ),
     }
 )
 USAGE = Record(
     fields={
-        "input_tokens": Integer(minimum=0, description="Not cached."),
-        "cached_input_tokens": Integer(minimum=0),
-        "cache_creation_tokens": Integer(minimum=0),
-        "output_tokens": Integer(minimum=0),
-        "reasoning_tokens": Integer(minimum=0, description="Part of output."),
-        "cost_usd": Number(),
+        "input_tokens": Integer(minimum=0, description="Input, not cached."),
+        "cached_input_tokens": Integer(minimum=0, description="Input read from the cache."),
+        "cache_creation_tokens": Integer(minimum=0, description="Input written to the cache."),
+        "output_tokens": Integer(minimum=0, description="Output, reasoning included."),
+        "reasoning_tokens": Integer(minimum=0, description="Reasoning part of the output."),
+        "cost_usd": Number(description="US dollars."),
     },
-    description="Tokens and cost to add.",
+    description="Tokens and cost since your last report; they are added up.",
 )
 
+_SENTENCE = Text(lines=True, signs=True)
 TURN_FIELDS: dict[str, Field] = {
-    "response": Text(lines=True, signs=True, description="Answer given."),
-    "interpretation": Text(lines=True, signs=True, description="As understood."),
-    "query_title": Text(lines=True, max_chars=TITLE_CHARS, description="Better title."),
-    "token_count": Integer(minimum=0, maximum=2**53 - 1, description="Of the turn so far."),
-    "tags": TAGS,
-    "context_list": CONTEXT_LIST,
-    "design_decisions": ListOf(item=Text(lines=True, signs=True), description="Added."),
-    "requirements_discovered": ListOf(item=Text(lines=True, signs=True), description="Ids; added."),
-    "files_modified": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Added."),
-    "blockers": ListOf(item=Text(lines=True, signs=True), description="What stands in the way; added."),
-    "next": ListOf(item=Text(lines=True, signs=True), description="What to do next; added. In the capsule at once."),
-    "do_not": ListOf(item=Text(lines=True, signs=True), description="What must not be done; added."),
-    "refuted": ListOf(item=Text(lines=True, signs=True), description="What was tried and proved wrong; added."),
-    "commits": ListOf(
-        item=TypeOnly(inner=COMMIT_ITEM), description="sha, branch, message, author, timestamp, files_changed."
+    "response": Text(lines=True, signs=True, description="Your answer so far."),
+    "design_decisions": ListOf(item=_SENTENCE, description="Decisions, each with its reason."),
+    "files_modified": ListOf(
+        item=Text(lines=True, max_chars=PATH_CHARS), description="Files that you changed, relative to the workspace."
     ),
-    "dialog": ListOf(item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Appended."),
+    "next": ListOf(item=_SENTENCE, description="What is to be done next."),
+    "blockers": ListOf(item=_SENTENCE, description="What stands in the way."),
+    "do_not": ListOf(item=_SENTENCE, description="What must not be done."),
+    "refuted": ListOf(item=_SENTENCE, description="What was tried or believed and proved wrong."),
     "actions": ListOf(
         item=ACTION_ITEM,
         max_items=APPEND_ITEMS,
-        description="Appended; one with the order of an earlier one replaces it. Commands are recorded by themselves.",
+        description="Steps, done or planned.",
+        examples=([{"order": 1, "type": "test", "description": "Write a failing test", "status": "pending"}],),
     ),
-    "usage": TypeOnly(
-        inner=USAGE,
-        description="To add: input_, cached_input_, cache_creation_, output_, reasoning_tokens, cost_usd.",
-    ),
-    "clear": ListOf(
-        item=TypeOnly(inner=Choice(values=CLEARABLE)),
-        description="Fields above to empty.",
+    "commits": ListOf(item=COMMIT_ITEM, description="Commits that you made."),
+    "usage": USAGE,
+    **unlisted(
+        {
+            "query_title": Text(lines=True, max_chars=TITLE_CHARS, description="A better title of the turn."),
+            "token_count": Integer(
+                minimum=0, maximum=2**53 - 1, description="Tokens of the turn so far; usage says it by kind."
+            ),
+            "dialog": ListOf(
+                item=DIALOG_ITEM, max_items=APPEND_ITEMS, description="Messages and thoughts worth keeping; appended."
+            ),
+            "interpretation": Text(lines=True, signs=True, description="How you understand the request."),
+            "requirements_discovered": ListOf(item=_SENTENCE, description="Ids of requirements found."),
+            "context_list": CONTEXT_LIST,
+            "tags": TAGS,
+            "clear": ListOf(item=Choice(values=CLEARABLE), description="Text and list fields to empty first."),
+        }
     ),
 }
 
 UPDATE_TURN = Record(fields={"session_id": SESSION_ID, "request_id": REQUEST_ID, **TURN_FIELDS, **COMMON})
 
+# What update_turn records is accepted here too, and stored first.
 FINISH_TURN = Record(
     fields={
         "session_id": SESSION_ID,
-        "outcome": Choice(required=True, values=("completed", "failed"), description="How it ended."),
+        "outcome": Choice(required=True, values=("completed", "failed"), description="How the request ended."),
+        "response": Text(
+            lines=True,
+            signs=True,
+            description="The answer that you gave. Required when completed, unless update_turn stored one.",
+        ),
+        "error_message": Text(
+            lines=True, signs=True, max_chars=ERROR_CHARS, description="Why it failed. Required when failed."
+        ),
+        "error_code": Text(max_chars=NAME_CHARS, description="A short code of your own."),
         "request_id": REQUEST_ID,
-        "error_message": Text(lines=True, signs=True, max_chars=ERROR_CHARS, description="Required when failed."),
-        "error_code": Text(max_chars=NAME_CHARS, description="Short code."),
-        "response": Text(lines=True, signs=True, description="Required when completed."),
-        **{
-            name: Repeated(inner=spec, description="See update_turn.")
-            for name, spec in TURN_FIELDS.items()
-            if name != "response"
-        },
         **COMMON,
-    },
-    others="Any field of update_turn.",
+        **unlisted({name: spec for name, spec in TURN_FIELDS.items() if name != "response"}),
+    }
 )

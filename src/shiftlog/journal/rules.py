@@ -106,7 +106,10 @@ def update_turn(pen: Pen, request: Request) -> dict[str, Any]:
 
 
 def replace_actions(pen: Pen, request: Request) -> None:
-    """Take the actions out of a turn whose order is given again: the new ones say how they went on."""
+    """Take the actions out of a turn whose order is given again: the new ones say how they went on.
+
+    What the journal recorded by itself, such as a command, is no plan of the agent's and stays, whatever its number.
+    """
     orders = {item["order"] for item in request.get("actions") or () if item.get("order") is not None}
     turn = pen.turn(request.get("request_id") or pen.session.current_turn or "") if orders else None
     if turn is None or turn.is_terminal:
@@ -117,7 +120,7 @@ def replace_actions(pen: Pen, request: Request) -> None:
     replaced = [
         {"seq": entry.seq, "file_path": entry.facts.get("file_path", ""), "status": entry.facts.get("status")}
         for entry in stored
-        if entry.facts.get("order") in orders and turn.keeps_action(entry.seq)
+        if entry.facts.get("order") in orders and "command_id" not in entry.facts and turn.keeps_action(entry.seq)
     ]
     if replaced:
         pen.write(Kind.TURN_UPDATED, {"drop": {"actions": replaced}}, turn.request_id)

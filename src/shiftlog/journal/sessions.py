@@ -48,10 +48,14 @@ class Sessions:
         self._process_started = process_started
         self._spending = spending
 
-    async def open_session(self, arguments: Mapping[str, Any], caller: Caller, *, implicit: bool = False) -> Answered:
+    async def open_session(
+        self, arguments: Mapping[str, Any], caller: Caller, *, implicit: bool = False, resolves: bool = False
+    ) -> Answered:
         """Start a session, and its run if any fact of a run is given; in a client that has a session, join it.
 
-        An `implicit` one is opened for a call that needs a session; its title is not the agent's.
+        An `implicit` one is opened for a call that needs a session; its title is not the agent's. Only for a launcher,
+        with `resolves`, do tier, model and effort that it left out follow from the operator's table; an agent's own
+        session says nothing that nobody gave.
         """
         request = await self._journal.request_off_loop(
             "open_session", OPEN_SESSION, arguments, caller, self._check_names
@@ -62,7 +66,7 @@ class Sessions:
             check_session_id(values["session_id"], values["agent"])
         values["cwd"] = absolute(values.get("cwd"), caller)
         values["agent_id"] = (values.get("agent_id") or "").strip() or values["agent"]
-        run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")))
+        run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")), resolves=resolves)
         named = frozenset(name for name in arguments if not _is_blank(arguments[name]))
         given = named - {"title"} if implicit else named
         return await self._journal.transaction(request, lambda writer: self._open(writer, request, run, given))
@@ -120,40 +124,41 @@ class Sessions:
         if not _is_blank(backend):
             known_backend(self._resonance, str(backend))
 
-    def _run_of(self, values: Mapping[str, Any], prompt_chars: int) -> dict[str, Any] | None:
+    def _run_of(self, values: Mapping[str, Any], prompt_chars: int, *, resolves: bool) -> dict[str, Any] | None:
         given = {name: values[name] for name in RUN_FIELDS if not _is_blank(values.get(name))}
         if not given:
             return None
         backend = given.get("backend") or self._resonance.backend_of(values["agent"])
-        tier, warnings = resolve_tier(
-            self._resonance, caller=given.get("caller", ""), tier=given.get("resonance_tier", "")
-        )
-        facts: dict[str, Any] = {
-            "session_type": given.get("session_type", "interactive_desktop"),
-            "resonance_tier": tier,
-            "warnings": list(warnings),
-        }
-        facts |= {name: given[name] for name in ("caller", "model", "reasoning_effort", "cwd") if name in given}
+        facts: dict[str, Any] = {"session_type": given.get("session_type", "interactive_desktop"), "warnings": []}
+        names = ("caller", "resonance_tier", "model", "reasoning_effort", "cwd")
+        facts |= {name: given[name] for name in names if name in given}
         if backend is not None:
-            resolved = resolve_run(
-                self._resonance,
-                backend=backend,
-                tier=tier,
-                model=given.get("model", ""),
-                effort=given.get("reasoning_effort", ""),
-            )
-            facts.update(
-                backend=backend,
-                provider=resolved.provider,
-                model=resolved.model,
-                reasoning_effort=resolved.effort,
-            )
+            facts.update(backend=backend, provider=known_backend(self._resonance, backend).provider)
+        if resolves:
+            facts |= self._resolved(facts)
         if "pid" in given:
             facts.update(pid=given["pid"], pid_started=self._process_started(given["pid"]))
         excerpt = given.get("context_excerpt")
         if excerpt:
             facts.update(context_excerpt=excerpt[:EXCERPT_CHARS], prompt_chars=prompt_chars)
         return facts
+
+    def _resolved(self, facts: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what the operator's table has for tier, model and effort that were not given, and their names."""
+        given_tier = facts.get("resonance_tier", "")
+        tier, warnings = resolve_tier(self._resonance, caller=facts.get("caller", ""), tier=given_tier)
+        found: dict[str, Any] = {"resonance_tier": tier}
+        if "backend" in facts:
+            run = resolve_run(
+                self._resonance,
+                backend=facts["backend"],
+                tier=tier,
+                model=facts.get("model", ""),
+                effort=facts.get("reasoning_effort", ""),
+            )
+            found |= {"model": run.model, "reasoning_effort": run.effort}
+        resolved = [name for name, value in found.items() if value is not None and name not in facts]
+        return {**found, "resolved": resolved, "warnings": list(warnings)}
 
     def _open(self, writer: Writer, request: Request, run: dict[str, Any] | None, given: frozenset[str]) -> Answered:
         first = self._journal.replay(writer, request, "")

@@ -15,11 +15,13 @@ import msgspec
 from mcp.shared.exceptions import MCPError
 from mcp.shared.uri_template import UriTemplate
 
+from shiftlog.config.tool_names import TOOLSETS
 from shiftlog.dialects.delx.refusals import refusal
 from shiftlog.mcp.calls import CALL, CALLER, Call, Context, set_level
 from shiftlog.mcp.client_meta import with_meta
 from shiftlog.mcp.errors import defect, edge, mask, protocol_error, repeated, resource_error, resource_not_found
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool
+from shiftlog.mcp.remedies import add_next_call
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError, UnknownTool
 from shiftlog.model.nouns import changed
@@ -64,11 +66,13 @@ class Face:
         if tool is None:
             self._refuse_tool(params.name)
         caller = _begin(ctx)
+        given = params.arguments or {}
         try:
-            given = params.arguments or {}
             refuse_depth(given)
             answer = await tool.run(caller, tool.params.read(given) if tool.validates else given)
         except ShiftlogError as error:
+            if tool.toolset in TOOLSETS:
+                add_next_call(error, tool.name, given)
             return _failure(tool, error)
         except MCPError:
             raise

@@ -5,7 +5,7 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, cast
+from typing import Any
 
 import mcp_types as types
 
@@ -65,13 +65,12 @@ class Tool:
     annotated: bool = True
 
     def as_listed(self) -> types.Tool:
-        """Return the tool as `tools/list` shows it; a native one without title and bounds, to keep the list short."""
-        native = self.toolset in TOOLSETS
+        """Return the tool as `tools/list` shows it."""
         return types.Tool(
             name=self.name,
-            title=None if native else self.title,
+            title=self.title,
             description=self.description,
-            input_schema=_slim(self.params.type_schema()) if native else self.params.type_schema(),
+            input_schema=self.params.type_schema(),
             output_schema=self.output,
             annotations=types.ToolAnnotations(
                 read_only_hint=self.read_only,
@@ -82,25 +81,6 @@ class Tool:
             if self.annotated
             else None,
         )
-
-
-_CHECKED_ANYWAY = frozenset(
-    {"minimum", "maximum", "minLength", "maxLength", "maxItems", "minItems", "pattern", "default"}
-)
-
-
-def _slim(schema: Schema) -> Schema:
-    """Return a schema without bounds, which the service checks anyway.
-
-    A model reads seventeen tools before its first word.
-    """
-    slim: Schema = {}
-    for name, value in schema.items():
-        if name == "properties":
-            slim[name] = {key: _slim(item) for key, item in value.items()}
-        elif name not in _CHECKED_ANYWAY:
-            slim[name] = _slim(cast(Schema, value)) if isinstance(value, dict) else value
-    return slim
 
 
 # Text is shown as it is, bytes as a blob, and anything else as JSON.

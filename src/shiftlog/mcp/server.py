@@ -29,12 +29,52 @@ LOGGING_DIALECTS = frozenset({"execkit"})
 _CALL_KEYS = frozenset({"name", "arguments", "_meta"})
 
 _LISTS_KEPT = CacheHint(ttl_ms=300_000)
+_LEAD = (
+    "Shiftlog records what agents do, so that it can be read, verified and continued.",
+    (
+        "Use it for work that should survive you: tasks of several steps, changes that a person may want to check or "
+        "undo, hand-overs to the next shift or another agent. Skip it for a question that you answer at once."
+    ),
+)
+# One line per step of the work, shown where the tool that it begins with is served.
 _ADVICE = (
-    ("open_session", "Call open_session when you start work, or resume_session to go on with earlier work."),
-    ("begin_turn", "For each request call begin_turn, update_turn while you work, finish_turn at its end."),
-    ("query_history", "query_history searches what this and other agents did before."),
-    ("run_command", "Commands run in a shell from open_shell; read_output shows more of a long output."),
-    ("close_session", "Call close_session at the end of the work; it returns a signed receipt."),
+    (
+        "open_session",
+        (
+            "Start: resume_session continues your last work; open_session begins new work. Give both the same "
+            "agent_id, your stable name."
+        ),
+    ),
+    ("begin_turn", "Per request: begin_turn, then update_turn while you work, then finish_turn."),
+    ("query_history", "Look up: query_history finds what this and other agents did, decided and spent."),
+    (
+        "run_command",
+        (
+            "Commands: open_shell with the project as workspace, then run_command; read_output shows more of a long "
+            "output. They are recorded by themselves."
+        ),
+    ),
+    (
+        "restore_checkpoint",
+        "Undo: diff_checkpoint shows what changed, restore_checkpoint goes back by step, command or turn.",
+    ),
+    ("import_transcripts", "Import: import_transcripts brings sessions of other agents into the journal."),
+    ("close_session", "End: close_session, with what the next shift must know in its capsule."),
+    (
+        "nexo_session_log_create",
+        "Launchers of agents: nexo_session_log_create before the child starts, nexo_session_log_close after it ended.",
+    ),
+    (
+        "sessionlog_open",
+        (
+            "Session log: sessionlog_open, then per request sessionlog_begin_turn, sessionlog_dialog and "
+            "sessionlog_complete_turn or sessionlog_fail_turn."
+        ),
+    ),
+    (
+        "session_create",
+        "Commands: session_create once, then session_exec; session_restore undoes, session_destroy ends.",
+    ),
 )
 
 
@@ -90,10 +130,14 @@ def build_server(registry: Registry, selection: Selection | None = None) -> Serv
 def _instructions(chosen: Registry) -> str:
     names = {tool.name for tool in chosen.tools}
     advice = [sentence for name, sentence in _ADVICE if name in names]
-    lead = "Shiftlog records what agents do, so that it can be read, verified and continued."
-    tail = "State is never bound to the connection: pass the ids that earlier results gave you."
-    errors = f"Besides the errors that its description names any tool may answer {', '.join(COMMON_CODES)}."
-    return " ".join([lead, *advice, tail, errors])
+    ids = "Pass the ids that results gave you; nothing is bound to the connection."
+    if "open_session" in names:
+        ids += " run_id, a short number, stands for session_id everywhere."
+    errors = (
+        f"Errors: details.next_call, where present, is a call that helps. Any tool may also answer "
+        f"{', '.join(COMMON_CODES)}."
+    )
+    return "\n".join([*_LEAD, *advice, ids, errors])
 
 
 async def _answer(face: Face, ctx: Context, call_next: CallNext) -> HandlerResult:

@@ -75,7 +75,7 @@ class Run:
     """The process side of a session; `alias` is its integer name, unique for the life of the store.
 
     `returncode` is None until the end of the run was reported. `derived` names figures that were computed here instead
-    of reported.
+    of reported, `resolved` the parts of tier, model and effort that followed from the operator's table.
     """
 
     alias: int
@@ -105,6 +105,7 @@ class Run:
     telemetry_source: str | None = None
     cost_source: str | None = None
     derived: tuple[str, ...] = ()
+    resolved: tuple[str, ...] = ()
 
     def ended_before(self, at: datetime) -> bool:
         """Return True if the run ended before a time, with reported tokens that cannot include later usage."""

@@ -34,11 +34,18 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What one parameter accepts; a subclass per type. With `or_blank` a blank text counts as absent."""
+    """What one parameter accepts; a subclass per type. With `or_blank` a blank text counts as absent.
+
+    `default`, `examples` and `format` are for the schema alone; a reader of the values applies its own default. A field
+    that is not `listed` is accepted without being in the schema: few callers need it.
+    """
 
     description: str = ""
     required: bool = False
     default: object = None
+    examples: tuple[object, ...] = ()
+    format: str | None = None
+    listed: bool = True
     or_blank: bool = False
     wording: Wording = JOURNAL
 
@@ -54,17 +61,17 @@ class Field:
         """Return the JSON Schema of the value without its description."""
         raise NotImplementedError
 
-    def nested_schema(self) -> Schema:
-        """Return the JSON Schema inside a list or object, without limits to keep it short."""
-        return self.schema()
-
     def schema(self) -> Schema:
-        """Return the JSON Schema with description and default."""
+        """Return the JSON Schema with description, default, format and examples."""
         schema = self.type_schema()
         if self.description:
             schema["description"] = self.description
         if self.default is not None:
             schema["default"] = self.default
+        if self.format is not None:
+            schema["format"] = self.format
+        if self.examples:
+            schema["examples"] = list(self.examples)
         return schema
 
 
@@ -94,7 +101,7 @@ class Text(Field):
 
     With `signs`, control characters become visible signs instead of being refused, so that a program's output never
     prevents the report about it; `replaced_controls` says where. With `mends`, lone surrogates are replaced too. To
-    stay short, the schema states the limits of required texts only; the check applies all.
+    stay short, the schema states the small limits of required texts only; the check applies all.
     """
 
     max_chars: int = 1_048_576
@@ -133,21 +140,16 @@ class Text(Field):
 
     def type_schema(self) -> Schema:
         schema: Schema = {"type": "string"}
-        if self.required:
-            schema["minLength"] = 1
-            if self.max_chars < 1_048_576:
-                schema["maxLength"] = self.max_chars
+        if self.required and self.max_chars <= 1_000:
+            schema["maxLength"] = self.max_chars
         if self.pattern is not None:
             schema["pattern"] = f"^{self.pattern}$"
         return schema
 
-    def nested_schema(self) -> Schema:
-        return _described({"type": "string"}, self.description)
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RawText(Field):
-    """A string that is passed on as it is, such as shell text or a path; its schema is only the type.
+    """A string that is passed on as it is, such as shell text or a path; its schema is the type and the pattern.
 
     With `numbers` a whole number counts as its text.
     """
@@ -179,7 +181,8 @@ class RawText(Field):
         return f"a string of {self.min_chars} to {self.max_chars} characters"
 
     def type_schema(self) -> Schema:
-        return {"type": ["string", "integer"] if self.numbers else "string"}
+        schema: Schema = {"type": ["string", "integer"] if self.numbers else "string"}
+        return schema if self.pattern is None else {**schema, "pattern": f"^{self.pattern}$"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -227,15 +230,12 @@ class Integer(Field):
 
     def type_schema(self) -> Schema:
         schema: Schema = {"type": "integer"}
-        if self.minimum is not None:
+        if self.minimum is not None and self.minimum > -MAX_INTEGER:
             schema["minimum"] = self.minimum
         most = self.maximum
-        if most is not None and not self.clamps and (most < 2**31 - 1 or not self.wording.coerces):
+        if most is not None and not self.clamps and most < 2**31 - 1:
             schema["maximum"] = most
         return schema
-
-    def nested_schema(self) -> Schema:
-        return _described({"type": "integer"}, self.description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -308,8 +308,7 @@ class ListOf(Field):
     max_items: int = 10_000
 
     def read(self, value: object, path: str) -> list[Any]:
-        kind = self.item.inner if isinstance(self.item, TypeOnly) else self.item
-        if isinstance(value, str) and isinstance(kind, Text | Choice):
+        if isinstance(value, str) and isinstance(self.item, Text | Choice):
             value = [value] if value.strip() else []
         if not isinstance(value, list | tuple):
             raise self.wording.wrong(path, self.wording.list_, value)
@@ -329,10 +328,10 @@ class ListOf(Field):
         return replace(self, wording=wording, item=self.item.worded(wording))
 
     def type_schema(self) -> Schema:
-        schema: Schema = {"type": "array", "items": self.item.nested_schema()}
+        schema: Schema = {"type": "array", "items": self.item.schema()}
         if self.required:
             schema["minItems"] = 1
-        if self.max_items < 10_000 and not isinstance(self.item, RawText):
+        if self.max_items < 1_000 and not isinstance(self.item, RawText):
             schema["maxItems"] = self.max_items
         return schema
 
@@ -369,7 +368,6 @@ class Record(Field):
     """An object with named fields; an unknown name is refused with the nearest known one."""
 
     fields: Mapping[str, Field]
-    others: str = ""  # the schema's note about fields that another tool lists
 
     def read(self, value: object, path: str = "") -> dict[str, Any]:
         if not isinstance(value, Mapping):
@@ -414,27 +412,20 @@ class Record(Field):
         raise self.wording.unknown(prefix + name, near, list(self.fields))
 
     def type_schema(self) -> Schema:
-        schema: Schema = {
-            "type": "object",
-            "properties": {
-                name: spec.nested_schema() if isinstance(spec, Record) else spec.schema()
-                for name, spec in self.fields.items()
-                if not (self.others and isinstance(spec, Repeated))
-            },
-        }
-        required = [name for name, spec in self.fields.items() if spec.required]
+        listed = {name: spec for name, spec in self.fields.items() if spec.listed}
+        schema: Schema = {"type": "object", "properties": {name: spec.schema() for name, spec in listed.items()}}
+        required = [name for name, spec in listed.items() if spec.required]
         if required:
             schema["required"] = required
-        schema["additionalProperties"] = {"description": self.others} if self.others else False
+        schema["additionalProperties"] = False
         return schema
 
-    def nested_schema(self) -> Schema:
-        properties = {name: spec.nested_schema() for name, spec in self.fields.items()}
-        schema: Schema = {"type": "object", "properties": properties}
-        required = [name for name, spec in self.fields.items() if spec.required]
-        if required:
-            schema["required"] = required
-        return _described(schema, self.description)
+    def schema(self) -> Schema:
+        """Return the JSON Schema of a nested object; that unknown names are refused, the outermost one says."""
+        # Zero-argument super() does not work in a slotted dataclass.
+        schema = Field.schema(self)
+        schema.pop("additionalProperties", None)
+        return schema
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -450,24 +441,6 @@ class Wrapped(Field):
         return replace(self, wording=wording, inner=self.inner.worded(wording))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Repeated(Wrapped):
-    """A field that a sibling tool describes in full; here its schema is only the type."""
-
-    def type_schema(self) -> Schema:
-        schema = self.inner.type_schema()
-        if schema["type"] == "array":
-            return {"type": "array", "items": {"type": schema["items"]["type"]}}
-        return {"type": schema["type"]}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TypeOnly(Wrapped):
-    """A field whose schema is only its type; the description names its members in fewer words."""
-
-    def type_schema(self) -> Schema:
-        return {"type": self.inner.type_schema()["type"]}
-
-
-def _described(schema: Schema, description: str) -> Schema:
-    return {**schema, "description": description} if description else schema
+def unlisted(fields: Mapping[str, Field], *names: str) -> dict[str, Field]:
+    """Return fields of which the named ones, or all without names, are accepted but not in the schema."""
+    return {name: replace(spec, listed=bool(names) and name not in names) for name, spec in fields.items()}

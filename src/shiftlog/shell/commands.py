@@ -259,6 +259,9 @@ class Commands:
             command.request_id = await self.journal.command_started(
                 shell.session_id, results.starting_facts(shell, command), caller, waited_for=not command.background
             )
+            if values.get("input"):
+                fed = results.input_facts(shell, command, {"text": values["input"], "eof": True})
+                await self.journal.command_input(shell.session_id, fed)
         except StorageError as error:
             shell.abandon(command)
             raise unrun.unavailable(error) from None

@@ -5,9 +5,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, cast
 
-from shiftlog.guard.budgets.spec import BUDGET_SCHEMA
+from shiftlog.guard.budgets.spec import BUDGET_SCHEMA, types_of
 from shiftlog.model.shell_errors import CommandTooLarge
-from shiftlog.params.fields import Boolean, Choice, Field, Given, Integer, ListOf, RawText, Record, Schema
+from shiftlog.params.fields import Boolean, Choice, Field, Given, Integer, ListOf, RawText, Record, Schema, unlisted
 from shiftlog.params.wording import SHELL, conflict, must_be
 
 TRANSPORTS = ("local", "ssh", "docker")
@@ -62,41 +62,98 @@ class Variables(Field):
         return {"type": "object", "additionalProperties": {"type": "string"}}
 
 
-SHELL_ID = RawText(required=True, max_chars=300, description="The shell.")
-COMMAND_ID = RawText(required=True, max_chars=300, description="The command.")
-BUDGET = Given(shape=dict(BUDGET_SCHEMA), description="Part returned: grep (linear-time), keep, max_chars.")
-SAME_BUDGET = Given(shape={"type": "object"}, description="As in run_command.")
+SHELL_ID = RawText(required=True, max_chars=300, description="From open_shell or list_shells.")
+COMMAND_ID = RawText(required=True, max_chars=300, description="From run_command or list_shells.")
+BUDGET = Given(
+    shape=dict(BUDGET_SCHEMA),
+    description="Part of each stream to return; read_output has the rest. Default: 30,000 characters.",
+    examples=({"keep": {"mode": "tail", "n": 50}}, {"grep": {"pattern": "(?i)error", "context": 2}}),
+)
+
+
+def like_budget(description: str) -> Given:
+    """Return a budget of another tool, described by that of run_command."""
+    return Given(shape=types_of(BUDGET_SCHEMA), description=description)
+
 
 OPEN_SHELL = Record(
     fields={
-        "transport": Choice(values=TRANSPORTS, description="Where; default local."),
-        "session_id": RawText(numbers=True, max_chars=300, description="Default: yours, else new."),
-        "name": RawText(max_chars=80, description="Label."),
-        "cwd": RawText(max_chars=4096, description="Default workspace."),
-        "env": Variables(description="Variables to add."),
-        "login": Boolean(description="Profile files; default for ssh."),
-        "shell": Choice(values=("auto", "bash", "sh"), description="Default auto."),
-        "workspace": RawText(max_chars=4096, description="Path; enables checkpoints."),
-        "auto_snapshot": Boolean(description="Default true."),
-        "paths": ListOf(item=NAME, max_items=64, description="Sub-paths to checkpoint."),
-        "checkpoint_ignores": ListOf(item=NAME, max_items=256, description="Further gitignore patterns."),
-        "include_ignored": Boolean(description="Checkpoint ignored files too."),
-        "allow": ListOf(item=NAME, max_items=256, description="Only these programs."),
-        "deny": ListOf(item=NAME, max_items=256, description="Not these programs."),
-        "sandbox": Choice(values=SANDBOXES, description="Only tightens."),
-        "output_budget": SAME_BUDGET,
-        "timeout_s": Integer(minimum=1, maximum=3600, bounds=False, description="Of its commands; 120."),
-        "host": RawText(max_chars=255, description="ssh: name or alias."),
-        "port": Integer(minimum=1, maximum=65535, description="ssh; default 22."),
-        "user": RawText(max_chars=255, description="ssh user."),
-        "password": RawText(max_chars=4096, description="ssh; never stored."),
-        "key_path": RawText(max_chars=4096, description="ssh; in the key directory."),
-        "fingerprint": RawText(max_chars=255, description="ssh; SHA256:…"),
+        "transport": Choice(
+            values=TRANSPORTS,
+            default="local",
+            description="local: this machine. ssh: a host. docker: a running container.",
+        ),
+        "workspace": RawText(
+            max_chars=4096,
+            description="Absolute path of the project. Enables checkpoints and, locally, the workspace-write sandbox.",
+        ),
+        "cwd": RawText(
+            max_chars=4096,
+            description="Existing directory to start in. Default: workspace, else the client's or the login's.",
+        ),
+        "session_id": RawText(
+            numbers=True,
+            max_chars=300,
+            description="Session that records it: run_id or session_id. Default: the one you opened or resumed, else "
+            "a new one.",
+        ),
+        "env": Variables(description="Variables to set."),
+        "timeout_s": Integer(
+            minimum=1,
+            maximum=3600,
+            bounds=False,
+            default=120,
+            description="Default time limit of a command, in seconds.",
+        ),
+        "sandbox": Choice(
+            values=SANDBOXES,
+            description="Where commands may write. read-only: a temporary directory; workspace-write: the workspace "
+            "too. Default and loosest: the operator's. ssh, docker: only full-access.",
+        ),
+        "allow": ListOf(
+            item=NAME,
+            max_items=256,
+            description="Only these programs may start. Default: all that the operator permits.",
+        ),
+        "deny": ListOf(
+            item=NAME,
+            max_items=256,
+            description="These may not: a program, or one with some of its arguments.",
+            examples=(["curl", "git push"],),
+        ),
+        "host": RawText(max_chars=255, description="ssh, required: name, address or alias of the ssh config."),
+        "port": Integer(minimum=1, maximum=65535, description="ssh. Default: the alias's, else 22."),
+        "user": RawText(max_chars=255, description="ssh, required unless the alias has it."),
         "container": RawText(
             max_chars=255,
             pattern=CONTAINER,
             pattern_says="a container name or id",
-            description="docker.",
+            description="docker, required: name or id of a running container.",
+        ),
+        **unlisted(
+            {
+                "auto_snapshot": Boolean(
+                    default=True, description="Checkpoint before commands that may change the workspace."
+                ),
+                "password": RawText(max_chars=4096, description="ssh; never stored. Default: keys are tried."),
+                "key_path": RawText(
+                    max_chars=4096, description="ssh: path of a private key in the operator's key directory."
+                ),
+                "name": RawText(max_chars=80, description="Label for list_shells."),
+                "output_budget": like_budget("Default budget of a command; see budget of run_command."),
+                "paths": ListOf(
+                    item=NAME, max_items=64, description="Sub-paths to checkpoint. Default: the whole workspace."
+                ),
+                "fingerprint": RawText(max_chars=255, description="ssh: the host key must be this one, SHA256:…"),
+                "checkpoint_ignores": ListOf(
+                    item=NAME, max_items=256, description="More gitignore patterns to leave out of checkpoints."
+                ),
+                "include_ignored": Boolean(default=False, description="Checkpoint what .gitignore excludes, too."),
+                "login": Boolean(description="Run profile files. Default: true for ssh, else false."),
+                "shell": Choice(
+                    values=("auto", "bash", "sh"), default="auto", description="auto: bash, or sh if there is none."
+                ),
+            }
         ),
     }
 ).worded(SHELL)
@@ -104,53 +161,104 @@ OPEN_SHELL = Record(
 RUN_COMMAND = Record(
     fields={
         "shell_id": SHELL_ID,
-        "command": RawText(required=True, description="Shell text."),
+        "command": RawText(
+            required=True, description="Shell text, one or more lines.", examples=("cd src && pytest -q",)
+        ),
         "budget": BUDGET,
-        "timeout_s": Integer(minimum=1, maximum=3600, bounds=False, description="Default: the shell's."),
-        "on_timeout": Choice(values=("interrupt", "keep_running"), description="Default interrupt."),
-        "background": Boolean(description="Answer at once; runs in a copy."),
-        "stdin": Choice(values=("closed", "open"), description="Default closed."),
-        "input": RawText(max_bytes=MAX_INPUT, min_chars=0, description="Text fed to stdin."),
-        "pty": Boolean(description="Own terminal; runs in a copy."),
-        "cols": Integer(minimum=1, maximum=500, description="With pty; 120."),
-        "rows": Integer(minimum=1, maximum=500, description="With pty; 40."),
-        "wait_idle_s": Integer(minimum=0, maximum=600, description="For a busy shell."),
+        "timeout_s": Integer(
+            minimum=1,
+            maximum=3600,
+            bounds=False,
+            description="Time limit in seconds. Default: the shell's; none in background.",
+        ),
+        "background": Boolean(
+            default=False,
+            description="Answer at once, state running. Runs in a copy of the shell: its cd is lost.",
+        ),
+        "stdin": Choice(
+            values=("closed", "open"),
+            default="closed",
+            description="open: send_input feeds it; combine with background.",
+        ),
+        "input": RawText(
+            max_bytes=MAX_INPUT,
+            min_chars=0,
+            description="Whole stdin of the command, up to 1 MiB; not with stdin open.",
+        ),
+        "pty": Boolean(
+            default=False,
+            description="Give it a terminal: stdin open, stderr in stdout. Waits for its end unless background.",
+        ),
+        "wait_idle_s": Integer(minimum=0, maximum=600, default=0, description="Seconds to wait for a busy shell."),
+        **unlisted(
+            {
+                "on_timeout": Choice(
+                    values=("interrupt", "keep_running"),
+                    default="interrupt",
+                    description="keep_running: answer at the limit with state running; the shell stays busy.",
+                ),
+                "cols": Integer(minimum=1, maximum=500, description="Width of the pty. Default 120."),
+                "rows": Integer(minimum=1, maximum=500, description="Height of the pty. Default 40."),
+            }
+        ),
     }
 ).worded(SHELL)
 
 SEND_INPUT = Record(
     fields={
         "command_id": COMMAND_ID,
-        "text": RawText(max_bytes=MAX_INPUT, min_chars=0, description="For stdin."),
-        "eof": Boolean(description="Then end-of-file."),
-        "signal": Choice(values=SIGNALS, description="Then this signal."),
-        "sensitive": Boolean(description="Mask text from now on."),
+        "text": RawText(
+            max_bytes=MAX_INPUT,
+            min_chars=0,
+            description="For stdin, as it is, up to 1 MiB; end a line with \\n.",
+            examples=("yes\n",),
+        ),
+        "eof": Boolean(default=False, description="Then close stdin."),
+        "signal": Choice(
+            values=SIGNALS,
+            description="interrupt is Ctrl-C, terminate asks it to end, kill forces it; stop only pauses it until "
+            "continue.",
+        ),
+        "sensitive": Boolean(
+            default=False, description="For a password: record only its length, and mask it from now on."
+        ),
     }
 ).worded(SHELL)
 
 READ_OUTPUT = Record(
     fields={
         "command_id": COMMAND_ID,
-        "stream": Choice(values=("stdout", "stderr"), description="Default stdout."),
-        "cursor": RawText(max_chars=128, description="Where to read on."),
-        "from_line": Integer(minimum=1, maximum=1 << 53, description="First line, from 1."),
-        "budget": SAME_BUDGET,
-        "max_chars": Integer(minimum=1, maximum=1_000_000, description="Page size; 30000."),
-        "wait_s": Integer(minimum=0, maximum=300, description="0..300."),
-        "wait_for": Choice(values=("output", "end"), description="Default output."),
+        "stream": Choice(values=("stdout", "stderr"), default="stdout", description="Which stream."),
+        "cursor": RawText(
+            max_chars=128,
+            description="Read on from next_cursor, or from output.stdout.cursor of run_command. Default: the start.",
+        ),
+        "from_line": Integer(minimum=1, maximum=1 << 53, description="Or read from this line; 1 is the first."),
+        "budget": like_budget(
+            "Or shape what was written so far, as budget of run_command does; not with cursor or from_line."
+        ),
+        "max_chars": Integer(minimum=1, maximum=1_000_000, description="Page size; not with budget. Default 30000."),
+        "wait_s": Integer(minimum=0, maximum=300, default=0, description="Longest wait in seconds."),
+        "wait_for": Choice(
+            values=("output", "end"), default="output", description="Wait for new output, or for the command's end."
+        ),
     }
 ).worded(SHELL)
 
 LIST_SHELLS = Record(
     fields={
-        "session_id": RawText(numbers=True, max_chars=300, description="Only its shells."),
-        "include_ended": Boolean(description="Also of the last 24 hours."),
-        "limit": Integer(minimum=1, maximum=200, description="Default 50."),
-        "cursor": RawText(max_chars=200, description="next_cursor."),
+        "session_id": RawText(
+            numbers=True, max_chars=300, description="Only shells of this session, run_id or session_id. Default: all."
+        ),
+        "include_ended": Boolean(default=False, description="Also those that ended within 24 hours, and why."),
+        "limit": Integer(minimum=1, maximum=200, default=50, description="Shells per page."),
+        "cursor": RawText(max_chars=200, description="next_cursor of the page before."),
     }
 ).worded(SHELL)
 
-CLOSE_SHELL = Record(fields={"shell_id": SHELL_ID, "reason": RawText(max_chars=200, description="Why.")}).worded(SHELL)
+CLOSE_SHELL = Record(
+    fields={"shell_id": SHELL_ID, "reason": RawText(max_chars=200, description="Why, for the journal. Default: none.")}
+).worded(SHELL)
 
 
 def read_run_command(arguments: Mapping[str, Any]) -> dict[str, Any]:

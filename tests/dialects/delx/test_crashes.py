@@ -33,7 +33,9 @@ class Shift:
     def begin(self) -> None:
         with Agent(self._home) as agent:
             self.session = agent.call("open_session", agent="Codex", title="Survive")["session_id"]
-            turn = agent.call("begin_turn", session_id=self.session, query_title="Go on", query_text="Go on")
+            turn = agent.call(
+                "begin_turn", session_id=self.session, query_title="Go on", query_text="Go on", detail="full"
+            )
             self._acknowledged(turn["receipt"])
             agent.leave()
 
@@ -68,7 +70,9 @@ class Shift:
         while goes_on():
             self._notes += 1
             note = {"role": "model", "category": "observation", "content": f"note {self._notes}"}
-            self._acknowledged(agent.call("update_turn", session_id=self.session, dialog=[note])["receipt"])
+            self._acknowledged(
+                agent.call("update_turn", session_id=self.session, dialog=[note], detail="full")["receipt"]
+            )
 
     def _acknowledged(self, receipt: Answer) -> None:
         self.seq, self.hash = receipt["seq"], receipt["hash"]

@@ -101,7 +101,7 @@ def test_32_argument_and_header_may_name_one_session_in_different_ways(remote: R
     for argument in names:
         for header in names:
             written = remote.call("update_turn", {"session_id": argument, "tags": []}, **{"x-session-id": str(header)})
-            assert written["warnings"] == [], (argument, header)
+            assert "warnings" not in written, (argument, header)
     written = remote.call("update_turn", {"session_id": names[0], "tags": []}, **{"x-session-id": "nonsense"})
     assert [warning["code"] for warning in written["warnings"]] == ["session_id_mismatch"]
 
@@ -129,7 +129,7 @@ def test_a_shell_that_names_no_session_belongs_to_the_one_of_the_header(remote: 
     session = opened(remote, "One")
     header = {"x-delx-session-id": session}
     shell = remote.call("open_shell", {}, **header)
-    assert (shell["session_id"], shell["implicit_session"]) == (session, False)
+    assert (shell["session_id"], "implicit_session" in shell) == (session, False)
     other = remote.call("open_shell", {})
     assert other["session_id"] != session
     assert [row["shell_id"] for row in remote.call("list_shells", {}, **header)["shells"]] == [shell["shell_id"]]

@@ -164,7 +164,7 @@ async def test_figures_of_a_run_may_be_blank_as_in_the_ledger(server: DelxServer
     opened = await agent.say(
         "open_session", agent="Codex", title="T", caller="headless_task", pid="", resonance_tier=" ", session_type=""
     )
-    assert (opened.body["resonance_tier"], opened.is_error) == ("alto", False)
+    assert (opened.body["run_id"], opened.is_error) == (1, False)
     session = opened.body["session_id"]
     assert (await agent.close(session, total_cost_usd="", cost_source="", error="")).data["status"] == "closed"
     run = (await server.harness.session(session)).run

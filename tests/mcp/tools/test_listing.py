@@ -19,7 +19,6 @@ from shiftlog.mcp.registry import Reply, Tool
 from shiftlog.mcp.server import COMMON_CODES, build_server
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import ShiftlogError, leaves
-from shiftlog.params.fields import Repeated
 from tests.journal.harness import Harness, client, open_harness
 from tests.mcp.wire import sdk_client
 
@@ -63,9 +62,10 @@ def native(harness: Harness) -> dict[str, Tool]:
 
 
 async def run(harness: Harness, tool: str, /, **arguments: Any) -> dict[str, Any]:
-    """Run a tool and return its data, having held them against its output schema."""
+    """Run a tool and return its data in full, having held them against its output schema."""
     found = native(harness)[tool]
-    reply = await found.run(LIBRARY, arguments)
+    in_full = {"detail": "full"} if "detail" in found.params.fields else {}
+    reply = await found.run(LIBRARY, {**arguments, **in_full})
     assert isinstance(reply, Reply)
     assert isinstance(reply.data, dict)
     assert found.output is not None
@@ -114,73 +114,88 @@ def _parameters(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, d
 
 
 @pytest.mark.parametrize("name", DEFAULT_TOOLS)
-async def test_every_parameter_is_described_and_typed_in_place(harness: Harness, name: str) -> None:
+async def test_every_parameter_nested_ones_too_is_described_and_typed_in_place(harness: Harness, name: str) -> None:
     schema = (await listed(harness))[name]["inputSchema"]
     jsonschema.Draft202012Validator.check_schema(schema)
-    # What a sibling lists already is named there, and still checked.
-    others = schema["additionalProperties"]
-    assert (others is False) == (name not in ("finish_turn", "close_session"))
+    assert schema["additionalProperties"] is False
     assert "$ref" not in json.dumps(schema)
     assert "$defs" not in schema
     parameters = dict(_parameters(schema))
     assert len(parameters) > 1
+    # Described once, in run_command; here the types are repeated and the description names that tool.
     for path, part in parameters.items():
-        nested = "." in path or "[]" in path
-        assert nested or part.get("description", "").endswith((".", "…", " or")), path
+        top = parameters[path.split(".")[0].split("[")[0]]
+        if top is part or "budget of run_command" not in top["description"]:
+            assert part.get("description", "").endswith((".", "…", "…).")), path
         assert "type" in part or "enum" in part, path
         assert part.get("type") != "array" or "items" in part, path
+        assert part.get("type") != "object" or part.get("properties") or part.get("additionalProperties"), path
     assert set(schema.get("required", ())) <= set(schema["properties"])
 
 
-@pytest.mark.parametrize("name", JOURNAL)
+@pytest.mark.parametrize("name", DEFAULT_TOOLS)
+async def test_a_default_is_a_value_that_the_parameter_accepts(harness: Harness, name: str) -> None:
+    tool = native(harness)[name]
+    for path, part in _parameters((await listed(harness))[name]["inputSchema"]):
+        validator: Any = jsonschema.Draft202012Validator(part)
+        for value in (*part.get("examples", ()), *([part["default"]] if "default" in part else ())):
+            validator.validate(value)
+            if "." not in path and "[" not in path:
+                tool.params.fields[path].read(value, path)
+
+
+@pytest.mark.parametrize("name", DEFAULT_TOOLS)
 async def test_the_listed_parameters_are_those_that_are_checked(harness: Harness, name: str) -> None:
     tool = native(harness)[name]
     schema = (await listed(harness))[name]["inputSchema"]
-    others = schema["additionalProperties"]
-    unlisted = {field for field, spec in tool.params.fields.items() if others and isinstance(spec, Repeated)}
-    assert set(schema["properties"]) == set(tool.params.fields) - unlisted
-    required = [field for field, spec in tool.params.fields.items() if spec.required]
-    assert schema.get("required", []) == required
+    fields = {field: spec for field, spec in tool.params.fields.items() if spec.listed}
+    assert list(schema["properties"]) == list(fields)
+    assert schema.get("required", []) == [field for field, spec in fields.items() if spec.required]
+    assert not [field for field, spec in tool.params.fields.items() if spec.required and not spec.listed]
 
 
-@pytest.mark.parametrize("name", JOURNAL)
-async def test_the_four_annotations_are_explicit(harness: Harness, name: str) -> None:
+READS = {"query_history", "read_output", "list_shells", "list_checkpoints", "diff_checkpoint"}
+DESTROYS = {"close_session", "run_command", "send_input", "close_shell", "restore_checkpoint"}
+REACHES_OUT = {"open_shell", "run_command", "send_input"}
+
+
+@pytest.mark.parametrize("name", DEFAULT_TOOLS)
+async def test_titles_are_for_people_and_the_four_annotations_are_explicit(harness: Harness, name: str) -> None:
     tool = (await listed(harness))[name]
+    assert " " in tool["title"]
+    assert tool["title"][0].isupper()
     hints = {hint: tool["annotations"][hint] for hint in tool["annotations"] if hint.endswith("Hint")}
-    reads = name == "query_history"
     assert hints == {
-        "readOnlyHint": reads,
-        "destructiveHint": False,
-        "idempotentHint": name in ("close_session", "finish_turn", "query_history"),
-        "openWorldHint": False,
+        "readOnlyHint": name in READS,
+        "destructiveHint": name in DESTROYS,
+        "idempotentHint": name in READS | {"close_session", "finish_turn", "close_shell"},
+        "openWorldHint": name in REACHES_OUT,
     }
 
 
 def _stated_codes(description: str) -> set[str]:
-    """Return the codes of a description's last sentence; `_invalid` goes on from the name before it."""
-    stated: set[str] = set()
-    before = ""
-    for word in re.findall(r"[a-z_]+", re.sub(r"\([^)]*\)", "", description.split("Errors:")[1])):
-        code = before + word if word.startswith("_") else word
-        stated.add(code)
-        if not word.startswith("_"):
-            before = word.rsplit("_", 1)[0]
-    return stated
+    """Return the codes of a description's last line; what stands in brackets is their remedy."""
+    line = re.sub(r"\([^)]*\)", "", description.split("Errors:")[1])
+    return set(re.findall(r"[a-z]+(?:_[a-z]+)+", line))
 
 
-@pytest.mark.parametrize("name", JOURNAL)
+@pytest.mark.parametrize("name", DEFAULT_TOOLS)
 async def test_a_description_names_a_sibling_and_only_codes_that_exist(harness: Harness, name: str) -> None:
     description = (await listed(harness))[name]["description"]
     words = set(re.findall(r"[a-z]+(?:_[a-z]+)+", description))
     assert words & (set(DEFAULT_TOOLS) - {name}), "it names no other tool"
-    first = description.split(".")[0]
+    first, *rest = description.splitlines()
     assert first[0].isupper()
-    assert len(first) < 200, "the purpose comes first, in one sentence"
+    assert first.endswith(".")
+    assert len(first) < 130, "the purpose comes first, in one sentence that stands alone"
     assert description.count("Errors:") == 1
+    assert rest[-1].startswith("Errors: ")
+    assert any(line.startswith(("Returns ", "Keep data.recovery_token")) for line in rest), "what comes back"
     stated = _stated_codes(description)
     assert stated <= CODES, stated - CODES
-    assert not stated & set(COMMON_CODES), "the instructions name them"
-    assert len(description) < 1_000
+    assert not stated & set(COMMON_CODES) - {"invalid_parameter"}, "the instructions name them"
+    assert len(description) < 1_300
+    assert not re.search(r"(^|[ ,])_[a-z]", description), "codes are written out"
 
 
 PROVOKED: list[tuple[str, str, dict[str, Any]]] = [
@@ -261,7 +276,9 @@ async def test_an_error_that_can_be_provoked_is_in_the_description_and_has_its_s
     with pytest.raises(ShiftlogError) as refused:
         await tool.run(LIBRARY, given)
     assert refused.value.code == code
-    assert code in _stated_codes(tool.description) | set(COMMON_CODES)
+    # A code that only an unlisted parameter brings about is not in the text.
+    told = all(tool.params.fields[key].listed for key in arguments)
+    assert code in _stated_codes(tool.description) | set(COMMON_CODES) or not told
     async with sdk_client(build_server(registry_for(harness.app))) as mcp:
         result = await mcp.call_tool(name, given)
     assert result.is_error
@@ -272,23 +289,29 @@ async def test_an_error_that_can_be_provoked_is_in_the_description_and_has_its_s
     shown = body if name in ("close_session", "resume_session") else body["error"]
     assert shown.keys() >= {"code", "message", "details", "hint", "retryable"}
     assert (shown["code"], shown["message"]) == (code, refused.value.message)
+    next_call = shown["details"].pop("next_call", None)
     if name not in ("close_session", "resume_session"):
         assert list(shown) == ["code", "message", "details", "hint", "retryable"]
         assert shown == refused.value.as_dict()
+    if next_call is not None:
+        helper = native(harness)[next_call["name"]]
+        jsonschema.validate(next_call["arguments"], helper.params.type_schema())
+        assert set(next_call["arguments"]) >= {key for key, spec in helper.params.fields.items() if spec.required}
 
 
 # Size
 
 
+def _size(tools: list[dict[str, Any]]) -> int:
+    return len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
+
+
 async def test_the_list_of_tools_stays_small(harness: Harness) -> None:
     tools = await listed(harness)
-    bare = [{key: value for key, value in tool.items() if key != "outputSchema"} for tool in tools.values()]
-    whole_bytes, bare_bytes = (
-        len(json.dumps(list(part), ensure_ascii=False, separators=(",", ":")).encode())
-        for part in (tools.values(), bare)
-    )
-    assert bare_bytes < 34 * 1024
-    assert whole_bytes < 48 * 1024
+    bare = {name: {key: value for key, value in tool.items() if key != "outputSchema"} for name, tool in tools.items()}
+    assert _size(list(tools.values())) <= 48 * 1024
+    assert _size(list(bare.values())) <= 34 * 1024
+    assert _size([bare[name] for name in JOURNAL]) <= 16 * 1024
     assert DEFAULT_TOOLSETS == ("journal", "shell", "workspace")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from shiftlog.dialects.delx.names import RESERVED
 from shiftlog.journal.continuity import requests
-from shiftlog.params.fields import Boolean, Choice, Field, Record
+from shiftlog.params.fields import Boolean, Choice, Field, Record, unlisted
 
 PROFILES = ("full", "compact", "minimal", "machine")
 STANDARD, MODEL_SAFE = "standard", "model_safe"
@@ -32,13 +32,21 @@ class _ProfileChoice(Choice):
 
 
 PRESENTATION: dict[str, Field] = {
-    "response_profile": _ProfileChoice(values=PROFILES, description="Default full."),
-    "response_mode": Choice(
-        values=(STANDARD, MODEL_SAFE),
-        aliases=dict.fromkeys(SAFE_WORDS, MODEL_SAFE),
-        description="Of the prose.",
+    "response_profile": _ProfileChoice(
+        values=PROFILES,
+        default="full",
+        description="minimal: ids and token. compact: a short capsule too. machine: all. full: all and prose.",
     ),
-    "ritual_strip": Boolean(description="True: no prose."),
+    **unlisted(
+        {
+            "response_mode": Choice(
+                values=(STANDARD, MODEL_SAFE),
+                aliases=dict.fromkeys(SAFE_WORDS, MODEL_SAFE),
+                description="Heading of the note in the prose.",
+            ),
+            "ritual_strip": Boolean(description="true leaves the prose out."),
+        }
+    ),
 }
 
 
@@ -52,8 +60,8 @@ def _presentable(record: Record, after: str) -> Record:
     return replace(record, fields=fields)
 
 
-CLOSE_SESSION = _presentable(requests.CLOSE_SESSION, after="include_summary")
-RESUME_SESSION = _presentable(requests.RESUME_SESSION, after="capsule_budget_bytes")
+CLOSE_SESSION = _presentable(requests.CLOSE_SESSION, after="succession_policy")
+RESUME_SESSION = _presentable(requests.RESUME_SESSION, after="lookback_days")
 
 
 def unreserved(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Anything(Field):
 class TurnFields(Record):
     """Fields of a turn in a context beside the turn itself, whose schema names them already."""
 
-    def nested_schema(self) -> Schema:
+    def type_schema(self) -> Schema:
         return {"type": "object"}
 
 
@@ -205,9 +205,9 @@ def to_dialect(value: Any) -> Any:
 
 
 def _camel(record: Record) -> Record:
-    return Record(
-        fields={dialect_name(name): spec for name, spec in record.fields.items()}, description=record.description
-    )
+    """Return a record of the journal under the dialect's names; its clients see every field listed."""
+    fields = {dialect_name(name): replace(spec, listed=True) for name, spec in record.fields.items()}
+    return Record(fields=fields, description=record.description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -235,11 +235,14 @@ REQUEST_ID = Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<sl
 TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="What the session is for, 1..500 characters.")
 QUERY_TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="The request in one line.")
 QUERY_TEXT = Text(lines=True, signs=True, description="The request in full.")
-MODEL = Text(max_chars=NAME_CHARS, description="Model name; `unknown` says nothing.")
+MODEL = Text(max_chars=NAME_CHARS, description="Model name; `unknown` counts as not given.")
 TODO = Text(max_chars=NAME_CHARS, description="To-do item that the turn works on.")
 RESPONSE = Text(lines=True, signs=True, description="The answer given.")
-KEY = Text(max_chars=KEY_CHARS, description="Same key and parameters again return the first result.")
-HEADER = Text(max_chars=PATH_CHARS)
+KEY = Text(
+    max_chars=KEY_CHARS,
+    description="Text unique to this call; a retry with the same key and parameters returns the first result.",
+)
+HEADER = Text(max_chars=PATH_CHARS, description="Fact about the agent's own program or session.")
 
 ACTION = _camel(ACTION_ITEM)
 DIALOG = _camel(DIALOG_ITEM)

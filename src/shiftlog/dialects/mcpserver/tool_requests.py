@@ -4,6 +4,7 @@ They are checked as the methods' parameters are; an unknown name is refused.
 """
 
 from dataclasses import dataclass, replace
+from typing import cast
 
 from shiftlog.dialects.mcpserver import requests
 from shiftlog.dialects.mcpserver import transcripts as ingest
@@ -49,10 +50,19 @@ class SessionObject(Record):
     """A session as it is read and sent back; its schema has the names of that object and its unknown headers."""
 
     def type_schema(self) -> Schema:
-        schema = Record.nested_schema(self)
+        schema = _tolerant(Record.type_schema(self))
         properties = {"sourceType" if name == "agent" else name: part for name, part in schema["properties"].items()}
         properties |= {name: {"type": ["string", "null"]} for name in requests.HEADERS}
         return {**schema, "properties": properties, "required": ["sourceType", "sessionId", "title"]}
+
+
+def _tolerant(schema: Schema) -> Schema:
+    """Return a schema that forbids no unknown parts, at any depth."""
+    return {
+        name: _tolerant(cast(Schema, part)) if isinstance(part, dict) else part
+        for name, part in schema.items()
+        if name != "additionalProperties"
+    }
 
 
 def _json(description: str, inner: Field) -> JsonOf:

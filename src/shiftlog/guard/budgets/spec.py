@@ -164,6 +164,23 @@ def _faulty(path: str, problem: Problem, message: str, *, offset: int | None = N
     return BudgetInvalid(message, details={"parameter": path, "problem": problem, "offset": offset})
 
 
+def _count(most: int, description: str) -> dict[str, object]:
+    return {"type": "integer", "minimum": 0, "maximum": most, "description": description}
+
+
+def types_of(schema: Mapping[str, object]) -> dict[str, object]:
+    """Return a schema with the types alone, for the tools that refer to another tool's description."""
+    kept = {name: part for name, part in schema.items() if name not in ("description", "minimum", "maximum", "default")}
+    return {
+        name: {
+            key: types_of(cast(Mapping[str, object], item)) for key, item in cast(Mapping[str, object], part).items()
+        }
+        if name == "properties"
+        else part
+        for name, part in kept.items()
+    }
+
+
 BUDGET_SCHEMA: dict[str, object] = {
     "type": "object",
     "additionalProperties": False,
@@ -171,22 +188,32 @@ BUDGET_SCHEMA: dict[str, object] = {
         "grep": {
             "type": "object",
             "additionalProperties": False,
+            "description": "First: keep only lines that match.",
             "properties": {
-                "pattern": {"type": "string"},
-                "context": {"type": "integer", "minimum": 0, "maximum": MAX_CONTEXT, "default": 0},
+                "pattern": {
+                    "type": "string",
+                    "description": "Regular expression (RE2).",
+                },
+                "context": {**_count(MAX_CONTEXT, "Lines around each match."), "default": 0},
             },
             "required": ["pattern"],
         },
         "keep": {
             "type": "object",
-            "description": "head, tail: n; head_tail: head, tail",
             "additionalProperties": False,
+            "description": "Then: keep the first or last lines.",
             "properties": {
-                "mode": {"type": "string", "enum": list(KEEP_MODES)},
-                **{name: {"type": "integer", "minimum": 0, "maximum": MAX_LINES} for name in ("n", "head", "tail")},
+                "mode": {
+                    "type": "string",
+                    "enum": list(KEEP_MODES),
+                    "description": "head, tail: with n. head_tail: with head and tail.",
+                },
+                "n": {"type": "integer", "minimum": 0, "description": "Lines of head or tail."},
+                "head": {"type": "integer", "minimum": 0, "description": "First lines of head_tail."},
+                "tail": {"type": "integer", "minimum": 0, "description": "Last lines of head_tail."},
             },
             "required": ["mode"],
         },
-        "max_chars": {"type": "integer", "minimum": 0, "maximum": MAX_CHARS},
+        "max_chars": _count(MAX_CHARS, "Last: cut the middle of longer text. Default 30000."),
     },
 }

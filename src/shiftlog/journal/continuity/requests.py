@@ -1,14 +1,13 @@
 """The parameters of closing and resuming, and the classes of reasons."""
 
 import re
-from dataclasses import dataclass
 
 from shiftlog.journal.continuity.statement import STATEMENT
-from shiftlog.journal.requests import FENCE, IDEMPOTENCY_KEY, SESSION_ID
+from shiftlog.journal.requests import COMMON, IDEMPOTENCY_KEY, SESSION_ID
 from shiftlog.journal.runs.requests import FIGURES
 from shiftlog.journal.signing.tokens import MAX_CHARS
 from shiftlog.model.moves import Succession
-from shiftlog.params.fields import Boolean, Choice, Field, Integer, Record, Repeated, Schema, SessionRef, Text
+from shiftlog.params.fields import Boolean, Choice, Integer, Record, SessionRef, Text, unlisted
 
 REASON_CHARS = 4_000
 NOTE_CHARS = 20_000
@@ -26,52 +25,80 @@ _REASON_CLASSES = {
     "crash": "failed",
 }
 
-_KEYS = ", ".join(name for name in STATEMENT.fields if name != "version")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Capsule(Field):
-    """The agent's statement: the schema only names its keys, `read` checks each of them."""
-
-    def read(self, value: object, path: str) -> dict[str, object]:
-        return STATEMENT.read(value, path)
-
-    def type_schema(self) -> Schema:
-        return {"type": ["object", "string"]}
-
-
 CLOSE_SESSION = Record(
     fields={
         "session_id": SESSION_ID,
-        "reason": Text(lines=True, mends=True, max_chars=REASON_CHARS, description="Why; default manual_close."),
-        "epitaph": Text(lines=True, mends=True, max_chars=NOTE_CHARS, description="Closing note."),
+        "reason": Text(
+            lines=True,
+            mends=True,
+            max_chars=REASON_CHARS,
+            default="manual_close",
+            description="Why it ends, in any words.",
+            examples=("task_completed", "end_of_shift"),
+        ),
+        "capsule": STATEMENT,
         "succession_policy": Choice(
             values=tuple(map(str, (Succession.ALLOWED, Succession.REQUIRED, Succession.NONE))),
             fold=True,
-            description="Default successor_allowed.",
+            default=str(Succession.ALLOWED),
+            description="successor_allowed: your agent_id may reopen it. successor_required: only who has the recovery "
+            "token continues it, in a new session. closed_without_successor: nobody, ever.",
         ),
-        "allow_rebirth": Boolean(description="False: no successor."),
-        "capsule": _Capsule(description=f"Hand-over note, shown as claimed: version 1, {_KEYS}."),
-        "include_summary": Boolean(description="Default true."),
-        "on_held": Choice(values=("refuse", TAKE_OVER), description="Default refuse."),
-        **{name: Repeated(inner=spec, or_blank=spec.or_blank) for name, spec in FIGURES.items()},
-        "idempotency_key": IDEMPOTENCY_KEY,
-        "fence": FENCE,
-    },
-    others=f"Figures of the run: {', '.join(FIGURES)}.",
+        **unlisted(FIGURES),
+        **COMMON,
+        **unlisted(
+            {
+                "epitaph": Text(lines=True, mends=True, max_chars=NOTE_CHARS, description="A closing note."),
+                "on_held": Choice(
+                    values=("refuse", TAKE_OVER),
+                    default="refuse",
+                    description="If another client of your agent holds it: refuse the call, or take it over and close.",
+                ),
+                "include_summary": Boolean(description="false leaves the summary out of the answer."),
+                "allow_rebirth": Boolean(
+                    description="Without succession_policy: false means closed_without_successor."
+                ),
+            }
+        ),
+    }
 )
 
 RESUME_SESSION = Record(
     fields={
         # Compared by its key, in which a tab or a line break is only a separator.
-        "agent_id": Text(required=True, lines=True, max_chars=200, description="The stable name given at open."),
+        "agent_id": Text(
+            required=True,
+            lines=True,
+            max_chars=200,
+            description="Your stable name as given to open_session; without one, the agent kind.",
+            examples=("cart-fixer", "Codex"),
+        ),
+        "session_id": SessionRef(
+            description="Resume this one. Default: your newest unfinished session, else the newest closed one.",
+            examples=(1,),
+        ),
         # A text in another form is refused as a token, also one that ends with a line break.
-        "recovery_token": Text(lines=True, max_chars=MAX_CHARS, description="From the last close."),
-        "session_id": SessionRef(description="Default: the latest resumable."),
-        "lookback_days": Integer(minimum=1, maximum=90, description="1..90; default 30."),
-        "on_held": Choice(values=("refuse", TAKE_OVER, FORK, READ_ONLY), description="Default refuse."),
-        "capsule_budget_bytes": Integer(minimum=2_000, maximum=64_000, description="2000..64000; default 8000."),
-        "idempotency_key": IDEMPOTENCY_KEY,
+        "recovery_token": Text(
+            lines=True,
+            max_chars=MAX_CHARS,
+            description="data.recovery_token of the last close or resume; used up and replaced. Needed after "
+            "successor_required or handoff_to.",
+        ),
+        "on_held": Choice(
+            values=("refuse", TAKE_OVER, FORK, READ_ONLY),
+            default="refuse",
+            description="If a living client holds it: refuse; take_over, and its writes fail; fork, a new session "
+            "beside it; read_only, the capsule without the right to write.",
+        ),
+        "lookback_days": Integer(minimum=1, maximum=90, default=30, description="Greatest age of the last activity."),
+        **unlisted(
+            {
+                "capsule_budget_bytes": Integer(
+                    minimum=2_000, maximum=64_000, default=8_000, description="Greatest size of the capsule."
+                ),
+                "idempotency_key": IDEMPOTENCY_KEY,
+            }
+        ),
     }
 )
 

@@ -10,7 +10,7 @@ from typing import cast
 
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import MAX_ID_CHARS, agent_key
-from shiftlog.params.fields import Field, Integer, ListOf, Record, Schema, Text
+from shiftlog.params.fields import Field, Integer, ListOf, Record, Schema, Text, unlisted
 
 VERSIONS = ("1", "1.0", "v1")
 STATEMENT_CHARS = 4_000
@@ -30,7 +30,7 @@ class _Version(Field):
         raise InvalidParameter.invalid(path, says, value, allowed=list(VERSIONS))
 
     def type_schema(self) -> Schema:
-        return {"enum": [*VERSIONS, 1]}
+        return {"type": "integer", "enum": [1]}  # the other spellings are accepted, too
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class _Statement(Record):
             raise InvalidParameter.invalid(str(refused.details["parameter"]), "required") from None
 
     def type_schema(self) -> Schema:
-        return {**Record.type_schema(self), "type": ["object", "string"]}
+        return Record.type_schema(self)  # an agent sends the object; the text is for clients that cannot nest
 
 
 def _decoded(text: str, path: str) -> object:
@@ -90,28 +90,36 @@ class _Items(Field):
         return _ITEMS.read(cast("object", value), path) if isinstance(value, list) else _prose("").read(value, path)
 
     def type_schema(self) -> Schema:
-        listed = _ITEMS.type_schema()
-        return {**listed, "type": ["string", "array"], "maxLength": STATEMENT_CHARS}
+        return {"type": "array", "items": {"type": "string"}}
 
 
 STATEMENT: Record = _Statement(
-    description="Your hand-over note, an object or its JSON text; shown as claimed beside what was recorded.",
+    description="Your note to the next shift; shown as claimed, beside what was recorded.",
+    examples=({"version": 1, "next": ["Write the rounding tests"]},),
     fields={
-        "version": _Version(required=True, description="Version of this form."),
+        "version": _Version(required=True, description="Always 1."),
         "goal": _prose("What the work is for."),
         "done": _Items(description="What is finished."),
         "next": _Items(description="What to do next."),
         "blockers": _Items(description="What stands in the way."),
         "do_not": _Items(description="What must not be done."),
-        "refuted": _Items(description="What was tried or believed and proved wrong."),
+        "refuted": _Items(description="What proved wrong."),
         "receipts": ListOf(
             item=Text(lines=True, max_chars=500),
             max_items=20,
-            description="Proofs: commits, links, test runs.",
+            description="Proofs: commits, links.",
         ),
-        "written_by": Text(max_chars=200, description="Who wrote it."),
-        "written_at": Text(max_chars=64, check=_check_time, description="ISO 8601 time; default: the close."),
-        "ttl_days": Integer(minimum=1, maximum=365, description="After so many days it counts as stale."),
-        "handoff_to": Text(max_chars=MAX_ID_CHARS, check=_check_agent, description="agent_id to go on."),
+        **unlisted(
+            {
+                "written_by": Text(max_chars=200, description="Who wrote it."),
+                "written_at": Text(max_chars=64, check=_check_time, description="ISO 8601 time. Default: the close."),
+                "ttl_days": Integer(minimum=1, maximum=365, description="Days after which the note counts as stale."),
+            }
+        ),
+        "handoff_to": Text(
+            max_chars=MAX_ID_CHARS,
+            check=_check_agent,
+            description="agent_id that shall continue; it needs the recovery token.",
+        ),
     },
 )

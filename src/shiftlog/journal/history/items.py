@@ -246,12 +246,17 @@ def _amended(fields: Mapping[str, Any]) -> Item:
     return {name: commit_facts(value) if name == "commits" else value for name, value in fields.items()}
 
 
+# What is recorded in a turn by itself, besides the commands, which are actions of it.
+BY_ITSELF = (Kind.COMMAND_INPUT, Kind.CHECKPOINT_RESTORED)
+TURN_KINDS = (Kind.DIALOG, Kind.ACTION, *BY_ITSELF)
+
+
 def turn_contents(turn: Turn, entries: Iterable[Entry]) -> list[Item]:
-    """Return a turn's dialog items and actions that still count, in journal order."""
+    """Return a turn's dialog items and actions that still count, input and restores, in journal order."""
     keeps = {Kind.DIALOG: turn.keeps_dialog, Kind.ACTION: turn.keeps_action}
     contents: list[Item] = []
     for entry in entries:
-        if entry.kind in keeps and keeps[entry.kind](entry.seq):
+        if entry.kind in BY_ITSELF or (entry.kind in keeps and keeps[entry.kind](entry.seq)):
             facts = {name: value for name, value in entry.facts.items() if name not in CLOCK_MARKS}
             erased = {"erased": True} if entry.body is None else {}
             contents.append({"kind": str(entry.kind), "seq": entry.seq, "at": shown(entry.at), **facts, **erased})

@@ -10,7 +10,7 @@ from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
 from shiftlog.model.search import Expr, parse, positive_terms
 from shiftlog.model.times import read_iso
-from shiftlog.params.fields import Choice, Integer, ListOf, Record, SessionRef, Text
+from shiftlog.params.fields import Choice, Integer, ListOf, Record, SessionRef, Text, unlisted
 from shiftlog.store.protocol import Filter, Reader
 
 KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
@@ -51,29 +51,52 @@ def project_name(given: str | None) -> str | None:
 
 QUERY_HISTORY = Record(
     fields={
-        "session_id": SessionRef(description="Read this session."),
-        "request_id": Text(lines=True, description="Read this turn of it."),
+        "session_id": SessionRef(
+            description="Read this session: its run_id or session_id.",
+            examples=(1,),
+        ),
+        "request_id": Text(lines=True, description="With session_id: read this turn whole."),
         "text": Text(
             lines=True,
             max_chars=2_000,
-            description='Words of one entry, "phrases", prefixes (auth*), && || ! ( ).',
+            description='Words to find, all in one entry; "a phrase", prefix*, && || ! ( ).',
+            examples=('cart && "wrong total"',),
         ),
-        "kinds": ListOf(item=Choice(values=KINDS), max_items=7, description='Default ["session"].'),
-        "agent": Text(max_chars=64, description="Agent kind."),
-        "agent_id": Text(max_chars=200, description="Stable name."),
-        "model": Text(max_chars=200, description="Name."),
-        "backend": Text(max_chars=200, description="Of the run."),
-        "status": Choice(values=tuple(map(str, SessionState)), description="Of the session."),
-        "turn_status": Choice(values=tuple(map(str, TurnStatus)), description="Has such a turn."),
-        "run_status": Choice(values=tuple(map(str, RunStatus)), description="Of the run."),
-        "tag": Text(lines=True, max_chars=200, description="Of it or a turn."),
-        "project": Text(max_chars=4_096, description="Name or path."),
-        "path": Text(max_chars=4_096, description="Touched files, glob."),
-        "from": Text(max_chars=64, check=_check_time, description="Date or time of activity."),
-        "to": Text(max_chars=64, check=_check_time, description="Date or time of the start."),
-        "limit": Integer(minimum=1, maximum=200, description="1..200; default 10."),
-        "cursor": Text(max_chars=500, description="next_cursor."),
-        "max_chars": Integer(minimum=500, maximum=1_000_000, description="Of the answer; default 12000."),
+        "kinds": ListOf(
+            item=Choice(values=KINDS),
+            default=["session"],
+            description="What to return, in a search too. run: tokens and cost; entry: any line of a journal.",
+        ),
+        "agent": Text(max_chars=64, description="Agent kind, such as Codex."),
+        "agent_id": Text(max_chars=200, description="Stable name of the agent."),
+        "project": Text(max_chars=4_096, description="Name or path of the project directory."),
+        "path": Text(max_chars=4_096, description="Touched files, a glob.", examples=("src/*.py",)),
+        "from": Text(
+            max_chars=64,
+            check=_check_time,
+            description="Only what happened (sessions: were active) at or after this ISO 8601 date or time, UTC.",
+            examples=("2026-11-16",),
+        ),
+        "to": Text(
+            max_chars=64,
+            check=_check_time,
+            description="Only what happened (sessions: started) at or before; a date means its end.",
+        ),
+        "limit": Integer(minimum=1, maximum=200, default=10, description="Items per page."),
+        "cursor": Text(max_chars=500, description="next_cursor of the page before, with the same other arguments."),
+        "max_chars": Integer(
+            minimum=500, maximum=1_000_000, default=12_000, description="Greatest size of the answer."
+        ),
+        **unlisted(
+            {
+                "status": Choice(values=tuple(map(str, SessionState)), description="State of the session."),
+                "tag": Text(lines=True, max_chars=200, description="Tag of the session."),
+                "turn_status": Choice(values=tuple(map(str, TurnStatus)), description="State of a turn of it."),
+                "model": Text(max_chars=200, description="Model name."),
+                "backend": Text(max_chars=200, description="Program of the run."),
+                "run_status": Choice(values=tuple(map(str, RunStatus)), description="State of the run."),
+            }
+        ),
     }
 )
 

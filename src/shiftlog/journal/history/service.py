@@ -13,6 +13,8 @@ from shiftlog.journal.chain import check_chain
 from shiftlog.journal.history.cursors import Cursor, decoded
 from shiftlog.journal.history.fitting import TURN_URI, fit, size
 from shiftlog.journal.history.items import (
+    BY_ITSELF,
+    TURN_KINDS,
     Item,
     entry_item,
     file_item,
@@ -30,7 +32,6 @@ from shiftlog.journal.intake.origins import turn_by_any_id
 from shiftlog.journal.journal import Answered, Journal, find_session
 from shiftlog.journal.runs.service import Runs
 from shiftlog.model.caller import Caller
-from shiftlog.model.entry import Kind
 from shiftlog.model.errors import TurnNotFound
 from shiftlog.model.ids import is_session_id
 from shiftlog.model.nouns import Session, Turn
@@ -224,15 +225,23 @@ def _one_turn(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answ
         {**head, **({"warnings": warnings} if warnings else {})},
         [(item, Cursor(after=(item["seq"], 0))) for item in contents[:limit]],
         values,
-        total=turn.dialog_items + turn.actions,
+        total=turn.dialog_items + turn.actions + _by_itself(reader, session.id, turn),
         is_last=len(contents) <= limit,
         max_chars=_chars(values),
         resource=TURN_URI,
     )
 
 
+def _by_itself(reader: Reader, session_id: str, turn: Turn) -> int:
+    """Count the inputs and restores of a turn, of which no projection keeps a number."""
+    entries = reader.entries(
+        session_id, after=turn.begun_seq, until=turn.last_seq, turn=turn.request_id, kinds=BY_ITSELF
+    )
+    return len(entries)
+
+
 def _contents(reader: Reader, session_id: str, turn: Turn, after: int, limit: int) -> list[Item]:
-    """Return the next dialog items and actions of a turn, passing over those that were cleared."""
+    """Return what a turn holds next, passing over what was cleared."""
     found: list[Item] = []
     while len(found) < limit:
         entries = reader.entries(
@@ -241,7 +250,7 @@ def _contents(reader: Reader, session_id: str, turn: Turn, after: int, limit: in
             until=turn.last_seq,
             limit=limit,
             turn=turn.request_id,
-            kinds=(Kind.DIALOG, Kind.ACTION),
+            kinds=TURN_KINDS,
         )
         if not entries:
             break

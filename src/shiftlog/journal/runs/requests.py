@@ -4,14 +4,14 @@ from shiftlog.journal.requests import SESSION_ID
 from shiftlog.params.fields import Field, Integer, Number, Record, Text
 
 FIGURES: dict[str, Field] = {
-    "returncode": Integer(minimum=-(2**53), description="Exit code of the run."),
+    "returncode": Integer(minimum=-(2**53), description="Exit code."),
     "duration_ms": Integer(minimum=0, description="Its duration; 0: derived."),
     "input_tokens": Integer(minimum=0, description="Input tokens."),
     "cached_input_tokens": Integer(minimum=0, description="Cached input tokens."),
     "output_tokens": Integer(minimum=0, description="Output tokens."),
-    "total_cost_usd": Number(or_blank=True, description="Cost where known."),
-    "telemetry_source": Text(max_chars=100, description="Source of the tokens."),
-    "cost_source": Text(max_chars=100, description="Source of the cost."),
+    "total_cost_usd": Number(or_blank=True, description="Cost. Default: priced from the tokens."),
+    "telemetry_source": Text(max_chars=100, description="Where the token counts come from."),
+    "cost_source": Text(max_chars=100, description="Where the cost comes from."),
     "error": Text(lines=True, mends=True, max_chars=2**31, description="Error; makes the run failed."),
 }
 

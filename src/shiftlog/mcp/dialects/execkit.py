@@ -1,12 +1,11 @@
 """The execkit dialect: seven `session_*` tools over the same shells and checkpoints as the native ones.
 
-This module has names, shapes and texts. A faulty argument is a JSON-RPC error that names it; every other error is plain
-text, as clients of execkit expect.
+Parameters and texts are in `execkit_listing`. A faulty argument is a JSON-RPC error that names it; every other error
+is plain text, as clients of execkit expect.
 """
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, cast
 
@@ -16,6 +15,21 @@ from mcp.shared.exceptions import MCPError
 from shiftlog.app.app import App
 from shiftlog.guard.budgets.spec import KEEP_MODES
 from shiftlog.mcp.calls import current_call
+from shiftlog.mcp.dialects.execkit_listing import (
+    CHECKPOINT,
+    CHECKPOINT_TEXT,
+    CHECKPOINTS_TEXT,
+    CREATE,
+    CREATE_TEXT,
+    DESTROY_TEXT,
+    EXEC,
+    EXEC_TEXT,
+    LIST,
+    LIST_TEXT,
+    ONE,
+    RESTORE,
+    RESTORE_TEXT,
+)
 from shiftlog.mcp.registry import Reply, Run, Tool
 from shiftlog.mcp.tools.adapters import Service
 from shiftlog.mcp.tools.shell import named, run_cancellable
@@ -35,9 +49,8 @@ from shiftlog.model.shell_errors import (
     SshKeyNotPermitted,
     WorkspaceRequired,
 )
-from shiftlog.params.fields import Boolean, Choice, Given, Integer, ListOf, RawText, Record, Schema, Wrapped
-from shiftlog.params.wording import SHELL
-from shiftlog.shell.requests import CONTAINER, NAME, Conventions
+from shiftlog.params.fields import Record
+from shiftlog.shell.requests import CONTAINER, Conventions
 
 TOOLSET = "execkit"
 SHOWN_CHARS = 100_000
@@ -45,116 +58,8 @@ TIMEOUT_S = 120
 SUMMARY_CHARS = 200
 TRANSCRIPT_CHARS = 2_000
 
-_COUNT: Schema = {"type": ["integer", "null"], "minimum": 0}
-
-
-def _object_or_null(properties: Schema, *required: str) -> Schema:
-    shape: Schema = {"type": "object", "properties": properties}
-    if required:
-        shape["required"] = list(required)
-    return {"anyOf": [{**shape, "additionalProperties": False}, {"type": "null"}]}
-
-
-_BUDGET = Given(
-    shape=_object_or_null(
-        {
-            "grep": _object_or_null({"pattern": {"type": "string"}, "context": _COUNT}, "pattern"),
-            "keep": _object_or_null(
-                {
-                    "mode": {"type": "string", "enum": ["all", "tail", "head", "head_tail"]},
-                    "n": _COUNT,
-                    "head": _COUNT,
-                    "tail": _COUNT,
-                },
-                "mode",
-            ),
-            "max_chars": _COUNT,
-        }
-    ),
-    description="Which part of the output is returned: grep, then keep, then max_chars.",
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Nullable(Wrapped):
-    """An argument that clients of execkit also send as null."""
-
-    def type_schema(self) -> dict[str, Any]:
-        schema = self.inner.type_schema()
-        return {**schema, "type": [schema["type"], "null"], "default": None}
-
-
-def _text(description: str, max_chars: int | None = 255) -> Nullable:
-    return Nullable(inner=RawText(max_chars=max_chars, min_chars=0), description=description)
-
-
-# An id is only looked up, so any text is accepted and at worst unknown.
-SESSION_ID = RawText(required=True, min_chars=0, description="The session_id that session_create gave.")
-CREATE = Record(
-    fields={
-        "transport": Choice(required=True, values=("local", "ssh", "docker"), description="Where the shell lives."),
-        "container": _text("docker: name or id of a running container."),
-        "host": _text("ssh: name, address or alias."),
-        "user": _text("ssh: user; an alias may give it."),
-        "password": _text("ssh: password; never stored.", 4096),
-        "key_path": _text("ssh: a key in the operator's directory.", 4096),
-        "fingerprint": _text("ssh: pinned host key, SHA256:…"),
-        "workspace": _text("Absolute path; enables checkpoints.", 4096),
-        "port": Nullable(
-            inner=Integer(minimum=0, maximum=65535), description="ssh: port; 0 or null: the alias's, else 22."
-        ),
-        "allow": ListOf(item=NAME, max_items=256, description="Only these programs may run."),
-        "deny": ListOf(item=NAME, max_items=256, description="These programs may not run."),
-        "paths": ListOf(item=NAME, max_items=64, description="Sub-paths of the workspace to checkpoint."),
-        "checkpoint_ignores": ListOf(item=NAME, max_items=256, description="Further gitignore patterns."),
-        "auto_snapshot": Boolean(description="Checkpoint before changes; default true."),
-        "output_budget": _BUDGET,
-    }
-).worded(SHELL)
-EXEC = Record(
-    fields={
-        "session_id": SESSION_ID,
-        "command": RawText(required=True, description="Shell text."),
-        "budget": _BUDGET,
-        "timeout_secs": Nullable(
-            inner=Integer(minimum=0, maximum=1 << 53, clamps=True), description="Default 120; clamped to 1..3600."
-        ),
-    }
-).worded(SHELL)
-LIST = Record(fields={}).worded(SHELL)
-ONE = Record(fields={"session_id": SESSION_ID}).worded(SHELL)
-CHECKPOINT = Record(fields={"session_id": SESSION_ID, "label": _text("A name.", 200)}).worded(SHELL)
-RESTORE = Record(
-    fields={
-        "session_id": SESSION_ID,
-        "checkpoint_id": _text("Default: undo the last change.", None),
-    }
-).worded(SHELL)
-
 _SSH_ONLY = ("host", "user", "password", "key_path", "fingerprint", "port")
 _WITH_WORKSPACE = ("paths", "checkpoint_ignores")
-
-CREATE_TEXT = """\
-Create a stateful shell session on this machine (local), a host (ssh) or a running container (docker). Use it once, \
-then session_exec as often as needed: cwd, variables and functions stay. Ends with session_destroy or when it idles.
-allow, deny only tighten the operator's policy. Every call creates another session. Returns {session_id}.
-Errors (text): session_create failed: …, session limit reached."""
-EXEC_TEXT = """\
-Run a command in a session and wait for it. A non-zero exit_code is a normal result; on timeout the command ends with \
-124 and the session stays; `exit` ends the session (session_closed). budget shapes the output over all of it.
-Returns {command, stdout, stderr, exit_code, duration_ms, cwd, truncated, timed_out} and budget, hint where they apply.
-Errors (text): unknown session_id, blocked by policy, invalid output budget."""
-LIST_TEXT = "List the live sessions: [{session_id, transport, idle_secs}]. Read-only."
-DESTROY_TEXT = """\
-End a session and every process it started. Use it when the work is done. Repeats answer {destroyed: false}."""
-CHECKPOINT_TEXT = """\
-Save a checkpoint of the session's workspace under a label. Undo is session_restore. Returns {checkpoint_id}.
-Errors (text): unsupported: checkpoints require an explicit workspace."""
-CHECKPOINTS_TEXT = "List the checkpoints of the session's workspace, newest first: [{id, label, created}]. Read-only."
-RESTORE_TEXT = """\
-Restore the workspace to a checkpoint, by default to before the last change; newer files are removed and kept in the \
-safety checkpoint that is taken first. Returns {restored_to, files_changed, safety_checkpoint_id, left_in_place}.
-Errors (text): no checkpoint to restore, invalid checkpoint id, restore failed: …"""
 
 Body = Callable[[App, Caller, dict[str, Any]], Awaitable[Reply]]
 

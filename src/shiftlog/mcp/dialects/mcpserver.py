@@ -63,17 +63,20 @@ class _ListedTool:
 
 
 _ADDRESSED = (
-    "session_not_found, session_closed, invalid_session_id, invalid_parameter (names the argument), lease_lost, "
-    "idempotency_conflict"
+    "session_not_found (sessionlog_open first), session_closed (use a new session), invalid_session_id, "
+    "invalid_parameter (names the argument), lease_lost (another client took over), idempotency_conflict"
 )
-_OPEN_TURN = f"turn_not_found, turn_immutable, invalid_request_id, {_ADDRESSED}, storage_error"
+_OPEN_TURN = (
+    "turn_not_found (begin it first), turn_immutable (it is finished; begin another), invalid_request_id, "
+    f"{_ADDRESSED}, storage_error (try again)"
+)
 
 LISTINGS: dict[str, _ListedTool] = {
     "sessionlog_open": _ListedTool(
         title="Open session log",
         text="""\
-Open the session log of one agent session under its id, or join it when it exists and is not closed. Use it once \
-when work starts; sessionlog_begin_turn records each request after that, sessionlog_submit stores a log kept elsewhere.
+Open the session log of one agent session under its id, or join it when it exists and is not closed. Use it once when \
+work starts; sessionlog_begin_turn records each request after that, sessionlog_submit stores a log kept elsewhere.
 Makes the session the current one of the agent in the workspace. Repeating is harmless: created is false, and a title \
 or model that was not given is filled. A closed session is never re-opened. The id stays valid for ever.
 Returns created and started (the server's clock, not the time in the id).
@@ -89,7 +92,8 @@ Begin a turn: one request and the work on it, under an id of your own. Use it be
 work use sessionlog_dialog, at the end sessionlog_complete_turn or sessionlog_fail_turn.
 A turn still open is failed as superseded and named in supersededTurnRequestId. An id is used once in its session and \
 never re-opens a turn. planFile and todoId may be `None`.
-Errors: turn_already_exists, invalid_request_id, {_ADDRESSED}, storage_error.""",
+Returns turnRequestId, status in_progress and timestamp.
+Errors: turn_already_exists (use a new id), invalid_request_id, {_ADDRESSED}, storage_error.""",
         output=_written(**_TURN, timestamp=_TEXT),
     ),
     "sessionlog_dialog": _ListedTool(
@@ -100,6 +104,7 @@ to change other fields of the turn use sessionlog_replace_section or sessionlog_
 Each item has role (model, tool, system, user), category (reasoning, tool_call, tool_result, observation, decision), \
 content, and optionally timestamp (ISO 8601 with zone). The whole call is stored or nothing; a repeat without its \
 idempotencyKey appends again. Secrets are masked before anything is stored.
+Returns appended and totalDialogItems.
 Errors: {_OPEN_TURN}; a bad item is named as itemsJson[2].role.""",
         output=_written(totalDialogItems=_COUNT, appended=_COUNT),
     ),
@@ -109,6 +114,7 @@ Errors: {_OPEN_TURN}; a bad item is named as itemsJson[2].role.""",
 Complete an open turn with its response. Use it right after the work; for work that failed use sessionlog_fail_turn.
 turnJson carries response and any other field of the turn: texts replace, lists are united with what is stored, empty \
 values change nothing. response may be stored already. Afterwards the turn is sealed and never changes.
+Returns status completed and completedAt.
 Errors: {_OPEN_TURN}; invalid_parameter for response when none is given or stored.""",
         output=_written(**_TURN, completedAt=_TEXT),
     ),
@@ -119,6 +125,7 @@ Fail an open turn with the reason. Use it right after the work failed; for work 
 sessionlog_complete_turn.
 turnJson carries failureNote, optionally errorCode, and any other field of the turn, merged as when completing. \
 Afterwards the turn is sealed and never changes.
+Returns status failed, failedAt and errorCode.
 Errors: {_OPEN_TURN}; invalid_parameter for failureNote when none is given.""",
         output=_written(**_TURN, failedAt=_TEXT, errorCode=_TEXT),
     ),
@@ -130,6 +137,7 @@ work as it happens use sessionlog_open and sessionlog_begin_turn.
 All or nothing. Turns that are not known are added, open ones merged; what is new for a finished turn becomes an \
 amendment beside it. Submitting the same again changes nothing. An unknown session is stored as suspended, or closed \
 when its status is completed; an existing one is neither closed, re-opened nor made current.
+Returns id, the session.
 Errors: session_closed (sealed or deleted), invalid_session_id, invalid_request_id, invalid_parameter (at most 5000 \
 turns), idempotency_conflict, storage_error.""",
         output=_written(id=_TEXT),
@@ -138,11 +146,11 @@ turns), idempotency_conflict, storage_error.""",
     "sessionlog_query": _ListedTool(
         title="Query session log",
         text="""\
-Query the session logs of the workspace: whole sessions with their turns, dialog and actions. Use a small limit, since \
-every match is shown whole; for ranked search with snippets use query_history.
-Read-only. Filters are joined by and; agent, model (part of the name), from/to (dates or times), turnStatus, planFile, \
-todoId, staleOlderThanHours. text matches case-insensitive substrings, with "phrases", && || ! and parentheses. Newest \
-first; page with offset; limit 0 only counts.
+Query the session logs of the workspace: whole sessions with their turns, dialog and actions. Use a small limit, \
+since every match is shown whole; for ranked search with snippets use query_history.
+Read-only. Filters are joined by and; agent, model (part of the name), from/to (dates or times), turnStatus, \
+planFile, todoId, staleOlderThanHours. text matches case-insensitive substrings, with "phrases", && || ! and \
+parentheses. Newest first; page with offset; limit 0 only counts.
 Returns totalCount and items. Errors: invalid_parameter, storage_error.""",
         output={
             "type": "object",
@@ -164,6 +172,7 @@ Ingest the transcripts of an agent's past sessions from a file or folder. Use it
 they happened; sessionlog_submit stores a log that you hold yourself.
 Reads only under the agents' own folders, the operator's roots and the workspace. Masks secrets and stores each fact \
 once: repeating changes nothing. Never opens, closes or makes current a session.
+Returns success and what was stored, by agent and by kind.
 Errors: transcript_not_found (nothing recognised there), invalid_parameter (path not allowed, agent does not fit), \
 storage_error.""",
         output={"type": "object", "properties": {"success": _TRUE, "ok": {"type": "boolean"}}, "required": ["success"]},
@@ -175,6 +184,7 @@ storage_error.""",
 Replace fields of an open turn: each field given takes the place of the stored one, lists whole. Use it to correct a \
 turn; to add to lists use sessionlog_complete_turn or sessionlog_dialog, to empty one sessionlog_clear_section.
 Fields that are absent or empty stay. The journal keeps the old values.
+Returns lastUpdated.
 Errors: {_OPEN_TURN}.""",
         output=_written(lastUpdated=_TEXT),
         destructive=True,
@@ -186,6 +196,7 @@ Errors: {_OPEN_TURN}.""",
 Replace one list of an open turn by another. Use it to correct tags, actions, dialog and the like; to take out a \
 single item use sessionlog_delete_item, to empty the list sessionlog_clear_section.
 sectionJson holds at least one item, of the form that the section has. The journal keeps the old list.
+Returns lastUpdated.
 Errors: {_OPEN_TURN}.""",
         output=_written(lastUpdated=_TEXT),
         destructive=True,
@@ -194,9 +205,10 @@ Errors: {_OPEN_TURN}.""",
     "sessionlog_clear_section": _ListedTool(
         title="Clear section",
         text=f"""\
-Clear one list or plain field of an open turn. Use it to empty what was recorded by mistake; to take out a single item \
-use sessionlog_delete_item, to set other values sessionlog_replace_section.
+Clear one list or plain field of an open turn. Use it to empty what was recorded by mistake; to take out a single \
+item use sessionlog_delete_item, to set other values sessionlog_replace_section.
 The journal keeps the old value. Clearing what is empty changes nothing.
+Returns lastUpdated.
 Errors: {_OPEN_TURN}.""",
         output=_written(lastUpdated=_TEXT),
         destructive=True,
@@ -209,6 +221,7 @@ Delete one item from a list of an open turn. Use it for a single wrong entry; fo
 sessionlog_clear_section.
 itemKey is the value itself in a list of texts, the sha of a commit, the order of an action, the place (from 1) of a \
 dialog item. The journal keeps the item. A repeat is refused, since the item is gone.
+Returns lastUpdated.
 Errors: ambiguous_item (several actions have that order), invalid_parameter for itemKey when there is no such item, \
 {_OPEN_TURN}.""",
         output=_written(lastUpdated=_TEXT),
@@ -220,6 +233,7 @@ Errors: ambiguous_item (several actions have that order), invalid_parameter for 
 Delete an open turn from its session. Use it for a turn begun by mistake; work that was done is ended with \
 sessionlog_complete_turn or sessionlog_fail_turn instead.
 The turn is gone from queries and counts; its entries stay in the journal. Finished turns cannot be deleted.
+Returns lastUpdated.
 Errors: {_OPEN_TURN}.""",
         output=_written(lastUpdated=_TEXT),
         destructive=True,
@@ -229,7 +243,9 @@ Errors: {_OPEN_TURN}.""",
         text="""\
 Delete a session log: hide it from every query. Use it for a session opened by mistake; to end work that was done use \
 close_session.
-The journal is kept and still verifies; the id stays taken, and every later write to it is refused. It cannot be undone.
+The journal is kept and still verifies; the id stays taken, and every later write to it is refused. It cannot be \
+undone.
+Returns tombstoned: true.
 Errors: session_not_found, session_closed (deleted already), invalid_session_id, invalid_parameter, lease_lost, \
 idempotency_conflict, storage_error.""",
         output=_written(tombstoned=_TRUE),

@@ -172,7 +172,7 @@ def _create(app: App, params: Record) -> Run:
         if "cwd" not in values:
             # Where the client itself runs says nothing about its child.
             launcher = replace(launcher, cwd=None, workspace=None)
-        opened = await app.sessions.open_session({"agent": agent, **values}, launcher)
+        opened = await app.sessions.open_session({"agent": agent, **values}, launcher, resolves=True)
         return _reply(CREATE_OUTPUT, opened, session_id=opened["run_id"])
 
     return create

@@ -7,6 +7,7 @@ from shiftlog.dialects.delx.profiles import Presented
 from shiftlog.dialects.delx.requests import unreserved
 from shiftlog.journal.journal import resolve_session_id
 from shiftlog.mcp.registry import Reply, Run, Tool
+from shiftlog.mcp.tools.briefs import with_lease_note
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.params.fields import Record, Schema
@@ -21,7 +22,9 @@ def presented(service: Callable[[Mapping[str, Any], Caller], Awaitable[Presented
 
     async def run(caller: Caller, arguments: dict[str, Any]) -> Reply:
         shown, prose = await service(arguments, caller)
-        return Reply(data=shown, extra_texts=() if prose is None else (prose,))
+        return Reply(
+            data={**shown, "data": with_lease_note(shown["data"])}, extra_texts=() if prose is None else (prose,)
+        )
 
     return run
 
@@ -93,9 +96,10 @@ def without_reserved(params: Record, run: Run) -> Run:
     return dropped
 
 
-def native(toolset: str, name: str, description: str, params: Record, output: Schema, run: Run, **more: Any) -> Tool:
-    """Declare a native tool; its title is its name in words."""
-    title = name.replace("_", " ").capitalize()
+def native(
+    toolset: str, name: str, title: str, description: str, params: Record, output: Schema, run: Run, **more: Any
+) -> Tool:
+    """Declare a native tool."""
     return Tool(
         name=name, toolset=toolset, title=title, description=description, params=params, output=output, run=run, **more
     )

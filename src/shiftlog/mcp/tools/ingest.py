@@ -91,4 +91,6 @@ def ingest_tools(app: App) -> tuple[Tool, ...]:
         listed = given.get("max_files_listed")
         return Reply(data=app.redactor.value(report.shown(FILES_LISTED if listed is None else listed))[0])
 
-    return (native("ingest", "import_transcripts", DESCRIPTION, PARAMS, OUTPUT, run, idempotent=True),)
+    return (
+        native("ingest", "import_transcripts", "Import transcripts", DESCRIPTION, PARAMS, OUTPUT, run, idempotent=True),
+    )

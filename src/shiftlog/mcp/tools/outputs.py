@@ -24,136 +24,96 @@ def record(properties: Schema, *, null: bool = False, also: tuple[str, ...] = ()
     }
 
 
-RECEIPT = record(
-    {
-        "code": {"type": "string", "enum": ["persisted", "unchanged", "queued"]},
-        "session_id": TEXT,
-        "seq": NUMBER_OR_NULL,
-        "hash": TEXT_OR_NULL,
-        "redactions": NUMBER,
+def answer(always: Schema, sometimes: Schema) -> Schema:
+    """Describe an answer of which some keys are only there if they say something."""
+    return {"type": "object", "properties": {**always, **sometimes}, "required": list(always)}
+
+
+def said(schema: Schema, description: str) -> Schema:
+    """Return a schema with a description."""
+    return {**schema, "description": description}
+
+
+def one_of(*values: str, null: bool = False) -> Schema:
+    """Describe a text that is one of these words."""
+    return {"enum": [*values, *([None] if null else [])]}
+
+
+LEASE: Schema = {
+    "type": ["object", "null"],
+    "properties": {"fence": NUMBER, "expires_at": TEXT_OR_NULL, "note": TEXT},
+    "description": "Your right to write; note says what renews it.",
+}
+_RECEIPT: Schema = {
+    "receipt": {
+        "type": "object",
+        "properties": {"code": one_of("persisted", "unchanged", "queued"), "seq": NUMBER_OR_NULL},
+        "description": "Where the journal has it; nothing to do.",
     }
-)
-LEASE = record({"fence": NUMBER, "expires_at": TEXT_OR_NULL})
+}
+_WARNINGS: Schema = {"warnings": OBJECTS}
+_REQUEST_ID = said(TEXT, "The turn that was taken.")
+_TOKEN: Schema = {"recovery_token": said(TEXT_OR_NULL, "Shown once; keep it.")}
+_CAPSULE: Schema = {
+    "capsule": said(OPEN_OBJECT, "goal, done, next, blockers, do_not, refuted, decisions, files_touched, open_turn …")
+}
 
-
-def _written(properties: Schema) -> Schema:
-    return record({**properties, "receipt": RECEIPT, "warnings": OBJECTS})
-
-
-OPEN_SESSION = _written(
+OPEN_SESSION = answer(
     {
+        "run_id": said(NUMBER_OR_NULL, "Short number; pass it as session_id. Null without model."),
         "session_id": TEXT,
-        "run_id": NUMBER_OR_NULL,
-        "agent": TEXT,
-        "agent_id": TEXT,
-        "state": TEXT,
-        "started": TEXT,
         "lease": LEASE,
-        "resonance_tier": TEXT_OR_NULL,
-        "model": TEXT_OR_NULL,
-        "reasoning_effort": TEXT_OR_NULL,
-        "predecessor": record({"session_id": TEXT, "state": TEXT, "last_activity": TEXT, "title": TEXT}, null=True),
-        "joined": FLAG,
-    }
+        "predecessor": said(OBJECT_OR_NULL, "Your newest unfinished session; resume_session could continue it."),
+        **_RECEIPT,
+    },
+    {"joined": said(FLAG, "You are in the session that your client had."), **_WARNINGS},
 )
-BEGIN_TURN = _written(
-    {
-        "session_id": TEXT,
-        "request_id": TEXT,
-        "status": TEXT,
-        "timestamp": TEXT,
-        "superseded_request_id": TEXT_OR_NULL,
-    }
+BEGIN_TURN = answer(
+    {"request_id": TEXT, "status": one_of("in_progress"), **_RECEIPT},
+    {"superseded_request_id": said(TEXT_OR_NULL, "A turn that was open and has failed now."), **_WARNINGS},
 )
-UPDATE_TURN = _written(
+UPDATE_TURN = answer({"dialog_items": NUMBER, "actions": NUMBER, **_RECEIPT}, {"request_id": _REQUEST_ID, **_WARNINGS})
+FINISH_TURN = answer({"status": one_of("completed", "failed"), **_RECEIPT}, {"request_id": _REQUEST_ID, **_WARNINGS})
+QUERY_HISTORY = answer(
     {
-        "session_id": TEXT,
-        "request_id": TEXT,
-        "updated": FLAG,
-        "last_updated": TEXT,
-        "dialog_items": NUMBER,
-        "actions": NUMBER,
-    }
-)
-FINISH_TURN = _written(
-    {
-        "session_id": TEXT,
-        "request_id": TEXT,
-        "status": TEXT,
-        "finished_at": TEXT_OR_NULL,
-        "error_code": TEXT,
-    }
-)
-QUERY_HISTORY = record(
-    {
-        "items": OBJECTS,
+        "items": said(OBJECTS, "Each with kind, ids, times, summary, more; from a search also score and snippet."),
         "total": NUMBER,
-        "next_cursor": TEXT_OR_NULL,
-        "truncated": FLAG,
-        "session": OPEN_OBJECT,
-        "session_id": TEXT,
-        "turn": OPEN_OBJECT,
+        "next_cursor": said(TEXT_OR_NULL, "Null at the end."),
+        "truncated": said(FLAG, "Something was cut to max_chars; note says how to read it."),
+    },
+    {
+        "session": said(OPEN_OBJECT, "Facts of session_id: state, counts, tokens, cost, chain."),
+        "turn": said(OPEN_OBJECT, "Facts of request_id; items are its actions and dialog."),
         "note": TEXT,
-        "total_is_lower_bound": FLAG,
+    },
+)
+# The keys of data depend on response_profile.
+CLOSE_SESSION = answer(
+    {
+        "session_id": TEXT,
+        "status": one_of("closed", "already_closed"),
+        "data": answer(
+            {"state": TEXT, **_TOKEN, "next_action": said(OBJECT_OR_NULL, "The call that continues the session.")},
+            {"receipt": said(OBJECT_OR_NULL, "Signed proof of the record."), **_CAPSULE},
+        ),
         "warnings": OBJECTS,
     },
-    also=("session", "session_id", "turn", "note", "total_is_lower_bound", "warnings"),
+    {},
 )
-
-
-def _shell(data: Schema, always: tuple[str, ...]) -> Schema:
-    """Describe an answer whose data has more keys in the larger profiles."""
-    return record(
-        {
-            "ok": FLAG,
-            "tool_name": TEXT,
-            "response_profile": TEXT,
-            "ritual_stripped": FLAG,
-            "session_id": TEXT,
-            "agent_id": TEXT,
-            "status": TEXT,
-            "data": record(data, also=tuple(data.keys() - set(always))),
-            "warnings": OBJECTS,
-        }
-    )
-
-
-_TOKEN: Schema = {"recovery_token": TEXT_OR_NULL, "recovery_token_expires_at": TEXT_OR_NULL}
-
-CLOSE_SESSION = _shell(
+RESUME_SESSION = answer(
     {
-        "session_id": TEXT,
+        "session_id": said(TEXT, "The same as data.resumed_session_id."),
         "status": TEXT,
-        "state": TEXT,
-        **_TOKEN,
-        "next_action": OBJECT_OR_NULL,
-        "reason": TEXT_OR_NULL,
-        "succession_policy": TEXT_OR_NULL,
-        "closed_at": TEXT_OR_NULL,
-        "summary": OPEN_OBJECT,
-        "successor_deadline": TEXT_OR_NULL,
-        "capsule": OPEN_OBJECT,
-        "receipt": OBJECT_OR_NULL,
-        "head_hash": TEXT,
-        "entry_count": NUMBER,
+        "data": answer(
+            {
+                "resumed_session_id": TEXT,
+                "resume_mode": one_of("reattached", "reopened", "forked", "read_only"),
+                "lease": LEASE,
+                **_TOKEN,
+            },
+            {**_CAPSULE, "drift": said(OBJECT_OR_NULL, "files_changed, commits_added, shells_gone … since then.")},
+        ),
+        "warnings": OBJECTS,
     },
-    always=("session_id", "status", "state", *_TOKEN, "next_action"),
-)
-RESUME_SESSION = _shell(
-    {
-        "resumed_session_id": TEXT,
-        "resume_mode": {"type": "string", "enum": ["reattached", "reopened", "forked", "read_only"]},
-        "state": TEXT,
-        **_TOKEN,
-        "lease": record({"fence": NUMBER, "expires_at": TEXT_OR_NULL}, null=True),
-        "how_to_reattach": OPEN_OBJECT,
-        "state_before": TEXT,
-        "attested": FLAG,
-        "last_activity": TEXT,
-        "capsule": OPEN_OBJECT,
-        "vendor_resume": TEXT_OR_NULL,
-        "drift": OBJECT_OR_NULL,
-        "other_candidates": OBJECTS,
-    },
-    always=("resumed_session_id", "resume_mode", "state", *_TOKEN, "lease", "how_to_reattach"),
+    {},
 )

@@ -10,13 +10,20 @@ from shiftlog.journal.clients import sessions_around
 from shiftlog.journal.continuity.capsule.brief import brief
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.history.digest import digest_markdown
-from shiftlog.journal.history.items import more, obligation, session_facts, turn_contents, turn_facts, turn_item
+from shiftlog.journal.history.items import (
+    TURN_KINDS,
+    more,
+    obligation,
+    session_facts,
+    turn_contents,
+    turn_facts,
+    turn_item,
+)
 from shiftlog.journal.history.requests import parse_bound, project_name
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.runs.service import Runs
 from shiftlog.mcp.registry import Prompt, PromptArgument, Resource
 from shiftlog.model.caller import Caller
-from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.store.protocol import Filter, Reader
 
@@ -130,7 +137,7 @@ def _turn(reader: Reader, name: str, request_id: str) -> dict[str, Any]:
         after=turn.begun_seq,
         until=turn.last_seq,
         turn=request_id,
-        kinds=(Kind.DIALOG, Kind.ACTION),
+        kinds=TURN_KINDS,
     )
     return {"session_id": session.id, **turn_facts(turn), "contents": turn_contents(turn, entries)}
 

@@ -13,7 +13,9 @@ import anyio
 from shiftlog.app.app import App
 from shiftlog.mcp.calls import client_is_gone, client_name, confirm_with_client, report_progress
 from shiftlog.mcp.registry import Run, Tool
+from shiftlog.mcp.tools import briefs
 from shiftlog.mcp.tools.adapters import native, through, with_handle
+from shiftlog.mcp.tools.briefs import briefly, with_detail
 from shiftlog.mcp.tools.outputs import (
     FLAG,
     NUMBER,
@@ -23,7 +25,10 @@ from shiftlog.mcp.tools.outputs import (
     OPEN_OBJECT,
     TEXT,
     TEXT_OR_NULL,
+    answer,
+    one_of,
     record,
+    said,
 )
 from shiftlog.model.caller import Caller
 from shiftlog.model.nouns import changed
@@ -32,95 +37,123 @@ from shiftlog.shell.ports import CallCancelled
 from shiftlog.shell.requests import NATIVE, Conventions
 
 OPEN_SHELL_TEXT = """\
-Open a stateful shell here, on a host over ssh or in a container; then run_command: cwd, variables, functions stay.
-It lives until close_shell, its end or an idle limit, also without you. allow, deny, sandbox only tighten the \
-operator's rules. Repeats open another.
-Errors: open_failed, shell_limit, workspace_invalid, transport_not_allowed, host_not_allowed, \
-container_not_allowed, sandbox_not_allowed, host_key_unknown, ssh_auth_failed, container_not_running, \
-sandbox_unavailable."""
+Open a stateful shell on this machine, on a host over ssh or in a running container.
+Needed once before run_command; then directory, variables and functions stay. Each call opens another; list_shells \
+shows those you have.
+It is recorded in your session and lives until close_shell, `exit` or 30 minutes without a running command, even if \
+your client goes away. With workspace, restore_checkpoint can undo what commands change there. allow, deny and \
+sandbox only tighten the operator's rules. Over ssh and docker, paths are the target's, and programs are checked in \
+the command's text only.
+Returns shell_id, cwd, sandbox, checkpoints, enforcement.
+Errors: open_failed (check cwd), workspace_invalid (name an existing project), shell_limit (close one), \
+session_closed (resume_session), transport_not_allowed, host_not_allowed, container_not_allowed, sandbox_not_allowed \
+(the operator forbids it), host_key_unknown (the operator must add it), ssh_connect_failed, ssh_auth_failed (check \
+host, user, key), container_not_running, docker_unavailable (start it), sandbox_unavailable (another mode)."""
 
 RUN_COMMAND_TEXT = """\
-Run a command in a shell and wait, or begin it with background. More output: read_output; stdin, signals: send_input.
-A non-zero exit is a result; a timeout ends the command (124), not the shell; `exit` ends the shell; text that does \
-not parse runs nothing. Output is masked, 30,000 characters a stream; restore_checkpoint undoes. Cancelling ends it.
-Errors: shell_busy, _not_found, _ended, _lost, policy_denied, _undecidable, approval_required, _declined, \
-budget_invalid, session_closed, journal_unavailable."""
+Run a command in a shell and wait for its end, or start it in the background.
+open_shell gives the shell. If it may take minutes, use background and wait with read_output. To answer or stop it \
+call send_input.
+It may change or delete whatever rules and sandbox permit. In a workspace files are saved before (checkpoint_id), and \
+restore_checkpoint undoes. It is recorded in the open turn. A repeat runs it again; cancelling the call ends it.
+Secrets in the output are masked; over 30,000 characters a stream is cut (truncated; read_output has the rest). A \
+non-zero exit_code is no error: 124 is out of time, 126 a refused program, 130 cancelled. Text that does not parse \
+runs nothing; `exit` ends the shell.
+Returns stdout, stderr, exit_code, state, cwd, command_id.
+Errors: shell_busy (wait_idle_s, or another shell), shell_not_found (list_shells), shell_ended, shell_lost \
+(open_shell), policy_denied (use another program), policy_undecidable (name programs literally), approval_required (a \
+person must approve; then repeat), approval_declined (another way), budget_invalid, command_too_large (put it in a \
+file), session_closed (resume_session), journal_unavailable (nothing ran)."""
 
 READ_OUTPUT_TEXT = """\
-Read more of a command's output, verbatim by pages or shaped by a budget; wait for a running one (run_command starts). \
-With pty, screen is what its terminal shows now.
-Read-only; kept 14 days. Errors: command_not_found, cursor_invalid, output_expired, budget_invalid."""
+Read a command's output: what run_command cut off, or what a running command has written.
+Page: from the first line, from_line or cursor. Shape: budget, over all that was written so far. Wait: wait_s, with \
+wait_for end for the end of a background command. One stream per call. It runs nothing; run_command does.
+Read-only. Output is masked and kept 14 days.
+Returns text (all pages joined are the stream), state, exit_code, next_cursor, eof; of a running pty its screen.
+Errors: command_not_found (list_shells), cursor_invalid (use from_line 1), output_expired (run it again), \
+budget_invalid."""
 
 SEND_INPUT_TEXT = """\
-Send text, end-of-file, a signal to a running command, in this order; run_command starts one with stdin open or pty. A \
-signal never ends the shell. Recorded; repeats send again.
-Errors: command_not_running, command_not_found, stdin_closed."""
+Send text, then end-of-file, then a signal (at least one of them) to a running command.
+Use it to answer a prompt (run_command with stdin open or pty) or to end a command: interrupt, then kill if it still \
+runs. To end the whole shell call close_shell.
+The program may do anything with it; a repeat sends it again. Signals reach the command and its children, never the \
+shell. It is recorded in the turn.
+Returns state, bytes_written, signalled; read_output shows the effect.
+Errors: command_not_running (read_output), command_not_found (list_shells), stdin_closed (run it with stdin open)."""
 
 LIST_SHELLS_TEXT = """\
-List the shells, newest first, and what they run (output: read_output). Read-only. Errors: session_not_found."""
+List the open shells of every session, newest first: directory, state, running commands, last command.
+Use it to find a shell_id or command_id again. Output is in read_output; older shells and commands are in \
+query_history. Read-only.
+Returns shells, next_cursor.
+Errors: session_not_found (leave session_id out)."""
 
 CLOSE_SHELL_TEXT = """\
-End a shell and every process it started; for one command use send_input with a signal. Repeats answer already_ended; \
-outputs stay. Errors: shell_not_found."""
+Close a shell and end every process that it started, background ones too.
+Use it when its work is done; to end one command call send_input with a signal. It cannot be undone; outputs and \
+record stay. A repeat answers already_ended. A session that open_shell made by itself closes too; yours stays open.
+Returns state, killed (processes), kill_scope, stopped_commands.
+Errors: shell_not_found (list_shells)."""
 
-OPENED = record(
-    {
-        "shell_id": TEXT,
-        "session_id": TEXT,
-        "implicit_session": FLAG,
-        "transport": TEXT,
-        "target": TEXT_OR_NULL,
-        "name": TEXT_OR_NULL,
-        "state": TEXT,
-        "shell": TEXT,
-        "cwd": TEXT,
-        "workspace": TEXT_OR_NULL,
-        "sandbox": TEXT,
-        "checkpoints": OPEN_OBJECT,
-        "enforcement": TEXT,
-        "enforcement_note": TEXT_OR_NULL,
-        "kill_scope": TEXT,
-        "startup_output": TEXT,
-        "created_at": TEXT,
-        "tmp_note": TEXT,
-    },
-    also=("tmp_note",),
+_ENFORCEMENT = one_of("none", "syntax", "kernel", "syntax+kernel")
+_SHELL_STATE = one_of("opening", "idle", "busy", "ended", "lost")
+_STATE = one_of(
+    *("queued", "running", "finished", "timed_out", "cancelled", "refused", "syntax_error", "unknown"),
 )
-RAN = record(
+
+OPENED = answer(
     {
         "shell_id": TEXT,
-        "command_id": TEXT,
         "session_id": TEXT,
-        "request_id": TEXT_OR_NULL,
-        "command": TEXT,
-        "state": TEXT,
-        "exit_code": NUMBER_OR_NULL,
-        "signal": TEXT_OR_NULL,
-        "duration_ms": {"type": "number"},
         "cwd": TEXT,
-        "shell_state": TEXT,
-        "ended_reason": TEXT_OR_NULL,
+        "sandbox": TEXT,
+        "checkpoints": said(OPEN_OBJECT, "enabled, and why not; baseline_id."),
+    },
+    {
+        "implicit_session": said(FLAG, "True: a session was made for this shell and closes with it."),
+        "target": TEXT_OR_NULL,
+        "workspace": TEXT_OR_NULL,
+        "enforcement": said(_ENFORCEMENT, "Program rules hold in the command's text, in the kernel, or both."),
+        "enforcement_note": TEXT_OR_NULL,
+        "startup_output": said(TEXT, "What profile files printed."),
+        "tmp_note": said(TEXT, "What is special about /tmp."),
+    },
+)
+RAN = answer(
+    {
         "stdout": TEXT,
         "stderr": TEXT,
+        "command_id": TEXT,
+        "state": _STATE,
+        "duration_ms": {"type": "number"},
+        "cwd": said(TEXT, "After the command."),
+        "shell_state": _SHELL_STATE,
         "truncated": FLAG,
+        "redactions": said(NUMBER, "Masked secrets."),
+    },
+    {
+        "exit_code": said(NUMBER_OR_NULL, "Absent while it runs."),
+        "checkpoint_id": said(TEXT_OR_NULL, "Restoring it undoes this command."),
         "timed_out": FLAG,
-        "budget": OBJECT_OR_NULL,
-        "output": OPEN_OBJECT,
-        "redactions": NUMBER,
-        "verdict": TEXT,
-        "enforcement": TEXT,
-        "enforcement_note": TEXT_OR_NULL,
-        "checkpoint_id": TEXT_OR_NULL,
-        "state_kept": FLAG,
+        "signal": TEXT_OR_NULL,
+        "ended_reason": TEXT_OR_NULL,
+        "budget": said(OBJECT_OR_NULL, "Per stream: lines in all, lines kept."),
+        "output": said(OPEN_OBJECT, "Per stream, if cut, binary or still open: bytes, lines, cursor for read_output."),
+        "verdict": said(TEXT, "Of the policy, unless allowed."),
+        "enforcement": _ENFORCEMENT,
+        "programs": said(OBJECTS, "Those that were not allowed to start."),
+        "state_kept": said(FLAG, "False: it ran in a copy of the shell."),
         "syntax_error": OBJECT_OR_NULL,
-        "recorded": FLAG,
+        "recorded": said(FLAG, "False: its end could not be recorded."),
         "hint": TEXT_OR_NULL,
-    }
+    },
 )
 PAGE = record(
     {
         "command_id": TEXT,
-        "state": TEXT,
+        "state": _STATE,
         "exit_code": NUMBER_OR_NULL,
         "stream": TEXT,
         "text": TEXT,
@@ -128,22 +161,36 @@ PAGE = record(
         "lines": NUMBER,
         "bytes_total": NUMBER,
         "lines_total": NUMBER,
-        "next_cursor": TEXT_OR_NULL,
-        "eof": FLAG,
+        "next_cursor": said(TEXT_OR_NULL, "Goes on where this page ends, also while it runs; null at eof."),
+        "eof": said(FLAG, "True: the command is over and all is read."),
         "budget": OBJECT_OR_NULL,
         "screen": TEXT,
     },
     also=("screen",),
 )
-SENT = record({"command_id": TEXT, "state": TEXT, "bytes_written": NUMBER, "eof": FLAG, "signalled": TEXT_OR_NULL})
-LISTED = record({"shells": OBJECTS, "next_cursor": TEXT_OR_NULL})
+SENT = record({"command_id": TEXT, "state": _STATE, "bytes_written": NUMBER, "eof": FLAG, "signalled": TEXT_OR_NULL})
+_LAST = {"type": ["object", "null"], "properties": {"command_id": TEXT, "command": TEXT, "state": _STATE}}
+_LISTED = {
+    "type": "object",
+    "properties": {
+        "shell_id": TEXT,
+        "session_id": TEXT,
+        "state": _SHELL_STATE,
+        "cwd": TEXT,
+        "running": {"type": "array", "items": TEXT, "description": "command_ids."},
+        "last_command": _LAST,
+    },
+}
+LISTED = record({"shells": {"type": "array", "items": _LISTED}, "next_cursor": TEXT_OR_NULL})
 CLOSED = record(
     {
         "shell_id": TEXT,
         "state": TEXT,
         "already_ended": FLAG,
         "killed": NUMBER,
-        "kill_scope": TEXT,
+        "kill_scope": said(
+            one_of("tree", "group"), "group (ssh, docker): a process that detached itself may have survived."
+        ),
         "stopped_commands": {"type": "array", "items": TEXT},
     }
 )
@@ -157,18 +204,28 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
 
     tool, handled = partial(native, "shell"), partial(with_handle, app.store)
     return (
-        tool("open_shell", OPEN_SHELL_TEXT, requests.OPEN_SHELL, OPENED, handled(call("open_shell"))),
+        tool(
+            "open_shell",
+            "Open a shell",
+            OPEN_SHELL_TEXT,
+            with_detail(requests.OPEN_SHELL, listed=False),
+            OPENED,
+            briefly(briefs.OPEN_SHELL, handled(call("open_shell"))),
+            open_world=True,
+        ),
         tool(
             "run_command",
+            "Run a command",
             RUN_COMMAND_TEXT,
-            requests.RUN_COMMAND,
+            with_detail(requests.RUN_COMMAND),
             RAN,
-            through(partial(run_cancellable, app)),
+            briefly(briefs.RUN_COMMAND, through(partial(run_cancellable, app))),
             destructive=True,
             open_world=True,
         ),
         tool(
             "read_output",
+            "Read a command's output",
             READ_OUTPUT_TEXT,
             requests.READ_OUTPUT,
             PAGE,
@@ -176,9 +233,19 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             read_only=True,
             idempotent=True,
         ),
-        tool("send_input", SEND_INPUT_TEXT, requests.SEND_INPUT, SENT, call("commands.send_input"), destructive=True),
+        tool(
+            "send_input",
+            "Send input to a command",
+            SEND_INPUT_TEXT,
+            requests.SEND_INPUT,
+            SENT,
+            call("commands.send_input"),
+            destructive=True,
+            open_world=True,
+        ),
         tool(
             "list_shells",
+            "List shells",
             LIST_SHELLS_TEXT,
             requests.LIST_SHELLS,
             LISTED,
@@ -188,6 +255,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
         ),
         tool(
             "close_shell",
+            "Close a shell",
             CLOSE_SHELL_TEXT,
             requests.CLOSE_SHELL,
             CLOSED,

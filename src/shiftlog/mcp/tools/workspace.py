@@ -1,12 +1,15 @@
 """The native workspace tools: naming, listing, comparing and restoring the states of a working tree."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 from shiftlog.app import workspaces as requests
 from shiftlog.app.app import App
-from shiftlog.mcp.registry import Tool
+from shiftlog.mcp.registry import Run, Tool
+from shiftlog.mcp.tools import briefs
 from shiftlog.mcp.tools.adapters import native, through
+from shiftlog.mcp.tools.briefs import briefly, with_detail
 from shiftlog.mcp.tools.outputs import (
     FLAG,
     NUMBER,
@@ -16,27 +19,48 @@ from shiftlog.mcp.tools.outputs import (
     TEXT,
     TEXT_OR_NULL,
     Schema,
+    answer,
+    one_of,
     record,
+    said,
 )
 from shiftlog.model.caller import Caller
-from shiftlog.params.fields import Record
 
 CREATE_TEXT = """\
-Create a named checkpoint before something risky (commands take automatic ones); undo is restore_checkpoint. Your git \
-repository is not touched; repeats make another.
-Errors: workspace_required, workspace_invalid, git_missing, checkpoint_too_large, shell_ended."""
+Create a named checkpoint of a workspace's files, to which restore_checkpoint can go back.
+Use it to mark a good state. To undo a command or a turn it is not needed: files are saved before those anyway.
+It changes neither files nor your git repository. Not saved: what .gitignore excludes, secrets such as .env, files \
+over 50 MiB (not_covered counts them). Kept for ever; each call makes another.
+Returns checkpoint_id, files, unchanged.
+Errors: workspace_required (open_shell with workspace), workspace_invalid (not known), git_missing, \
+checkpoint_too_large (extend .gitignore), shell_not_found (list_shells), shell_ended (use workspace)."""
 LIST_TEXT = """\
-List checkpoints, newest first; what changed: diff_checkpoint. Read-only. Errors: workspace_required."""
+List a workspace's checkpoints, newest first: label, kind, time, turn.
+Use it to choose a target for restore_checkpoint; what changed is in diff_checkpoint. The 500 newest automatic ones \
+and all named ones are kept. Read-only.
+Returns checkpoints, next_cursor.
+Errors: workspace_required (open_shell with workspace), workspace_invalid (not known), shell_not_found (list_shells)."""
 DIFF_TEXT = """\
-Show what changed since a checkpoint, turn or command; default: what restore_checkpoint would undo. Read-only.
-Errors: checkpoint_not_found, turn_not_found, nothing_to_restore, workspace_required."""
+Show which files differ between a checkpoint and now, or between two checkpoints.
+Use it to review work; to undo it, restore_checkpoint. Name one start (checkpoint_id, before_turn or before_command); \
+without one it shows what restore_checkpoint would undo. Files that no checkpoint holds (ignored, secret, huge) are \
+not compared. Read-only.
+Returns files, files_changed, patch (secrets masked; over 30,000 characters cut: narrow paths).
+Errors: checkpoint_not_found, turn_not_found (list_checkpoints), nothing_to_restore (no checkpoint yet), \
+workspace_required (open_shell with workspace), workspace_invalid, shell_not_found (list_shells)."""
 RESTORE_TEXT = """\
-Restore a workspace, whole or by paths, by default one step back; look first with dry_run or diff_checkpoint.
-A safety checkpoint is taken first; newer files stay unless clean; what no checkpoint holds is never touched. Repeats \
-go further back.
-Errors: nothing_to_restore, checkpoint_not_found, turn_not_found, shell_busy, restore_incomplete, \
-sandbox_not_allowed."""
+Restore a workspace's files: undo the last change, a command or a turn, or go to a checkpoint.
+Name one target; without one it goes a step back, each repeat a step further. Look first with dry_run or \
+diff_checkpoint. To undo commits use git.
+All that changed since is overwritten, whoever changed it, but saved before: restore safety_checkpoint_id to undo the \
+restore. Files created since stay, unless clean. Files that no checkpoint holds (ignored, secret, huge), git history \
+and running processes are not touched. It is recorded in the turn.
+Returns restored_to, changes, left_in_place (files created since), failed.
+Errors: nothing_to_restore (no earlier state), checkpoint_not_found, turn_not_found (list_checkpoints), shell_busy (a \
+command runs; wait or send_input), restore_incomplete (see details.failed), workspace_required (open_shell with \
+workspace), sandbox_not_allowed (the operator forbids writes)."""
 
+_NOT_COVERED = said(OPEN_OBJECT, "Counts of files that were not saved: ignored, secret, too_large.")
 CREATED = record(
     {
         "checkpoint_id": TEXT,
@@ -45,52 +69,97 @@ CREATED = record(
         "created_at": TEXT,
         "request_id": TEXT_OR_NULL,
         "command_id": TEXT_OR_NULL,
-        "unchanged": FLAG,
-        "files": NUMBER,
-        "not_covered": OPEN_OBJECT,
+        "unchanged": said(FLAG, "True: the files equal those of the checkpoint before."),
+        "files": said(NUMBER, "Files saved."),
+        "not_covered": _NOT_COVERED,
     }
 )
-LISTED = record({"checkpoints": OBJECTS, "next_cursor": TEXT_OR_NULL})
+_LISTED: Schema = {
+    "type": "object",
+    "properties": {
+        "checkpoint_id": TEXT,
+        "label": TEXT,
+        "kind": one_of(*requests.KINDS),
+        "created_at": TEXT,
+        "request_id": TEXT_OR_NULL,
+        "command_id": TEXT_OR_NULL,
+        "files_changed": said({"type": ["integer", "null"]}, "Against the one before."),
+        "current": said(FLAG, "The present position."),
+    },
+}
+LISTED = record({"checkpoints": {"type": "array", "items": _LISTED}, "next_cursor": TEXT_OR_NULL})
 DIFF = record(
     {
         "from": TEXT,
-        "to": TEXT_OR_NULL,
-        "files": OBJECTS,
+        "to": said(TEXT_OR_NULL, "Null: the files now."),
+        "files": said(OBJECTS, "path, status, insertions, deletions, binary."),
         "files_changed": NUMBER,
         "patch": TEXT_OR_NULL,
         "truncated": FLAG,
         "budget": OBJECT_OR_NULL,
     }
 )
-RESTORED = record(
+RESTORED = answer(
+    {"restored_to": TEXT, "files_changed": NUMBER},
     {
-        "restored_to": TEXT,
-        "files_changed": NUMBER,
-        "changes": OBJECTS,
+        "changes": said(OBJECTS, "path and action: written, created, deleted, mode."),
         "changes_truncated": FLAG,
-        "left_in_place": OPEN_OBJECT,
-        "safety_checkpoint_id": TEXT_OR_NULL,
-        "not_covered": OPEN_OBJECT,
-        "failed": OBJECTS,
+        "left_in_place": said(OPEN_OBJECT, "count and paths of files created since."),
+        "safety_checkpoint_id": said(TEXT_OR_NULL, "Restoring it undoes this restore."),
+        "not_covered": _NOT_COVERED,
+        "failed": said(OBJECTS, "path and why."),
         "dry_run": FLAG,
         "hint": TEXT_OR_NULL,
-    }
+    },
 )
 
 
 def workspace_tools(app: App) -> tuple[Tool, ...]:
     """Return the four workspace tools over an app."""
 
-    def tool(name: str, says: str, params: Record, output: Schema, **kind: bool) -> Tool:
-        async def call(arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
+    def call(name: str) -> Run:
+        async def run(arguments: Mapping[str, Any], caller: Caller) -> dict[str, Any]:
             return await getattr(app.workspaces, name)(arguments, caller)  # made with the first call
 
-        kind["idempotent"] = kind.get("read_only", False)
-        return native("workspace", name, says, params, output, through(call), **kind)
+        return through(run)
 
+    tool = partial(native, "workspace")
     return (
-        tool("create_checkpoint", CREATE_TEXT, requests.CREATE_CHECKPOINT, CREATED),
-        tool("list_checkpoints", LIST_TEXT, requests.LIST_CHECKPOINTS, LISTED, read_only=True),
-        tool("diff_checkpoint", DIFF_TEXT, requests.DIFF_CHECKPOINT, DIFF, read_only=True),
-        tool("restore_checkpoint", RESTORE_TEXT, requests.RESTORE_CHECKPOINT, RESTORED, destructive=True),
+        tool(
+            "create_checkpoint",
+            "Create a checkpoint",
+            CREATE_TEXT,
+            requests.CREATE_CHECKPOINT,
+            CREATED,
+            call("create_checkpoint"),
+        ),
+        tool(
+            "list_checkpoints",
+            "List checkpoints",
+            LIST_TEXT,
+            requests.LIST_CHECKPOINTS,
+            LISTED,
+            call("list_checkpoints"),
+            read_only=True,
+            idempotent=True,
+        ),
+        tool(
+            "diff_checkpoint",
+            "Compare with a checkpoint",
+            DIFF_TEXT,
+            requests.DIFF_CHECKPOINT,
+            DIFF,
+            call("diff_checkpoint"),
+            read_only=True,
+            idempotent=True,
+        ),
+        tool(
+            "restore_checkpoint",
+            "Restore files",
+            RESTORE_TEXT,
+            with_detail(requests.RESTORE_CHECKPOINT, listed=False),
+            RESTORED,
+            briefly(briefs.RESTORE_CHECKPOINT, call("restore_checkpoint")),
+            destructive=True,
+        ),
     )
