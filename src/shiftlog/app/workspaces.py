@@ -40,7 +40,9 @@ log = logging.getLogger(__name__)
 
 KINDS = ("manual", "auto", "open", "turn", "end", "safety")
 _WHERE: dict[str, Any] = {
-    "shell_id": RawText(max_chars=300, description="The workspace of this shell. Give this or workspace, not both."),
+    "shell_id": RawText(
+        max_chars=300, description="The workspace of this shell. Exactly one of shell_id and workspace is required."
+    ),
     "workspace": RawText(
         max_chars=4096,
         description="Absolute path of a local workspace that open_shell was given once; needs no open shell.",
@@ -74,11 +76,11 @@ CREATE_CHECKPOINT = Record(
 LIST_CHECKPOINTS = Record(
     fields={
         **_WHERE,
-        "request_id": RawText(max_chars=300, description="Only those of this turn."),
-        "limit": Integer(minimum=1, maximum=200, default=50, description="Checkpoints per page."),
+        "request_id": RawText(max_chars=300, description="Only those of this turn, of begin_turn."),
         "cursor": RawText(max_chars=200, description="next_cursor of the page before."),
         **unlisted(
             {
+                "limit": Integer(minimum=1, maximum=200, default=50, description="Checkpoints per page."),
                 "kind": Choice(
                     values=KINDS,
                     description="Default: all. manual: create_checkpoint; auto: before a command; open: when a shell "
@@ -109,7 +111,7 @@ RESTORE_CHECKPOINT = Record(
         "paths": _PATHS,
         "clean": Boolean(
             default=False,
-            description="Also delete files created since; the safety checkpoint keeps them.",
+            description="Also delete files created since, within paths; they are saved first.",
         ),
         "dry_run": Boolean(default=False, description="Only report what would change."),
     }

@@ -129,12 +129,14 @@ OPEN_SESSION = Record(
         ),
         "agent_id": Text(
             max_chars=NAME_CHARS,
-            description="Your stable name, the same in every shift, for resume_session. Default: agent, as all of "
-            "your kind.",
+            description="Your stable name, the same in every shift, for resume_session. Default: agent, shared by "
+            "all of your kind.",
             examples=("cart-fixer",),
         ),
         **unlisted(RUN_FIELDS, *(RUN_FIELDS.keys() - {"model"})),
-        "parent_session_id": SessionRef(description="If you are a sub-agent: the session that started you."),
+        "parent_session_id": SessionRef(
+            description="If you are a sub-agent: the session that started you, run_id or session_id."
+        ),
         **unlisted(
             {
                 "tags": ListOf(item=Text(lines=True, max_chars=NAME_CHARS), max_items=50, description=TAGS.description),
@@ -194,18 +196,18 @@ ACTION_ITEM = Record(
             required=True,
             pattern=r"[a-z][a-z0-9_]{0,63}",
             pattern_says="lower_snake_case, such as " + ", ".join(STANDARD_ACTION_TYPES),
-            description="Any lower_snake_case word: edit, create, delete, test, review, …",
+            description="Any lower_snake_case word: edit, create, delete, test, …",
         ),
         "status": Choice(required=True, values=ACTION_STATUSES, description="pending: planned."),
-        "order": Integer(minimum=0, description="Your number for it, from 1. Default: the next."),
+        "order": Integer(minimum=0, description="Your number for it: 1, 2, …; default: the next."),
         "file_path": Text(lines=True, max_chars=PATH_CHARS, description="The file, relative to the workspace."),
     }
 )
 COMMIT_ITEM = Record(
     fields={
-        "sha": Text(required=True, max_chars=NAME_CHARS, description="Commit id."),
-        "branch": Text(max_chars=PATH_CHARS, description="Branch."),
-        "message": Text(lines=True, signs=True, description="Message."),
+        "sha": Text(required=True, max_chars=NAME_CHARS, description="Id of the commit."),
+        "branch": Text(max_chars=PATH_CHARS, description="Its branch."),
+        "message": Text(lines=True, signs=True, description="Its message."),
         **unlisted(
             {
                 "files_changed": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Paths."),
@@ -222,7 +224,7 @@ USAGE = Record(
         "cache_creation_tokens": Integer(minimum=0, description="Input written to the cache."),
         "output_tokens": Integer(minimum=0, description="Output, reasoning included."),
         "reasoning_tokens": Integer(minimum=0, description="Reasoning part of the output."),
-        "cost_usd": Number(description="US dollars."),
+        "cost_usd": Number(description="US dollars; default: computed from the tokens."),
     },
     description="Tokens and cost since your last report; they are added up.",
 )
@@ -279,7 +281,7 @@ FINISH_TURN = Record(
         "error_message": Text(
             lines=True, signs=True, max_chars=ERROR_CHARS, description="Why it failed. Required when failed."
         ),
-        "error_code": Text(max_chars=NAME_CHARS, description="A short code of your own."),
+        "error_code": Text(max_chars=NAME_CHARS, description="A short code of your own, such as no_network."),
         "request_id": REQUEST_ID,
         **COMMON,
         **unlisted({name: spec for name, spec in TURN_FIELDS.items() if name != "response"}),

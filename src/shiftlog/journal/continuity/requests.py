@@ -81,8 +81,8 @@ RESUME_SESSION = Record(
         "recovery_token": Text(
             lines=True,
             max_chars=MAX_CHARS,
-            description="data.recovery_token of the last close or resume; used up and replaced. Needed after "
-            "successor_required or handoff_to.",
+            description="data.recovery_token of the last close or resume. Names its session by itself; is used up "
+            "and replaced. Needed after successor_required or handoff_to.",
         ),
         "on_held": Choice(
             values=("refuse", TAKE_OVER, FORK, READ_ONLY),
@@ -90,7 +90,12 @@ RESUME_SESSION = Record(
             description="If a living client holds it: refuse; take_over, and its writes fail; fork, a new session "
             "beside it; read_only, the capsule without the right to write.",
         ),
-        "lookback_days": Integer(minimum=1, maximum=90, default=30, description="Greatest age of the last activity."),
+        "lookback_days": Integer(
+            minimum=1,
+            maximum=90,
+            default=30,
+            description="Greatest age of the last activity.",
+        ),
         **unlisted(
             {
                 "capsule_budget_bytes": Integer(

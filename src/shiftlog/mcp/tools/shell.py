@@ -38,13 +38,13 @@ from shiftlog.shell.requests import NATIVE, Conventions
 
 OPEN_SHELL_TEXT = """\
 Open a stateful shell on this machine, on a host over ssh or in a running container.
-Needed once before run_command; then directory, variables and functions stay. Each call opens another; list_shells \
-shows those you have.
+Needed once before run_command; directory, variables and functions stay. Do not open one per command: reuse yours \
+(list_shells); each call opens another.
 It is recorded in your session and lives until close_shell, `exit` or 30 minutes without a running command, even if \
-your client goes away. With workspace, restore_checkpoint can undo what commands change there. allow, deny and \
-sandbox only tighten the operator's rules. Over ssh and docker, paths are the target's, and programs are checked in \
-the command's text only.
-Returns shell_id, cwd, sandbox, checkpoints, enforcement.
+your client goes away. With workspace, also over ssh and docker, restore_checkpoint can undo what commands change \
+there. allow, deny and sandbox only tighten the operator's rules. Over ssh and docker paths are the target's, and a \
+forbidden program is recognised only if the command names it.
+Returns shell_id, cwd, sandbox, checkpoints. Next: run_command.
 Errors: open_failed (check cwd), workspace_invalid (name an existing project), shell_limit (close one), \
 session_closed (resume_session), transport_not_allowed, host_not_allowed, container_not_allowed, sandbox_not_allowed \
 (the operator forbids it), host_key_unknown (the operator must add it), ssh_connect_failed, ssh_auth_failed (check \
@@ -52,41 +52,42 @@ host, user, key), container_not_running, docker_unavailable (start it), sandbox_
 
 RUN_COMMAND_TEXT = """\
 Run a command in a shell and wait for its end, or start it in the background.
-open_shell gives the shell. If it may take minutes, use background and wait with read_output. To answer or stop it \
-call send_input.
-It may change or delete whatever rules and sandbox permit. In a workspace files are saved before (checkpoint_id), and \
-restore_checkpoint undoes. It is recorded in the open turn. A repeat runs it again; cancelling the call ends it.
-Secrets in the output are masked; over 30,000 characters a stream is cut (truncated; read_output has the rest). A \
-non-zero exit_code is no error: 124 is out of time, 126 a refused program, 130 cancelled. Text that does not parse \
-runs nothing; `exit` ends the shell.
+open_shell gives the shell. If it may take minutes, use background and wait with read_output, which also filters an \
+output again. To answer or stop it call send_input.
+It may change or delete whatever rules and sandbox permit. The files of its workspace are saved before (not ignored, \
+secret or huge ones), and restore_checkpoint brings them back. It is recorded in the open turn, else in the session. \
+A repeat runs it again; cancelling the call ends it.
+Secrets in the output are masked; a stream over 30,000 characters loses its middle (truncated). A non-zero exit_code \
+is no error: 124 is over the time limit (the shell lives), 126 a program refused while it ran, 130 cancelled. Text \
+that does not parse runs nothing; `exit` ends the shell.
 Returns stdout, stderr, exit_code, state, cwd, command_id.
-Errors: shell_busy (wait_idle_s, or another shell), shell_not_found (list_shells), shell_ended, shell_lost \
-(open_shell), policy_denied (use another program), policy_undecidable (name programs literally), approval_required (a \
-person must approve; then repeat), approval_declined (another way), budget_invalid, command_too_large (put it in a \
-file), session_closed (resume_session), journal_unavailable (nothing ran)."""
+Errors: shell_busy (wait with read_output, or open another), shell_not_found (list_shells), shell_ended, shell_lost \
+(open_shell), policy_denied (nothing ran; use another program), policy_undecidable (name programs literally), \
+approval_required (a person must approve; then repeat), approval_declined (another way), budget_invalid, \
+command_too_large (put it in a file), session_closed (resume_session), journal_unavailable (nothing ran)."""
 
 READ_OUTPUT_TEXT = """\
 Read a command's output: what run_command cut off, or what a running command has written.
-Page: from the first line, from_line or cursor. Shape: budget, over all that was written so far. Wait: wait_s, with \
-wait_for end for the end of a background command. One stream per call. It runs nothing; run_command does.
+It pages from the start, from_line or cursor; budget filters all that was written so far instead; wait_s waits, with \
+wait_for end for the end, and then returns what is there. One stream per call. To run again call run_command.
 Read-only. Output is masked and kept 14 days.
 Returns text (all pages joined are the stream), state, exit_code, next_cursor, eof; of a running pty its screen.
 Errors: command_not_found (list_shells), cursor_invalid (use from_line 1), output_expired (run it again), \
 budget_invalid."""
 
 SEND_INPUT_TEXT = """\
-Send text, then end-of-file, then a signal (at least one of them) to a running command.
+Send text, end-of-file or a signal to a running command; given together, in this order.
 Use it to answer a prompt (run_command with stdin open or pty) or to end a command: interrupt, then kill if it still \
 runs. To end the whole shell call close_shell.
 The program may do anything with it; a repeat sends it again. Signals reach the command and its children, never the \
-shell. It is recorded in the turn.
+shell. It is recorded in the turn, a sensitive text by its length.
 Returns state, bytes_written, signalled; read_output shows the effect.
 Errors: command_not_running (read_output), command_not_found (list_shells), stdin_closed (run it with stdin open)."""
 
 LIST_SHELLS_TEXT = """\
 List the open shells of every session, newest first: directory, state, running commands, last command.
-Use it to find a shell_id or command_id again. Output is in read_output; older shells and commands are in \
-query_history. Read-only.
+Use it to find a shell_id or command_id again. Output is in read_output; older commands are in query_history. \
+Read-only.
 Returns shells, next_cursor.
 Errors: session_not_found (leave session_id out)."""
 
@@ -140,7 +141,10 @@ RAN = answer(
         "signal": TEXT_OR_NULL,
         "ended_reason": TEXT_OR_NULL,
         "budget": said(OBJECT_OR_NULL, "Per stream: lines in all, lines kept."),
-        "output": said(OPEN_OBJECT, "Per stream, if cut, binary or still open: bytes, lines, cursor for read_output."),
+        "output": said(
+            OPEN_OBJECT,
+            "Per stream, if cut, binary or open: bytes, lines, and cursor, where the cut begins.",
+        ),
         "verdict": said(TEXT, "Of the policy, unless allowed."),
         "enforcement": _ENFORCEMENT,
         "programs": said(OBJECTS, "Those that were not allowed to start."),
