@@ -16,7 +16,7 @@ def generate(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def test_a_stale_file_is_named_and_written_anew(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    for folder in (Path("scripts"), Path("tests", "guard", "policy")):
+    for folder in (Path("scripts"), Path("tests", "guard", "policy"), Path("tests", "exam")):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     generate(tmp_path)
     configuration = tmp_path / "docs" / "configuration.md"
