@@ -100,7 +100,8 @@ OPEN_SHELL = Record(
         "sandbox": Choice(
             values=SANDBOXES,
             description="Where commands may write. read-only: a temporary directory; workspace-write: the workspace "
-            "too. Default: the operator's; only a stricter one is accepted. ssh, docker: leave it out.",
+            "too; full-access: anywhere. Default: the operator's; only a stricter one is accepted. ssh, docker: leave "
+            "it out.",
         ),
         "allow": ListOf(
             item=NAME,
@@ -169,7 +170,7 @@ RUN_COMMAND = Record(
             minimum=1,
             maximum=3600,
             bounds=False,
-            description="Time limit in seconds. Default: the shell's; none in background.",
+            description="Time limit in seconds. Default: 120; none in background.",
         ),
         "background": Boolean(
             default=False,
@@ -187,7 +188,7 @@ RUN_COMMAND = Record(
         ),
         "pty": Boolean(
             default=False,
-            description="For programs that want a terminal: stdin open, stderr in stdout. Combine with background.",
+            description="Give it a terminal: stdin open, stderr in stdout. Combine with background.",
         ),
         **unlisted(
             {
@@ -237,13 +238,13 @@ READ_OUTPUT = Record(
         ),
         "from_line": Integer(minimum=1, maximum=1 << 53, description="Or read from this line; 1 is the first."),
         "budget": replace(
-            BUDGET,
-            description="Or a part of what was written so far; not with cursor or from_line.",
-            examples=({"grep": {"pattern": "Traceback", "context": 5}},),
+            BUDGET, description="Or a part of all output so far; not with cursor or from_line.", examples=()
         ),
         "wait_s": Integer(minimum=0, maximum=300, default=0, description="Longest wait in seconds."),
         "wait_for": Choice(
-            values=("output", "end"), default="output", description="Wait for new output, or for the command's end."
+            values=("output", "end"),
+            default="output",
+            description="output: more than cursor has; end: the command's end.",
         ),
         **unlisted(
             {
@@ -258,15 +259,13 @@ READ_OUTPUT = Record(
 LIST_SHELLS = Record(
     fields={
         "session_id": RawText(
-            numbers=True, max_chars=300, description="Only shells of this session, run_id or session_id. Default: all."
+            numbers=True,
+            max_chars=300,
+            description="Only those of this session, such as yours: run_id or session_id. Default: all.",
         ),
         "include_ended": Boolean(default=False, description="Also those that ended within 24 hours, and why."),
-        **unlisted(
-            {
-                "limit": Integer(minimum=1, maximum=200, default=50, description="Shells per page."),
-                "cursor": RawText(max_chars=200, description="next_cursor of the page before."),
-            }
-        ),
+        "cursor": RawText(max_chars=200, description="next_cursor of the page before."),
+        **unlisted({"limit": Integer(minimum=1, maximum=200, default=50, description="Shells per page.")}),
     }
 ).worded(SHELL)
 

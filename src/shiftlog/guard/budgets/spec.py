@@ -183,12 +183,10 @@ def types_of(schema: Mapping[str, object]) -> dict[str, object]:
 
 BUDGET_SCHEMA: dict[str, object] = {
     "type": "object",
-    "additionalProperties": False,
     "properties": {
         "grep": {
             "type": "object",
-            "additionalProperties": False,
-            "description": "First: keep only lines that match.",
+            "description": "First: only lines that match.",
             "properties": {
                 "pattern": {
                     "type": "string",
@@ -200,15 +198,14 @@ BUDGET_SCHEMA: dict[str, object] = {
         },
         "keep": {
             "type": "object",
-            "additionalProperties": False,
-            "description": "Then: keep the first or last lines.",
+            "description": "Then: only some of them.",
             "properties": {
                 "mode": {
                     "type": "string",
                     "enum": list(KEEP_MODES),
-                    "description": "Which lines.",
+                    "description": "tail: the last n lines; head: the first n; head_tail: both.",
                 },
-                "n": {"type": "integer", "minimum": 0, "description": "Lines; required with head or tail."},
+                "n": {"type": "integer", "minimum": 0, "description": "Lines, for head or tail."},
                 "head": {"type": "integer", "minimum": 0, "description": "First lines; with head_tail."},
                 "tail": {"type": "integer", "minimum": 0, "description": "Last lines; with head_tail."},
             },

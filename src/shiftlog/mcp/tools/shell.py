@@ -42,24 +42,24 @@ Needed once before run_command; directory, variables and functions stay. Do not 
 (list_shells); each call opens another.
 It is recorded in your session and lives until close_shell, `exit` or 30 minutes without a running command, even if \
 your client goes away. With workspace, also over ssh and docker, restore_checkpoint can undo what commands change \
-there. allow, deny and sandbox only tighten the operator's rules. Over ssh and docker paths are the target's, and a \
-forbidden program is recognised only if the command names it.
+there. allow, deny and sandbox only tighten the operator's rules; over ssh and docker a forbidden program is \
+recognised only if the command names it.
 Returns shell_id, cwd, sandbox, checkpoints. Next: run_command.
 Errors: open_failed (check cwd), workspace_invalid (name an existing project), shell_limit (close one), \
 session_closed (resume_session), transport_not_allowed, host_not_allowed, container_not_allowed, sandbox_not_allowed \
 (the operator forbids it), host_key_unknown (the operator must add it), ssh_connect_failed, ssh_auth_failed (check \
-host, user, key), container_not_running, docker_unavailable (start it), sandbox_unavailable (another mode)."""
+host and user), container_not_running, docker_unavailable (start it), sandbox_unavailable (another mode)."""
 
 RUN_COMMAND_TEXT = """\
 Run a command in a shell and wait for its end, or start it in the background.
-open_shell gives the shell. If it may take minutes, use background and wait with read_output, which also filters an \
-output again. To answer or stop it call send_input.
+If it may take minutes, use background and wait with read_output, which also filters an output again. To answer or \
+stop it call send_input.
 It may change or delete whatever rules and sandbox permit. The files of its workspace are saved before (not ignored, \
 secret or huge ones), and restore_checkpoint brings them back. It is recorded in the open turn, else in the session. \
 A repeat runs it again; cancelling the call ends it.
 Secrets in the output are masked; a stream over 30,000 characters loses its middle (truncated). A non-zero exit_code \
-is no error: 124 is over the time limit (the shell lives), 126 a program refused while it ran, 130 cancelled. Text \
-that does not parse runs nothing; `exit` ends the shell.
+is no error: 124 is over the time limit (the shell lives), 126 a program refused while it ran, 130 cancelled. `exit` \
+ends the shell.
 Returns stdout, stderr, exit_code, state, cwd, command_id.
 Errors: shell_busy (wait with read_output, or open another), shell_not_found (list_shells), shell_ended, shell_lost \
 (open_shell), policy_denied (nothing ran; use another program), policy_undecidable (name programs literally), \
@@ -68,10 +68,11 @@ command_too_large (put it in a file), session_closed (resume_session), journal_u
 
 READ_OUTPUT_TEXT = """\
 Read a command's output: what run_command cut off, or what a running command has written.
-It pages from the start, from_line or cursor; budget filters all that was written so far instead; wait_s waits, with \
-wait_for end for the end, and then returns what is there. One stream per call. To run again call run_command.
+Use it when run_command answered truncated, or for a background command. To run again call run_command.
+It reads a page of one stream, up to 30,000 characters, from the start, from_line or cursor; with budget the part of \
+all output that fits. With wait_s it waits first, then returns what is there; the command goes on.
 Read-only. Output is masked and kept 14 days.
-Returns text (all pages joined are the stream), state, exit_code, next_cursor, eof; of a running pty its screen.
+Returns text, state, exit_code, next_cursor, eof; of a running pty its screen.
 Errors: command_not_found (list_shells), cursor_invalid (use from_line 1), output_expired (run it again), \
 budget_invalid."""
 
