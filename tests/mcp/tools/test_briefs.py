@@ -57,7 +57,7 @@ async def test_detail_full_brings_what_was_left_out(rig: ShellRig) -> None:
     turn = {"session_id": session, "query_title": "t", "query_text": "t"}
     short, whole = await say(rig, "begin_turn", **turn), await say(rig, "begin_turn", **turn, detail="full")
     assert short.keys() == {"request_id", "status", "receipt"}
-    assert short["receipt"].keys() == {"code", "seq"}
+    assert short["receipt"].keys() == {"code", "seq", "hash"}
     assert whole["receipt"].keys() == {"code", "session_id", "seq", "hash", "redactions"}
     with pytest.raises(InvalidParameter, match="detail"):
         await say(rig, "begin_turn", **turn, detail="everything")

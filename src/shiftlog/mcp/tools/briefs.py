@@ -67,7 +67,7 @@ def _without(item: Answer, name: str) -> Answer:
 
 
 def _is_nothing(value: object) -> bool:
-    return value is None or value == [] or value == {}
+    return value is None or value in ([], (), {})
 
 
 # Parts of recorded facts that say nothing as long as they are so, and hashes, which only a proof needs.
@@ -100,7 +100,7 @@ def _filled(value: Any) -> Any:
 
 def _receipt(receipt: Answer) -> Answer:
     masked = {"redactions": receipt["redactions"]} if receipt["redactions"] else {}
-    return {"code": receipt["code"], "seq": receipt["seq"], **masked}
+    return {"code": receipt["code"], "seq": receipt["seq"], "hash": receipt["hash"], **masked}
 
 
 def _streams(output: Answer) -> Answer:
@@ -185,6 +185,9 @@ RUN_COMMAND = Brief(
         "state_kept": True,
         "recorded": True,
         "timed_out": False,
+        "shell_state": "idle",
+        "truncated": False,
+        "redactions": 0,
     },
     first=("stdout", "stderr", "exit_code"),
 )

@@ -47,7 +47,11 @@ LEASE: Schema = {
 _RECEIPT: Schema = {
     "receipt": {
         "type": "object",
-        "properties": {"code": one_of("persisted", "unchanged", "queued"), "seq": NUMBER_OR_NULL},
+        "properties": {
+            "code": one_of("persisted", "unchanged", "queued"),
+            "seq": NUMBER_OR_NULL,
+            "hash": TEXT_OR_NULL,
+        },
         "description": "Where the journal has it; nothing to do.",
     }
 }
