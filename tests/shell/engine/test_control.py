@@ -431,3 +431,17 @@ async def test_losing_the_private_directory_ends_the_shell_plainly(tmp_path: Pat
                     await asyncio.wait([command.ended])
     finally:
         await shell.close()
+
+
+async def test_what_a_link_in_place_of_the_private_directory_leads_to_is_kept(tmp_path: Path, tasks: TaskGroup) -> None:
+    precious = tmp_path / "precious" / "file"
+    precious.parent.mkdir()
+    precious.touch()
+    runtime = tmp_path / "run"
+    runtime.mkdir()
+    shell = await LocalTarget(runtime_dir=runtime).open(ShellSpec(cwd="/"), tasks)
+    (private,) = runtime.iterdir()
+    private.rename(tmp_path / "moved")
+    private.symlink_to(precious.parent)
+    await shell.close()
+    assert precious.exists()

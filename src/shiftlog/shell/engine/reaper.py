@@ -150,13 +150,19 @@ def _mark(libc: ctypes.CDLL) -> None:
 
 
 def _remove(directory: str) -> None:
-    """Remove the shell's flat private directory; a killed server cannot."""
+    """Remove the shell's flat private directory, never what a link in its place leads to; a killed server cannot."""
     try:
-        for name in os.listdir(directory):  # noqa: PTH208 - as above
-            os.unlink(f"{directory}/{name}")  # noqa: PTH108 - as above
+        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        for name in os.listdir(opened):  # noqa: PTH208 - as above
+            os.unlink(name, dir_fd=opened)
         os.rmdir(directory)  # noqa: PTH106 - as above
     except OSError:
         pass
+    finally:
+        os.close(opened)
 
 
 def _wake(number: int, frame: object) -> None:
