@@ -237,8 +237,8 @@ def test_an_agent_whose_sessions_are_older_is_told_of_its_own_not_of_names_like_
 def test_every_faulty_option_is_told_in_a_line_of_its_own(home: Path) -> None:
     said = shiftlog(home, "resume", "x", "--lookback-days", "0", "--on-held", "perhaps", status=1).err
     assert said.splitlines() == [
-        "error: Parameter 'lookback_days' is invalid: integer 1..90",
         "error: Parameter 'on_held' is invalid: one of refuse, take_over, fork, read_only",
+        "error: Parameter 'lookback_days' is invalid: integer 1..90",
     ]
 
 

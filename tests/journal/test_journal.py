@@ -270,6 +270,7 @@ async def test_a_closed_session_refuses_every_write_and_says_how_it_ended(harnes
         assert error.hint == "Call resume_session"
         assert error.details == {
             "session_id": session,
+            "agent_id": "Codex",
             "state": "closed",
             "closed_at": "2026-07-01T12:05:00Z",
             "policy": "successor_allowed",

@@ -160,7 +160,7 @@ async def test_annotations_say_what_reads_what_destroys_and_what_reaches_outside
     assert {tool.name for tool in tools if tool.destructive} == {
         *("run_command", "send_input", "close_shell", "restore_checkpoint"),
     }
-    assert {tool.name for tool in tools if tool.open_world} == {"run_command"}
+    assert {tool.name for tool in tools if tool.open_world} == {"open_shell", "run_command", "send_input"}
 
 
 SHELL_KEYS = "shell_id session_id implicit_session transport target name state shell cwd workspace sandbox checkpoints \

@@ -371,14 +371,15 @@ def test_replay_says_what_does_not_parse_once_and_behind_its_command(served: Pat
 
 def test_replay_shows_what_a_command_wrote_before_its_daemon_died(home: Path) -> None:
     with agent(home) as client:
-        shell_id: str = client.call("open_shell", cwd="/")["shell_id"]
-        running = client.call("run_command", shell_id=shell_id, command="echo before; sleep 60", background=True)
+        shell = client.call("open_shell", cwd="/")
+        command = "echo before; sleep 60"
+        running = client.call("run_command", shell_id=shell["shell_id"], command=command, background=True)
         page = client.call("read_output", command_id=running["command_id"], wait_s=10)
         assert page["text"] == "before\n"
         end_daemon(home)
     told = "echo before; sleep 60 &\nbefore\nunknown\n"
     # The next daemon records what became of it beside its first answers.
-    assert eventually(lambda: told in shiftlog(home, "replay", running["session_id"]).out or None)
+    assert eventually(lambda: told in shiftlog(home, "replay", shell["session_id"]).out or None)
 
 
 @pytest.mark.parametrize("keys", [" q", "q"])

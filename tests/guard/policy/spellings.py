@@ -314,7 +314,7 @@ TABLE: dict[str, list[str | tuple[str, str]]] = {
         ("watch -g mark & p=$!; sleep 1; kill $p", "watch"),
         ("parallel mark ::: a", "parallel"),
         ("parallel ::: mark", "parallel"),
-        ("sudo -n mark", "sudo"),
+        ("sudo -n @D@/mark", "sudo"),
         ("busybox sh -c mark", "busybox"),
         ("busybox env mark", "busybox"),
         ("busybox xargs mark < /etc/hostname", "busybox"),

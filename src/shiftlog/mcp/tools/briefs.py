@@ -152,8 +152,7 @@ def with_lease_note(answer: Answer) -> Answer:
 
 
 OPEN_SESSION = Brief(
-    full_only=frozenset({"agent", "state", "started", "resonance_tier", "model", "reasoning_effort"}),
-    sent=frozenset({"agent_id"}),
+    sent=frozenset({"agent", "agent_id", "resonance_tier", "model", "reasoning_effort"}),
     defaults={"joined": False},
     first=("run_id", "session_id"),
     kept=frozenset({"run_id", "predecessor"}),

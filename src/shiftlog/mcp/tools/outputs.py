@@ -67,6 +67,8 @@ OPEN_SESSION = answer(
         "run_id": said(NUMBER_OR_NULL, "Short number; pass it as session_id. Null without model."),
         "session_id": TEXT,
         "lease": LEASE,
+        "state": TEXT,
+        "started": TEXT,
         "predecessor": said(OBJECT_OR_NULL, "Your newest unfinished session; resume_session could continue it."),
         **_RECEIPT,
     },

@@ -14,6 +14,8 @@ if not SHARED.exists():
     pytest.skip("the shared fixtures are not here", allow_module_level=True)
 
 EXPECTED: dict[str, Any] = json.loads((SHARED / "expected.json").read_text())
+# Kinds that the present release of the client writes; the figures count them as unknown.
+KNOWN_SINCE = {"atis-latch"}
 FILES = [name for name in EXPECTED["files"] if name.startswith("claude/")]
 
 
@@ -22,7 +24,8 @@ def test_a_transcript_gives_its_figures(name: str) -> None:
     """Case 4: each file alone, with a clock later than every record."""
     wanted = EXPECTED["files"][name]
     found = figures(*read_file(SHARED / name), wanted["subagent"])
-    assert found == {key: wanted[key] for key in found}
+    unknown = {kind: count for kind, count in wanted["unknown"].items() if kind not in KNOWN_SINCE}
+    assert found == {key: wanted[key] for key in found} | {"unknown": unknown}
 
 
 @pytest.mark.parametrize("name", FILES)
