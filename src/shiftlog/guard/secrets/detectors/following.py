@@ -81,7 +81,7 @@ _COOKIE_VALUE = re.compile(r"\s*[\"']value[\"']\s*:\s*[\"'](?P<value>[^\"']{1,40
 _LIST_END = re.compile(r"\s*[\]}]\s*[\]},]*\s*$|\s*\]")
 _RULE = re.compile(r"[\s|:+=-]+$")
 _QUOTED_CELLS = {
-    sign: re.compile(rf'(?:[ ]*"(?:[^"]++|"")*+"[^{sign}]*|[^{sign}]*){sign}') for sign in (",", ";", "\t")
+    sign: re.compile(rf'(?:[ ]*"(?>(?:[^"]++|"")*)"[^{sign}]*|[^{sign}]*){sign}') for sign in (",", ";", "\t")
 }
 _CELL_NAME = re.compile(r"[\w .()/#-]{0,40}$", re.ASCII)
 _RUN = re.compile(r"\s*(?P<value>[A-Za-z0-9+/_.~-]{6,4096}={0,2})(?P<after>[\"'`,;)\]}]*)\s*$")
