@@ -152,7 +152,7 @@ async def test_totals_group_by_day_model_agent_caller_and_project(harness: Harne
     both = await totals(harness, "day", "model")
     assert [(row["day"], row["model"]) for row in both["rows"]] == [
         ("2026-07-01", PRICED),
-        ("2026-07-02", "gpt-5.6-sol"),
+        ("2026-07-02", None),
         ("2026-07-02", "other"),
     ]
 
