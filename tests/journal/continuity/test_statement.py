@@ -70,3 +70,4 @@ def test_the_schema_names_every_field_that_an_agent_needs() -> None:
     listed = set(schema["properties"])
     assert set(WHOLE) - listed == {"written_at", "written_by", "ttl_days"}
     assert listed <= set(WHOLE)
+    assert schema["required"] == ["version"]
