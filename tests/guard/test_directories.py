@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.guard import directories
-from shiftlog.guard.directories import open_beneath, open_directory, open_real
+from shiftlog.guard.directories import open_beneath, open_directory, open_real, real_path
 from tests.races import FEW_TRIES, TRIES, exchanging
 
 
@@ -78,6 +78,16 @@ def test_a_directory_that_flips_is_opened_where_its_path_says(tmp_path: Path, tr
             with opened:
                 is_outside = os.stat(opened.descriptor).st_ino == outside.stat().st_ino  # noqa: PTH116
                 assert is_outside == (opened.path == str(outside))
+
+
+def test_a_link_that_becomes_a_directory_is_resolved_again(tmp_path: Path) -> None:
+    ws, outside = tmp_path / "ws", tmp_path / "outside"
+    (ws / "sub").mkdir(parents=True)
+    outside.mkdir()
+    (ws / "other").symlink_to(outside)
+    with exchanging(ws / "sub", ws / "other"):
+        found = {real_path(str(ws / "sub")) for _ in range(FEW_TRIES * 2_000)}
+    assert found == {str(ws / "sub"), str(outside)}
 
 
 def _read(directory: int, path: bytes) -> bytes:

@@ -3,7 +3,6 @@
 Nothing here runs, answers or records; `app.guard` does.
 """
 
-import os
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import anyio.to_thread
 
+from shiftlog.guard.directories import real_path
 from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles
 from shiftlog.guard.policy.judge import Judge
 from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules
@@ -110,7 +110,7 @@ class GuardRules:
 
     def _judge_path(self, call: GuardedCall, given: str) -> ToolVerdict:
         """Judge a file by where it really is: links are followed, also those above a file that is not there yet."""
-        path = os.path.realpath(Path(call.cwd, Path(given).expanduser()))
+        path = real_path(str(Path(call.cwd, Path(given).expanduser())))
         for place, what in self._protected(call):
             if is_below(path, place):
                 return ToolVerdict(decision="deny", reason=f"{given} is {what}", rule="guard")
@@ -119,8 +119,8 @@ class GuardRules:
         if call.sandbox == "read-only":
             return ToolVerdict(decision="deny", reason=f"{given}: the sandbox is read-only", rule="sandbox read-only")
         home = self._app.environ.get("HOME") or str(Path.home())
-        extra = [os.path.realpath(operators_path(one, home)) for one in self.policy.sandbox_write]
-        if any(is_below(path, place) for place in (os.path.realpath(call.workspace), *extra)):
+        extra = [real_path(operators_path(one, home)) for one in self.policy.sandbox_write]
+        if any(is_below(path, place) for place in (real_path(call.workspace), *extra)):
             return ALLOWED
         reason = f"{given} is outside of the workspace {call.workspace}"
         return ToolVerdict(decision="deny", reason=reason, rule="sandbox workspace-write")
@@ -141,4 +141,4 @@ class GuardRules:
         own = [(app.home, "Shiftlog's own data")]
         own += [(Path(path).expanduser(), "a policy file") for path in policy_files(app.home, app.config, app.environ)]
         own += [(path, "a setting that decides whether the guard's hooks run") for path in settings]
-        return [(os.path.realpath(path), what) for path, what in own]
+        return [(real_path(str(path)), what) for path, what in own]

@@ -13,8 +13,8 @@ import sys
 from dataclasses import dataclass
 from types import TracebackType
 
-# What changed a path between two looks at it; the path is then resolved again.
-_CHANGED = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT)
+# What changed a path between two looks at it; the path is then resolved again. EINVAL: a link is none by now.
+_CHANGED = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.EINVAL)
 _TRIES = 20
 
 # openat2 has the same number on every architecture but alpha. RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS.
@@ -89,6 +89,17 @@ def make_directory(path: str) -> OpenDirectory:
             except FileExistsError:
                 continue
     return open_directory(path)
+
+
+def real_path(path: str) -> str:
+    """Resolve the links of a path, also while someone exchanges a link and a directory on the way."""
+    for _ in range(_TRIES):
+        try:
+            return os.path.realpath(path)
+        except OSError as error:
+            if error.errno not in _CHANGED:
+                raise
+    return os.path.realpath(path)
 
 
 def open_real(path: str) -> OpenDirectory:

@@ -9,6 +9,7 @@ import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from shiftlog.guard.directories import real_path
 from shiftlog.guard.policy.files import inode_of
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.identity import (
@@ -215,7 +216,7 @@ class Broker:
         real = os.readlink(f"/proc/self/fd/{fd}")
         path = os.fsdecode(text)
         if "/./" in path or "/../" in path or "//" in path:
-            path = os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+            path = os.path.join(real_path(os.path.dirname(path)), os.path.basename(path))
         return _StartRequest(pid, path, real, self._identifier.facts(fd), argv, cwd)
 
     def _identify_path(self, asking: _StartRequest, path: str, argv: Sequence[str]) -> _StartRequest:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import shiftlog
-from shiftlog.guard.directories import OpenDirectory
+from shiftlog.guard.directories import OpenDirectory, real_path
 from shiftlog.shell.sandbox import landlock, mounts, seccomp
 from shiftlog.shell.sandbox.detect import Capabilities
 from shiftlog.shell.sandbox.launcher import LaunchPlan, encode
@@ -273,7 +273,7 @@ class Launch:
         if not self._machine.exec_broker:
             return list(files.denied)
         python = self._helper()[0]  # the engine's own helper must be able to start, like the shell
-        own = [os.path.realpath(place) for place in (self._spec.workspace, self._spec.cwd) if place]
+        own = [real_path(place) for place in (self._spec.workspace, self._spec.cwd) if place]
         busy = [place for place in (*self._writable(), *own) if place != "/"]
         return [path for path in files.denied if path != python and not any(is_below(path, place) for place in busy)]
 
@@ -292,7 +292,7 @@ class Launch:
 
     def _mounts(self, python: str, package: str, cwd: str) -> list[str]:
         shown = self._spec.cwd if self._spec.shows_cwd else None
-        places = [os.path.realpath(place) for place in (self._spec.workspace, shown) if place is not None]
+        places = [real_path(place) for place in (self._spec.workspace, shown) if place is not None]
         # The server's own program directories; on some systems they are below /run.
         programs = [os.path.realpath(place) for place in os.environ.get("PATH", "").split(":") if os.path.isdir(place)]
         return mounts.arguments(

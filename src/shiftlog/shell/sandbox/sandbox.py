@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from shiftlog.guard.directories import real_path
 from shiftlog.shell.sandbox import mounts
 from shiftlog.shell.sandbox.detect import Capabilities, detect
 from shiftlog.shell.sandbox.launch import Launch
@@ -107,7 +108,7 @@ class Sandbox:
         if spec.mode == "workspace-write" and spec.workspace is None:
             raise unavailable(spec.mode, "it needs a workspace")
         if bwrap and spec.cwd is not None:
-            cwd, workspace = os.path.realpath(spec.cwd), os.path.realpath(spec.workspace or "/nonexistent")
+            cwd, workspace = real_path(spec.cwd), real_path(spec.workspace or "/nonexistent")
             shown = is_below(cwd, workspace) or (spec.shows_cwd and cwd not in mounts.PRIVATE)
             if mounts.is_private(cwd) and not shown:
                 # Showing it would show its sockets, and the caller chooses it.
