@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 TRIES = 200
-FEW_TRIES = 15
+FEW_TRIES = 8
 
 # renameat2(AT_FDCWD, a, AT_FDCWD, b, RENAME_EXCHANGE) swaps both names in one step. The pause between two swaps varies,
 # so that every step of the raced code meets both states.

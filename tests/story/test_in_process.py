@@ -9,7 +9,7 @@ from tests.story.agents import Agent, Refused, check_intact, read_record
 from tests.story.writers import Crew, Writer, check_books, open_shared
 
 IN_PROCESS = "--in-process"
-WRITES = 30
+WRITES = 12
 
 
 def test_both_write_one_session_at_once_and_nothing_is_lost(home: Path) -> None:

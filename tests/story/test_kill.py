@@ -60,7 +60,7 @@ def kill_loop(home: Path, kills: int, seed: int) -> None:
 
 
 def test_what_was_answered_survives_kill_9_at_any_instant(home: Path) -> None:
-    kill_loop(home, 15, SEED)
+    kill_loop(home, 9, SEED)
 
 
 @pytest.mark.soak
@@ -85,7 +85,7 @@ def stop_loop(home: Path, stops: int, seed: int) -> None:
 
 
 def test_a_daemon_that_is_told_to_stop_finishes_its_work_and_no_call_fails(home: Path) -> None:
-    stop_loop(home, 4, SEED)
+    stop_loop(home, 3, SEED)
 
 
 @pytest.mark.soak

@@ -129,7 +129,7 @@ async def live(root: Path, rounds: list[list[Edit]], order: list[int], *, remote
 
 
 # Not shrunk: an example costs a second, and the edits of a failing one are short enough to read.
-@settings(max_examples=20, phases=[Phase.explicit, Phase.reuse, Phase.generate])
+@settings(max_examples=10, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     rounds=st.lists(EDITS, min_size=2, max_size=4),
     order=st.lists(st.integers(0, 3), min_size=1, max_size=2),

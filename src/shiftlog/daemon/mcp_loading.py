@@ -1,7 +1,7 @@
 """Loading the MCP face beside the running daemon.
 
 Importing the MCP SDK takes most of a cold start, so it happens in a thread: the command line is answered meanwhile, and
-only MCP clients wait for it.
+only MCP clients wait for it. Without one the daemon loads it when what it was started for is likely over.
 """
 
 from importlib import import_module
@@ -16,10 +16,8 @@ from shiftlog.daemon.tasks import until
 if TYPE_CHECKING:
     from shiftlog.mcp.server import Servers
 
-# The client that started the daemon sends its first request within this time.
-FIRST_REQUEST_S = 0.15
-# After an import the user looks at the result; loading waits, so that this gets the cores.
-AFTER_IMPORT_S = 3.0
+# What a command or a hook started the daemon for, and the look at an import's result, get the cores first.
+PAUSE_S = 3.0
 
 
 class McpLoader:
@@ -39,13 +37,13 @@ class McpLoader:
         return self._servers
 
     async def load(self, draining: anyio.Event) -> None:
-        """Load at once for a waiting MCP client, else when no import needs the cores and the memory."""
+        """Load at once for a waiting MCP client, else after a pause in which no import needs the cores."""
         async with until(draining):
-            with anyio.move_on_after(FIRST_REQUEST_S):
-                await self._wanted.wait()
-            while self._app.is_importing and not self._wanted.is_set():
-                with anyio.move_on_after(AFTER_IMPORT_S):
+            is_importing = True
+            while is_importing and not self._wanted.is_set():
+                with anyio.move_on_after(PAUSE_S):
                     await self._wanted.wait()
+                is_importing = self._app.is_importing
         if draining.is_set() and not self._wanted.is_set():
             return
         self._servers = await anyio.to_thread.run_sync(self._load)
