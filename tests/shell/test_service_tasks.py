@@ -91,10 +91,10 @@ async def test_a_fault_in_one_shell_ends_that_shell_alone(tmp_path: Path, caplog
         )
         await until(lambda: broken.running)
         broken.tasks.start_soon(fail)
-        assert (await asyncio.wait_for(running, 5))["state"] == "unknown"
+        assert (await asyncio.wait_for(running, 30))["state"] == "unknown"
+        await asyncio.wait_for(broken.released.wait(), 30)
         with pytest.raises(ShellLost):
             await rig.shells.commands.run_command({"shell_id": broken.shell_id, "command": "true"}, CLIENT)
-        await asyncio.wait_for(broken.released.wait(), 5)
         assert broken.live.ended.done()
         assert rig.shells.registry.live_ids() == [sound]
         assert await rig.out("echo on") == "on"

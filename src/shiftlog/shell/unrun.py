@@ -3,6 +3,8 @@
 Each of them is recorded and can be read like one that ran; its output is empty, or says why it did not run.
 """
 
+import anyio
+
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.model.shell_errors import JournalUnavailable, ShellLimit
@@ -42,7 +44,8 @@ def cancel(journal: ShellJournal, outputs: OutputKeeper, shell: Shell, command: 
 
 async def _record_cancelled(journal: ShellJournal, shell: Shell, command: Command, caller: Caller) -> None:
     try:
-        await _record(journal, shell, command, caller)
+        with anyio.CancelScope(shield=True):  # a server that stops waits for it
+            await _record(journal, shell, command, caller)
     except (ShiftlogError, LookupError):
         command.recorded = False
     finally:
