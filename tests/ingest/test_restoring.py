@@ -13,6 +13,7 @@ from shiftlog.model.moves import TurnStatus
 from shiftlog.model.nouns import Session
 from tests.cli.support import shiftlog
 from tests.daemon.support import end_daemon
+from tests.ingest.hooks.hook_app import open_hook_app
 from tests.ingest.import_app import NOW, SHARED, Claude, Codex, ImportApp, open_import_app
 
 THREAD = "019f5500-0000-7000-8000-00000000000a"
@@ -159,6 +160,38 @@ async def test_calls_that_their_agent_did_not_name_are_told_as_text(vendor: str,
         records, about = await restored(app, await app.harness.session(name), vendor)
         assert "grep -n charge app.log" in json.dumps(records)
         assert about["left_out"] == 1, "a result without its call cannot be taken back"
+
+
+@pytest.mark.parametrize("known", ["journal", "rollout", "nowhere"])
+async def test_a_restored_rollout_names_the_sessions_own_provider_where_it_is_known(known: str, tmp_path: Path) -> None:
+    """Codex refuses to resume a session under a provider that its settings do not have."""
+    async with open_hook_app(tmp_path) as hooked:
+        app = hooked.app
+        codex = Codex(thread=THREAD, started=NOW, meta={"model_provider": "our-gateway"})
+        lines = codex.turn("turn-1", "Hi", "Hello").lines
+        path = app.write(f"sessions/2026/rollout-2026-11-01T12-00-00-{THREAD}.jsonl", lines)
+        if known == "journal":
+            await app.take(path)
+            path.unlink()
+        else:
+            there = str(path) if known == "rollout" else None
+            common: dict[str, Any] = {
+                "agent": "Codex",
+                "session_id": THREAD,
+                "turn_id": "turn-1",
+                "transcript_path": there,
+            }
+            hooked.spool("SessionStart", source="startup", **common)
+            hooked.spool("UserPromptSubmit", prompt="Hi", **common)
+            hooked.later(seconds=1)
+            await hooked.drain()
+        session = await app.session(THREAD)
+        header = (await restored(app, session, "codex"))[0][0]["payload"]
+        assert header.get("model_provider") == (None if known == "nowhere" else "our-gateway")
+        claude = a_session()
+        await app.take(app.write(f"{claude.session}.jsonl", claude.records))
+        header = (await restored(app, await app.session(claude.session), "codex"))[0][0]["payload"]
+        assert "model_provider" not in header
 
 
 async def test_a_restored_rollout_keeps_exit_codes_and_how_turns_failed(tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from shiftlog.journal.journal import Journal
 from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.sessions import Sessions
+from shiftlog.journal.shells.client_commands import ClientCommands
 from shiftlog.journal.shells.log import ShellLog
 from shiftlog.journal.shells.reserve import DiskReserve
 from shiftlog.journal.signing.keys import Keys
@@ -74,6 +75,8 @@ class App:
         self.read_params = read_params
         self.is_read_only = read_only
         self.connected = connected
+        # The clients whose agents have our tools now.
+        self.mcp_callers: list[Caller] = []
         self.clock = Clock.from_environ(environ)
         self.policy = _policy(home, config, environ)
         self.redactor = _redactor(home, config, self.policy)
@@ -102,6 +105,7 @@ class App:
         self.maintenance = Maintenance(self.journal, self.keys, self._changed_streams)
         reserve = DiskReserve(home / "reserve")
         self.shell_log = ShellLog(self.journal, self.sessions, self.continuity, self.redactor, reserve)
+        self.client_commands = ClientCommands(self.shell_log)
         calls = Calls(self.journal, self.redactor, self.continuity, timedelta(minutes=config.idle_suspend_minutes))
         self.sessionlog = Sessionlog(calls, self.continuity, self.runs, lambda: self.imports)
         self._workspaces_swept_at: datetime | None = None

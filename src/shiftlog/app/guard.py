@@ -5,7 +5,9 @@ they run in our sandbox. The modes are in `guard_state`, the verdicts come from 
 `shell.client_runs`.
 """
 
+import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -17,14 +19,14 @@ from shiftlog.app.guard_state import (
     GuardMode,
     GuardState,
     changed_settings,
+    guarded_kinds,
     installed_settings,
 )
 from shiftlog.app.turn_checkpoints import HookedTurn
 from shiftlog.journal.intake.hooks import HookIntake
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.link import wire
-from shiftlog.model.agents import AGENTS, CODEX, find_kind
-from shiftlog.model.entry import Kind
+from shiftlog.model.agents import CODEX
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
 from shiftlog.model.shell_errors import SandboxNotAllowed
 from shiftlog.model.times import precise
@@ -39,6 +41,8 @@ if TYPE_CHECKING:
 Output = dict[str, Any]
 
 COMMAND_CHARS = 2_000
+# The name of a session that hooks have not told of.
+UNRECORDED = "guard"
 NO_PROMPT = "Codex has no prompt for this; a person can run it, or change the policy"
 
 
@@ -86,7 +90,7 @@ class Guard:
         most = self.rules.policy.sandbox_max
         if mode != "off" and is_looser(sandbox, most):
             raise SandboxNotAllowed(f"sandbox '{sandbox}' is not permitted", details={"mode": sandbox, "max": most})
-        kinds = [_kind(name) for name in params.get("agents") or ()] or [k for k, one in AGENTS.items() if one.hooks]
+        kinds = guarded_kinds(params.get("agents") or ())
         for kind in kinds:
             installed = installed_settings(kind, self._app.home, self._app.environ, None) if mode != "off" else {}
             since = precise(datetime.now(UTC))
@@ -96,25 +100,7 @@ class Guard:
 
     def status(self) -> list[dict[str, Any]]:
         """Return the mode of each agent that has hooks, and the settings that are not as they were installed."""
-        shown: list[dict[str, Any]] = []
-        for kind, agent in AGENTS.items():
-            if not agent.hooks:
-                continue
-            guard = self.state.of(kind)
-            now = installed_settings(kind, self._app.home, self._app.environ, None)
-            is_on = guard.mode != "off"
-            shown.append(
-                {
-                    "agent": agent.name,
-                    "title": agent.title,
-                    "mode": guard.mode,
-                    "sandbox": guard.sandbox if is_on else None,
-                    "since": guard.since or None,
-                    "hooks_installed": _has_hooks(kind, now),
-                    "changed": changed_settings(guard, now) if is_on else [],
-                }
-            )
-        return shown
+        return self.state.shown(self._app.environ)
 
     # The hook's side
 
@@ -157,9 +143,9 @@ class Guard:
             text=call.command or "",
             workspace=call.workspace,
             sandbox=call.sandbox,
-            session_id=turn.session_id if turn is not None else "guard",
+            session_id=turn.session_id if turn is not None else UNRECORDED,
             permitted=verdict.entries,
-            command_id=call_id,
+            command_id=call_id or secrets.token_hex(8),
         )
         token = self.runs.offer(run)
         return {"updatedInput": {**call.input, "command": wrapped(run.text, self.runs.command(token))}}
@@ -201,19 +187,22 @@ class Guard:
         await self._intake.note(turn.session_id, turn.request_id, shown)
 
     async def _begun(self, run: OfferedRun, cwd: str) -> None:
-        facts = self._facts(run) | {"cwd": cwd}
-        await self._record(run, Kind.COMMAND_STARTED, facts)
+        if run.session_id != UNRECORDED:
+            with suppress(ShiftlogError, LookupError):  # the session has ended; the command runs as it would without us
+                await self._app.client_commands.started(run.session_id, self._facts(run) | {"cwd": cwd})
 
     async def _over(self, run: OfferedRun, ended: EndedRun) -> None:
         facts = self._facts(run) | {
-            "state": "finished" if ended.exit_code is not None else "cancelled",
+            "state": ended.state,
             "exit_code": ended.exit_code,
             "cwd": ended.cwd,
             "duration_ms": ended.duration_ms,
             "programs": ended.programs,
             "programs_total": ended.programs_total,
         }
-        await self._record(run, Kind.COMMAND_FINISHED, facts)
+        if run.session_id != UNRECORDED:
+            with suppress(ShiftlogError, LookupError):
+                await self._app.client_commands.finished(run.session_id, facts)
 
     def _facts(self, run: OfferedRun) -> dict[str, Any]:
         return {
@@ -222,26 +211,6 @@ class Guard:
             "command": run.text,
             "sandbox": run.sandbox,
         }
-
-    async def _record(self, run: OfferedRun, kind: Kind, facts: dict[str, Any]) -> None:
-        if run.session_id == "guard":
-            return
-        try:
-            await self._app.shell_log.note(run.session_id, kind, facts)
-        except (ShiftlogError, LookupError):
-            return  # the session has ended; the command goes on as it would have without us
-
-
-def _kind(name: str) -> str:
-    kind = find_kind(name)
-    if kind is None or not AGENTS[kind].hooks:
-        known = ", ".join(agent.name for agent in AGENTS.values() if agent.hooks)
-        raise InvalidParameter.invalid("agent", f"one of {known}", name)
-    return kind
-
-
-def _has_hooks(kind: str, now: Mapping[str, str]) -> bool:
-    return any(digest != "absent" for path, digest in now.items() if not path.endswith(".toml"))
 
 
 def _would(verdict: ToolVerdict) -> str:

@@ -1,19 +1,20 @@
 """The modes of the guard for agents' own tools, in the state directory: what the person chose, and what was installed.
 
-`guard.json` is read by the daemon at its start and by a hook that gets no answer. Only a switch writes it. Beside it,
-`guard.AGENT` exists while an agent's mode is `enforce`: the installed hook command looks for it when our program is
-gone.
+`guard.json` is read by the daemon at its start and by a hook that gets no answer. Only a switch writes it, in the
+daemon or, to switch off, without one. Beside it, `guard.AGENT` exists while an agent's mode is `enforce`: the installed
+hook command looks for it when our program is gone.
 """
 
 import hashlib
 import json
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from shiftlog.model.agents import AGENTS, CLAUDE
+from shiftlog.model.agents import AGENTS, CLAUDE, find_kind
+from shiftlog.model.errors import InvalidParameter
 
 GuardMode = Literal["off", "watch", "ask", "enforce"]
 MODES: tuple[GuardMode, ...] = ("watch", "ask", "enforce")
@@ -54,6 +55,24 @@ class GuardState:
         """Return the guard of a kind of agent."""
         return self._agents.get(kind, AgentGuard())
 
+    def shown(self, environ: Mapping[str, str]) -> list[dict[str, Any]]:
+        """Return the mode of each agent that has hooks, and the settings that are not as they were installed."""
+        return [self._shown(kind, environ) for kind in guarded_kinds(())]
+
+    def _shown(self, kind: str, environ: Mapping[str, str]) -> dict[str, Any]:
+        guard, agent = self.of(kind), AGENTS[kind]
+        now = installed_settings(kind, self._home, environ, None)
+        is_on = guard.mode != "off"
+        return {
+            "agent": agent.name,
+            "title": agent.title,
+            "mode": guard.mode,
+            "sandbox": guard.sandbox if is_on else None,
+            "since": guard.since or None,
+            "hooks_installed": any(one != ABSENT for path, one in now.items() if not path.endswith(".toml")),
+            "changed": changed_settings(guard, now) if is_on else [],
+        }
+
     def put(self, kind: str, guard: AgentGuard) -> None:
         """Keep the guard of a kind of agent; with `off`, forget it."""
         self._agents.pop(kind, None)
@@ -72,6 +91,18 @@ class GuardState:
             marker.touch(mode=0o600)
         else:
             marker.unlink(missing_ok=True)
+
+
+def guarded_kinds(names: Iterable[str]) -> list[str]:
+    """Return the kinds of the named agents, without names of all agents that have hooks; raise InvalidParameter."""
+    hooked = [kind for kind, agent in AGENTS.items() if agent.hooks]
+    kinds: list[str] = []
+    for name in names:
+        kind = find_kind(name)
+        if kind not in hooked:
+            raise InvalidParameter.invalid("agent", f"one of {', '.join(AGENTS[one].name for one in hooked)}", name)
+        kinds.append(kind)
+    return kinds or hooked
 
 
 def installed_settings(kind: str, home: Path, environ: Mapping[str, str], project: str | None) -> Digests:

@@ -1,12 +1,14 @@
 """`shiftlog guard`: switches the operator's rules for the tools that agents bring themselves on and off."""
 
+from pathlib import Path
 from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import ask, json_option
+from shiftlog.cli.connecting import ask, json_option, open_client
 from shiftlog.cli.screen.output import Printer, print_json
 from shiftlog.cli.shells.commands import SANDBOXES
+from shiftlog.model.errors import ShiftlogError
 from shiftlog.text.printable import terminal_line
 
 MODES = ("watch", "ask", "enforce")
@@ -36,7 +38,7 @@ def guard(action: str, agents: tuple[str, ...], mode: str | None, sandbox: str |
       enforce  the same, and run commands in the sandbox, where the kernel holds the rules
 
     The agent needs our hooks (`shiftlog setup`). A program that an agent started cannot switch the guard. In enforce
-    mode a call is refused if the hook fails or the daemon cannot be reached.
+    mode a call is refused if the hook fails or the daemon cannot be reached; `off` works without the daemon too.
 
     \b
     Examples:
@@ -50,7 +52,7 @@ def guard(action: str, agents: tuple[str, ...], mode: str | None, sandbox: str |
         found: Item = ask("guard", {})
     else:
         wanted = {"mode": (mode or "enforce") if action == "on" else "off", "sandbox": sandbox, "agents": list(agents)}
-        found = ask("guard_switch", wanted)
+        found = _switched(wanted, is_off=action == "off")
     if as_json:
         print_json(found)
         return
@@ -58,6 +60,24 @@ def guard(action: str, agents: tuple[str, ...], mode: str | None, sandbox: str |
     for agent in found["agents"]:
         if not agents or agent["agent"] in agents:
             _print_agent(printer, agent)
+
+
+def _switched(wanted: Item, *, is_off: bool) -> Item:
+    """Ask the daemon to switch; switching off also works where it cannot be reached."""
+    try:
+        client = open_client()
+    except ShiftlogError as error:
+        if not is_off:
+            raise
+        from shiftlog.control.guard import switch_off_alone
+        from shiftlog.link import wire
+
+        found = switch_off_alone(Path(wire.home_path()), wanted["agents"])
+        click.echo(terminal_line(f"The daemon cannot be reached: {error.message}"), err=True)
+        click.echo("The guard was switched off without it.", err=True)
+        return found
+    with client:
+        return client.call("guard_switch", {name: value for name, value in wanted.items() if value is not None})
 
 
 def _print_agent(printer: Printer, agent: Item) -> None:

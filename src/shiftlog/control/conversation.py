@@ -1,7 +1,9 @@
 """A session's conversation as its vendor's client would have it: inherited turns first, then its own, in order."""
 
+import json
 from collections import defaultdict
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from shiftlog.dialects.mcpserver.objects import turns_with_items
@@ -12,6 +14,7 @@ from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Reader
 
 _MOST_ORIGINS = 64
+_FIRST_LINE_BYTES = 8 << 20
 _PLACES = (Kind.SESSION_OPENED, Kind.SESSION_UPDATED)
 _BESIDE = (Kind.TURN_BEGUN, Kind.USAGE, Kind.IMPORT_NOTED)
 
@@ -20,6 +23,23 @@ def dialog_of(reader: Reader, session: Session, depth: int = 0) -> list[TurnDial
     """Return the conversation of a session, with what a fork inherited from its origins."""
     inherited = [each for note in session.shared for each in _inherited(reader, note, depth)]
     return [*inherited, *_own(reader, session)]
+
+
+def provider_of(reader: Reader, session: Session) -> str | None:
+    """Return the model provider that a session of Codex names: in the journal, else in its rollout; None if neither.
+
+    An import keeps it. A session that hooks opened has it in its rollout alone, in the first line.
+    """
+    for entry in reader.entries(session.id, kinds=(Kind.SESSION_OPENED,)):
+        if isinstance(found := entry.facts.get("model_provider"), str):
+            return found
+    try:
+        with Path(session.transcript_path or "").open("rb") as file:
+            payload: Any = json.loads(file.readline(_FIRST_LINE_BYTES)).get("payload")
+        named: Any = payload.get("model_provider")
+    except (OSError, ValueError, AttributeError):
+        return None
+    return named if isinstance(named, str) else None
 
 
 def _inherited(reader: Reader, note: dict[str, Any], depth: int) -> Iterator[TurnDialog]:

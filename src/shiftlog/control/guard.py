@@ -1,8 +1,12 @@
 """Questions about the guard for agents' own tools: its modes, and the switch, which is a person's."""
 
+import os
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from shiftlog.app.app import App
+from shiftlog.app.guard_state import AgentGuard, GuardState, guarded_kinds
 from shiftlog.control.questions import Params, Question
 from shiftlog.link import processes
 from shiftlog.model.caller import Caller
@@ -22,12 +26,26 @@ async def _status(app: App, params: Params, caller: Caller) -> object:
 async def _switch(app: App, params: Params, caller: Caller) -> object:
     """Switch the guard, unless the caller is a program that an agent started."""
     if await _is_of_an_agent(app, caller):
-        raise Unauthorized(
-            "Only a person switches the guard, and this program was started by an agent",
-            hint="Run it in a terminal of your own, outside of the agent",
-        )
+        raise _an_agents()
     app.hooks.guard.switch(params)
     return await _status(app, params, caller)
+
+
+def switch_off_alone(home: Path, agents: Sequence[str]) -> dict[str, Any]:
+    """Switch the guard off where no daemon can be asked; the way out if, say, the settings keep it from starting."""
+    if any(_has_agents_environment(pid) for pid, _ in processes.lineage(os.getpid())):
+        raise _an_agents()
+    state = GuardState(home)
+    for kind in guarded_kinds(agents):
+        state.put(kind, AgentGuard())
+    return {"agents": state.shown(os.environ)}
+
+
+def _an_agents() -> Unauthorized:
+    return Unauthorized(
+        "Only a person switches the guard, and this program was started by an agent",
+        hint="Run it in a terminal of your own, outside of the agent",
+    )
 
 
 async def _is_of_an_agent(app: App, caller: Caller) -> bool:

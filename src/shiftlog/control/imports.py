@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict
 
 from shiftlog.app.app import App
-from shiftlog.control.conversation import dialog_of
+from shiftlog.control.conversation import dialog_of, provider_of
 from shiftlog.control.questions import Params, Question
 from shiftlog.ingest.importing.ports import ImportOptions, ImportProgress, StopSign
 from shiftlog.ingest.restoring.transcript import VENDORS, TurnDialog
@@ -93,12 +93,12 @@ async def restore_transcript(app: App, params: Params, caller: Caller) -> AsyncG
         says = "a vendor whose transcripts can be written"
         raise InvalidParameter.invalid("as", says, params.get("as"), allowed=list(VENDORS))
 
-    def work(reader: Reader) -> tuple[Session, list[TurnDialog]]:
+    def work(reader: Reader) -> tuple[Session, list[TurnDialog], str | None]:
         session = find_session(reader, name)
-        return session, dialog_of(reader, session)
+        return session, dialog_of(reader, session), provider_of(reader, session)
 
-    session, dialog = await app.store.read(work)
-    restored = restore(session, dialog, vendor)
+    session, dialog, provider = await app.store.read(work)
+    restored = restore(session, dialog, vendor, model_provider=provider)
     for record in restored.records:
         yield {"line": json.dumps(record, ensure_ascii=False)}
     yield {"about": restored.about()}

@@ -17,7 +17,7 @@ from typing import Any
 import anyio.to_thread
 
 from shiftlog.app.app import App
-from shiftlog.control.conversation import dialog_of
+from shiftlog.control.conversation import dialog_of, provider_of
 from shiftlog.ingest.restoring.transcript import Record, RestoredTranscript, TurnDialog
 from shiftlog.ingest.restoring.writing import restore
 from shiftlog.journal.journal import find_session
@@ -35,7 +35,6 @@ from shiftlog.workspace.results import RestoreResult
 from shiftlog.workspace.runner import LocalRunner
 
 NAMED = 10
-FIRST_LINE_BYTES = 8 << 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,11 +93,11 @@ async def _plan(app: App, location: Location, request_id: str) -> RewindPlan:
             hint="shiftlog checkpoints shows turns",
         )
 
-    def work(reader: Reader) -> tuple[Session, list[TurnDialog]]:
+    def work(reader: Reader) -> tuple[Session, list[TurnDialog], str | None]:
         session = find_session(reader, str(owners[-1]))
-        return session, dialog_of(reader, session)
+        return session, dialog_of(reader, session), provider_of(reader, session)
 
-    session, dialog = await app.store.read(work)
+    session, dialog, provider = await app.store.read(work)
     agent = AGENTS.get(session.agent)
     if agent is None or agent.resume is None:
         raise InvalidParameter.invalid("with_conversation", "a turn of Claude Code or Codex", session.agent)
@@ -111,26 +110,12 @@ async def _plan(app: App, location: Location, request_id: str) -> RewindPlan:
             "no turn comes before it, so no conversation is left",
             hint="Without --with-conversation the files go back; then start a new conversation",
         )
-    transcript = restore(session, dialog[:at], agent.name, session_id=str(uuid.uuid4()))
+    transcript = restore(session, dialog[:at], agent.name, session_id=str(uuid.uuid4()), model_provider=provider)
     path = agent.homes(app.environ, Path(app.environ.get("HOME") or Path.home()))[0] / transcript.place()
-    transcript.model_provider = _provider(session.transcript_path) or transcript.model_provider
     if session.transcript_path is not None:  # beside the old one, which may be another home's
         path = Path(session.transcript_path).with_name(path.name)
     left = tuple(one.turn.request_id for one in dialog[at:] if one.turn)
     return RewindPlan(session=session, turn=turn, left=left, transcript=transcript, path=path)
-
-
-def _provider(transcript: str | None) -> str | None:
-    """Return the provider that a rollout of Codex names in its first line; the journal does not hold it."""
-    if transcript is None:
-        return None
-    try:
-        with Path(transcript).open("rb") as file:
-            payload: Any = json.loads(file.readline(FIRST_LINE_BYTES)).get("payload")
-        found: Any = payload.get("model_provider")
-    except (OSError, ValueError, AttributeError):
-        return None
-    return found if isinstance(found, str) else None
 
 
 async def _changed_by_others(app: App, workspace: Workspace, plan: RewindPlan) -> set[str]:

@@ -89,7 +89,11 @@ class AppServices:
                 ids = [caller.client_id]
                 await self.upkeep.attempt(LEASES, lambda: self.renew_leases(ids))
             client = replace(_in_workspace(caller), command_timeout_s=timeout_s)
-            await serve_lines(server, lines, lines, client, drain=draining, finish_s=DAEMON_FINISH_S)
+            self._app.mcp_callers.append(client)
+            try:
+                await serve_lines(server, lines, lines, client, drain=draining, finish_s=DAEMON_FINISH_S)
+            finally:
+                self._app.mcp_callers.remove(client)
 
         return serve
 
@@ -158,7 +162,7 @@ class AppServices:
             await self.upkeep.until_done("the tables after an upgrade", self._app.maintenance.bring_up_to_date)
 
     async def _recover_shells(self, draining: anyio.Event) -> None:
-        """Record the end of shells that an earlier daemon left; loading shells is left out if there are none."""
+        """Record the end of shells and commands of an earlier daemon; shells are loaded only if it left any."""
         app = self._app
 
         async def recover() -> None:
@@ -167,6 +171,7 @@ class AppServices:
 
         async with until(draining):
             await self.upkeep.until_done("the shells of an earlier daemon", recover)
+            await self.upkeep.until_done("the commands of an earlier daemon", app.client_commands.end_left)
 
 
 def _in_workspace(caller: Caller) -> Caller:

@@ -28,6 +28,8 @@ MOST_SHELLS = 4
 DATABASE = "shiftlog.db"
 GUARD = "guard.json"
 BEFORE_TOOL = "before-tool"
+# The guard judges no tools of MCP servers, ours included, so it refuses none of them either.
+MCP_TOOLS = "mcp__"
 
 
 def main() -> int:
@@ -84,7 +86,8 @@ def _is_answered(home: str, agent: str, event: "dict[str, Any]", text: str) -> b
         answer = {}
     said = answer.get("print")
     if not isinstance(said, str):
-        _print_closed(agent, "its daemon does not answer; shiftlog daemon start starts it")
+        if not str(event.get("tool_name")).startswith(MCP_TOOLS):
+            _print_closed(agent, "its daemon does not answer; shiftlog daemon start starts it")
         return False
     _print(said)
     return True

@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from shiftlog.guard.directories import OpenDirectory, open_real
 from shiftlog.link import guarded
@@ -54,8 +54,12 @@ class OfferedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedRun:
-    """How a command ended; `programs` are the program starts, None if the kernel does not tell."""
+    """How a command ended; `programs` are the program starts, None if the kernel does not tell.
 
+    `state` is `finished` with an exit code, `cancelled` if the client ended it, `unknown` if the daemon did.
+    """
+
+    state: Literal["finished", "cancelled", "unknown"]
     exit_code: int | None
     cwd: str
     duration_ms: int
@@ -157,8 +161,12 @@ class ClientRuns:
         running = _Running(guard=guard, run=run, cwd=cwd)
         try:
             await self._begun(run, cwd)
-            await running.start(runner, environment)
-            ended = await running.ended(runner)
+            try:
+                await running.start(runner, environment)
+                ended = await running.ended(runner)
+            except BaseException:  # the daemon stops, or the command could not start: its record has an end too
+                await self._over(run, running.left())
+                raise
             await self._over(run, ended)
             if ended.exit_code is not None:
                 said = _refusals(ended.programs or [])
@@ -247,11 +255,19 @@ class _Running:
                 async with asyncio.timeout(HELLO_S):
                     await self._gone.wait()
         status = self._exit.result() if self._exit.done() and not self._exit.cancelled() else None
+        return self._end("cancelled" if status is None else "finished", None if status is None else _exit_code(status))
+
+    def left(self) -> EndedRun:
+        """Return what is known of a command whose end the daemon does not see."""
+        return self._end("unknown", None)
+
+    def _end(self, state: Literal["finished", "cancelled", "unknown"], exit_code: int | None) -> EndedRun:
         programs, total = self.guard.command_ended(self.run.command_id)
         return EndedRun(
-            exit_code=None if status is None else _exit_code(status),
+            state=state,
+            exit_code=exit_code,
             cwd=self._last_directory(),
-            duration_ms=int((time.perf_counter() - self._began) * 1000),
+            duration_ms=int((time.perf_counter() - self._began) * 1000) if self._began else 0,
             programs=programs,
             programs_total=total,
         )

@@ -37,6 +37,10 @@ class Source:
     state: bytes | None = None
 
 
+# For a state that is kept under a name of its own, without a file.
+NO_FILE = Source(path="", agent="", device=0, inode=0, size=0, mtime_ns=0, head="", head_bytes=0, cursor=0, tail="")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Origin:
     """The session and turn that a fact was stored for, and what later imports must know of it."""

@@ -56,11 +56,11 @@ def rewritten(client: Client, command: str, call: str = "toolu_1") -> str:
 
 
 def run(
-    client: Client, command: str, env: Mapping[str, str] | None = None, stdin: str = ""
+    client: Client, command: str, env: Mapping[str, str] | None = None, stdin: str = "", call: str = "toolu_1"
 ) -> "subprocess.CompletedProcess[str]":
     """Run a command as a client does: rewritten, in a shell of the client's that then tells its directory."""
     return subprocess.run(
-        ["bash", "-c", f"eval {_quoted(rewritten(client, command))}; s=$?; pwd >&2; exit $s"],
+        ["bash", "-c", f"eval {_quoted(rewritten(client, command, call))}; s=$?; pwd >&2; exit $s"],
         cwd=client.project, env={**environment(client.home), **(env or {})}, input=stdin, capture_output=True,
         text=True, timeout=DEADLINE_S, check=False,
     )  # fmt: skip
@@ -144,8 +144,9 @@ def test_what_a_command_leaves_in_the_background_goes_on_under_the_same_rules(ho
     assert "ermission denied" in (project / "refused").read_text()
 
 
+@pytest.mark.parametrize("way", [signal.SIGKILL, signal.SIGTERM])
 def test_a_daemon_that_dies_while_a_command_runs_ends_it_with_an_error_and_the_next_call_works(
-    home: Path, project: Path
+    home: Path, project: Path, way: signal.Signals
 ) -> None:
     client = guarded(home, project, "enforce")
     text = rewritten(client, "echo $$ > running; sleep 60")
@@ -156,13 +157,20 @@ def test_a_daemon_that_dies_while_a_command_runs_ends_it_with_an_error_and_the_n
     with control(home) as daemon:
         pid = daemon.daemon_pid
     killed = time.monotonic()
-    os.kill(pid, signal.SIGKILL)
+    os.kill(pid, way)
     _, said = shell.communicate(timeout=DEADLINE_S)
     assert time.monotonic() - killed < 20  # 5 s on a machine that is not busy
     assert shell.returncode == 126
     assert "daemon ended while the command ran" in said
     assert eventually(lambda: before(client, command="true").get("updatedInput"))
-    assert run(client, "echo again").stdout == "again\n"
+    assert eventually(lambda: run(client, "echo again", call="toolu_2").stdout) == "again\n"
+    (left, again) = eventually(lambda: (len(ends := client.entries("command.finished")) == 2 and ends) or None)
+    assert (left["body"]["tool_use_id"], left["body"]["state"]) == ("toolu_1", "unknown")
+    assert left["body"].get("exit_code") is None
+    assert left["body"]["command"].startswith("echo $$ > running")
+    assert "the daemon ended while it ran" in left["body"].get("hint", "the daemon ended while it ran")
+    started, _ = client.entries("command.started")
+    assert (left["request_id"], again["body"]["exit_code"]) == (started["request_id"], 0)
 
 
 @pytest.mark.parametrize("mode", ["ask", "enforce"])
@@ -228,6 +236,11 @@ def test_without_a_daemon_each_mode_does_what_it_promises(
     assert told.get("permissionDecision") == decision
     if decision:
         assert "shiftlog guard off" in told["permissionDecisionReason"]
+    # Our own tools start the daemon or say why they cannot; the guard judges no MCP tools.
+    assert before(client, "mcp__plugin_shiftlog_shiftlog__run_command", command="true") == {}
+    assert "was started by an agent" in client.shiftlog("guard", "off", status=None, CLAUDECODE="1").err
+    assert "switched off without it" in client.shiftlog("guard", "off").err
+    assert before(client, command="true") == {}
 
 
 def test_a_program_that_is_gone_closes_the_gate_in_enforce_mode_alone(home: Path, tmp_path: Path) -> None:
@@ -243,6 +256,9 @@ def test_a_program_that_is_gone_closes_the_gate_in_enforce_mode_alone(home: Path
     assert ended() == 0
     client.shiftlog("guard", "on", "--agent", "claude", "--mode", "enforce")
     assert ended() == 2
+    of_our_tools = groups["PreToolUse"][1]
+    assert "open_session" in of_our_tools["matcher"]
+    assert "guard.claude" not in of_our_tools["hooks"][0]["command"]
     client.shiftlog("guard", "on", "--agent", "claude", "--mode", "ask")
     assert ended() == 0
 

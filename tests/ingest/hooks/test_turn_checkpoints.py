@@ -55,9 +55,9 @@ class Client:
     def is_codex(self) -> bool:
         return self.agent == "codex"
 
-    def shiftlog(self, *arguments: str, status: int | None = 0) -> Done:
+    def shiftlog(self, *arguments: str, status: int | None = 0, **more: str) -> Done:
         done = subprocess.run(
-            [*PROGRAM, *arguments], env=environment(self.home), cwd=self.project, capture_output=True,
+            [*PROGRAM, *arguments], env=environment(self.home, **more), cwd=self.project, capture_output=True,
             text=True, timeout=DEADLINE_S, check=False,
         )  # fmt: skip
         result = Done(status=done.returncode, out=done.stdout, err=done.stderr)

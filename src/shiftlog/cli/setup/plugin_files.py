@@ -26,13 +26,15 @@ Files = dict[str, str]
 class HookEvent:
     """An event with a hook; `per_call` events come with every tool call and need --per-call.
 
-    An event about tools may be restricted to those that `tools`, a regular expression, names for each agent.
+    An event about tools may be restricted to those that `tools`, a regular expression, names for each agent. Where the
+    guard judges these, `is_gate` makes the hook refuse the call in `enforce` mode if our program is gone.
     """
 
     name: str
     per_call: bool = False
     timeout_s: int = TIMEOUT_S
     tools: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_gate: bool = False
 
 
 # The state directory as a shell finds it.
@@ -42,7 +44,7 @@ CHANGING_TOOLS = {"claude": "Bash|PowerShell|Edit|MultiEdit|Write|NotebookEdit",
 HOOK_EVENTS = (
     HookEvent(name="SessionStart"),
     HookEvent(name="UserPromptSubmit"),
-    HookEvent(name="PreToolUse", tools=CHANGING_TOOLS),
+    HookEvent(name="PreToolUse", tools=CHANGING_TOOLS, is_gate=True),
     # A subagent of Claude Code shares its parent's connection: only the hook before the call says whose call it is.
     HookEvent(name="PreToolUse", tools={"claude": OWN_CALLS}),
     HookEvent(name="PostToolUse", per_call=True),
@@ -69,7 +71,7 @@ def hook_groups(agent: str, command: str, *, per_call: bool = False, state: str 
     events = [event for event in known if not event.tools or agent in event.tools]
     groups: Document = {}
     for event in events:
-        line = _closing(command, agent, state) if event.tools else command
+        line = _closing(command, agent, state) if event.is_gate else command
         hook = {"type": "command", "command": line, "timeout": event.timeout_s}
         matcher = {"matcher": event.tools[agent]} if agent in event.tools else {}
         groups.setdefault(event.name, []).append({**matcher, "hooks": [hook]})

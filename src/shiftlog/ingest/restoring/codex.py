@@ -37,7 +37,7 @@ class CodexWriter(TranscriptWriter):
                 "originator": "shiftlog",
                 "cli_version": session.executable_version or "0.0.0",
                 "source": "cli",
-                "model_provider": self.restored.model_provider,
+                **({"model_provider": self.restored.model_provider} if self.restored.model_provider else {}),
                 "instructions": None,
             },
         )

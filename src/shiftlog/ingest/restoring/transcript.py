@@ -32,8 +32,8 @@ class RestoredTranscript:
     session_id: str
     cwd: str
     started: datetime
-    model_provider: str = "openai"
-    """Codex resumes a session only under the provider that it names."""
+    model_provider: str | None = None
+    """Codex resumes a session under the provider that it names; without one under that of its settings."""
     records: Iterator[Record] = field(default_factory=lambda: iter(()))
     turns: int = 0
     masked: int = 0

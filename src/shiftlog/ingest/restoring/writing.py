@@ -15,16 +15,25 @@ _MASKED = re.compile(r"\[REDACTED(?::[a-z_]+)?\]|\[BLOB:[^\]\s]+\]")
 
 
 def restore(
-    session: Session, dialog: Iterable[TurnDialog], vendor: str, *, session_id: str | None = None
+    session: Session,
+    dialog: Iterable[TurnDialog],
+    vendor: str,
+    *,
+    session_id: str | None = None,
+    model_provider: str | None = None,
 ) -> RestoredTranscript:
     """Return the transcript of a session in a vendor's format.
 
-    Without another id it has its own if it is that vendor's session.
+    A session of that vendor keeps its own id, unless another is given, and its model provider.
     """
-    own = session.vendor_session_id if session.agent == BY_NAME[vendor].kind else None
+    is_own = session.agent == BY_NAME[vendor].kind
+    own = session.vendor_session_id if is_own else None
     name = session_id or own or str(uuid.uuid5(SPACE, f"{vendor}:{session.id}"))
     cwd = session.cwd or session.workspace or "/"
-    restored = RestoredTranscript(vendor=vendor, session_id=name, cwd=cwd, started=session.started)
+    provider = model_provider if is_own else None
+    restored = RestoredTranscript(
+        vendor=vendor, session_id=name, cwd=cwd, started=session.started, model_provider=provider
+    )
     writer = ClaudeWriter(session, restored) if vendor == "claude" else CodexWriter(session, restored)
     restored.records = _counted(writer.records(dialog), restored)
     return restored

@@ -31,10 +31,11 @@ from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
 from shiftlog.model.nouns import Turn
 from shiftlog.model.times import parse, precise
 from shiftlog.store.protocol import Answer, Reader, Store, Writer
-from shiftlog.store.sources import Origin, Source
+from shiftlog.store.sources import NO_FILE, Origin, Source
 
 SCOPE = "hook"
 STOPS = "hooks:stops"
+LAST_EVENTS = "hooks:last"
 HOOK = "hook"
 ENDED = "session_ended"
 SUBAGENT_ENDED = "subagent_ended"
@@ -61,6 +62,7 @@ Stops = dict[str, Stop]
 # How an event of a name finds its session, and what it writes there.
 Handler = tuple[Callable[[], IntakePen | None], Callable[[IntakePen], None] | None]
 _stops = msgspec.msgpack.Decoder(Stops).decode
+_events = msgspec.msgpack.Decoder(dict[str, dict[str, str]]).decode
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +157,7 @@ class HookIntake:
             session_id = _EventWork(writer, fact, origins, sessions, self._clock).run()
             kept = Answer(request_hash="", answer={"session_id": session_id}, at=self._clock.now())
             writer.put_answer(SCOPE, fact.id, kept)
+            _note_event(writer, fact)
         if cursor is not None:
             writer.put_source(cursor)
         return Taken(session_id=session_id, repeated=repeated)
@@ -349,7 +352,7 @@ class _EventWork:
         self._origins.flush()
         items = [msgspec.structs.replace(item, turn=turn.request_id if turn else None) for item in batch.items]
         placed = msgspec.structs.replace(batch, items=items)
-        source = replace(_EMPTY, path=f"hook:{self._fact.id}", agent=self._fact.agent)
+        source = replace(NO_FILE, path=f"hook:{self._fact.id}", agent=self._fact.agent)
         BatchWork(self._writer, placed, source, self._clock).run()
 
     def _went_ahead(self, pen: IntakePen) -> None:
@@ -423,7 +426,17 @@ def save_capsule(writer: Writer, pen: IntakePen, at: str) -> None:
     pen.write(Kind.CAPSULE_SAVED, {"origin": capsule["origin"], "capsule": capsule}, at=at, salt=salt)
 
 
-_EMPTY = Source(path="", agent="", device=0, inode=0, size=0, mtime_ns=0, head="", head_bytes=0, cursor=0, tail="")
+def last_events(reader: Reader) -> dict[str, dict[str, str]]:
+    """Return the last event of each agent: its name and its time."""
+    kept = reader.source_state(LAST_EVENTS)
+    return _events(kept) if kept else {}
+
+
+def _note_event(writer: Writer, fact: HookFact) -> None:
+    known = last_events(writer)
+    if known.get(fact.agent, {}).get("at", "") <= fact.at:
+        events = {**known, fact.agent: {"name": fact.name, "at": fact.at}}
+        writer.put_source(replace(NO_FILE, path=LAST_EVENTS, state=msgspec.msgpack.encode(events)))
 
 
 def _read_stops(reader: Reader) -> Stops:
@@ -433,6 +446,6 @@ def _read_stops(reader: Reader) -> Stops:
 
 def _write_stops(writer: Writer, stops: Stops) -> None:
     if stops:
-        writer.put_source(replace(_EMPTY, path=STOPS, state=msgspec.msgpack.encode(stops)))
+        writer.put_source(replace(NO_FILE, path=STOPS, state=msgspec.msgpack.encode(stops)))
     else:
         writer.forget_source(STOPS)

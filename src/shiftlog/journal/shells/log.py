@@ -84,11 +84,11 @@ class ShellLog:
 
     async def shell_opened(self, session_id: str, facts: Facts) -> None:
         """Record that a shell lives."""
-        await self._write(session_id, lambda pen: self._put(pen, Kind.SHELL_OPENED, facts))
+        await self._write(session_id, lambda pen: self.put(pen, Kind.SHELL_OPENED, facts))
 
     async def shell_ended(self, session_id: str, facts: Facts, *, close_session: bool) -> None:
         """Record that a shell is over, and close the implicit session whose last one it was."""
-        await self._write(session_id, lambda pen: self._put(pen, Kind.SHELL_ENDED, facts))
+        await self._write(session_id, lambda pen: self.put(pen, Kind.SHELL_ENDED, facts))
         if close_session:
             await self._continuity.end_implicit(session_id, "completed")
 
@@ -111,8 +111,8 @@ class ShellLog:
         """
 
         def work(pen: Pen) -> str | None:
-            turn = _open_turn(pen)
-            self._put(pen, Kind.COMMAND_STARTED, facts, turn)
+            turn = open_turn_of(pen)
+            self.put(pen, Kind.COMMAND_STARTED, facts, turn)
             return turn
 
         return await self._write(session_id, work, lasting=not waited_for, caller=caller)
@@ -129,7 +129,7 @@ class ShellLog:
         """
 
         def work(pen: Pen) -> str | None:
-            turn = _open_turn(pen)
+            turn = open_turn_of(pen)
             self._put_end(pen, turn, facts)
             return turn
 
@@ -139,7 +139,7 @@ class ShellLog:
         turn = pen.turn(request_id) if request_id else None
         # A command that its server took along tells nothing of the agent.
         pen.automatic = facts.get("state") == "unknown" or bool(facts.get("interrupted_by"))
-        self._put(pen, Kind.COMMAND_FINISHED, facts, request_id if turn else None)
+        self.put(pen, Kind.COMMAND_FINISHED, facts, request_id if turn else None)
         if turn is not None and not turn.is_terminal:
             action = {
                 "description": one_line(str(facts.get("command", "")), DESCRIPTION_CHARS) or "(no text)",
@@ -150,11 +150,11 @@ class ShellLog:
                 "command_id": facts.get("command_id"),
                 "exit_code": facts.get("exit_code"),
             }
-            self._put(pen, Kind.ACTION, action, turn.request_id)
+            self.put(pen, Kind.ACTION, action, turn.request_id)
 
     async def command_input(self, session_id: str, facts: Facts) -> None:
         """Record what was sent to a running command."""
-        await self._write(session_id, lambda pen: self._put(pen, Kind.COMMAND_INPUT, facts, _open_turn(pen)))
+        await self._write(session_id, lambda pen: self.put(pen, Kind.COMMAND_INPUT, facts, open_turn_of(pen)))
 
     async def approval_asked(self, session_id: str, facts: Facts) -> None:
         """Record that a person is asked about a command."""
@@ -166,12 +166,18 @@ class ShellLog:
 
     async def note(self, session_id: str, kind: Kind, facts: Facts) -> None:
         """Record any other fact of a shell's session."""
-        await self._write(session_id, lambda pen: self._put(pen, kind, facts, _open_turn(pen)))
+        await self._write(session_id, lambda pen: self.put(pen, kind, facts, open_turn_of(pen)))
 
     async def _write(
         self, session_id: str, work: Callable[[Pen], T], *, lasting: bool = True, caller: Caller | None = None
     ) -> T:
         """Write what a shell has to say; on behalf of a caller only where that one may write."""
+        return await self.write_beside(session_id, lambda pen, _: work(pen), lasting=lasting, caller=caller)
+
+    async def write_beside(
+        self, session_id: str, work: Callable[[Pen, Writer], T], *, lasting: bool = True, caller: Caller | None = None
+    ) -> T:
+        """Write entries, and what is kept beside them, in one transaction; raise LookupError without the session."""
 
         def transaction(writer: Writer) -> T:
             session = writer.session(session_id)
@@ -180,7 +186,7 @@ class ShellLog:
             if caller is not None:
                 self._check_writer(writer, session, caller)
             pen = self._journal.pen(writer, session_id, session)
-            result = work(pen)
+            result = work(pen, writer)
             pen.commit(writer)
             return result
 
@@ -192,18 +198,23 @@ class ShellLog:
                 raise
         return await self._journal.store.write(transaction, lasting=lasting)
 
-    def _put(self, pen: Pen, kind: Kind, facts: Facts, turn: str | None = None) -> None:
+    def put(self, pen: Pen, kind: Kind, facts: Facts, turn: str | None = None) -> None:
+        """Write one entry with its secrets masked."""
         body, _, _ = self._redactor.value(dict(facts), by_rule=True, path_fields=frozenset({"cwd", "workspace"}))
         pen.write(kind, body, turn)
 
     # Reading
+
+    async def read(self, work: Callable[[Reader], T]) -> T:
+        """Read from the store."""
+        return await self._journal.store.read(work)
 
     async def open_turn(self, session_id: str) -> str | None:
         """Return the turn of a session that is open, if one is."""
 
         def work(reader: Reader) -> str | None:
             session = reader.session(session_id)
-            return _open_turn(self._journal.pen(reader, session_id, session)) if session else None
+            return open_turn_of(self._journal.pen(reader, session_id, session)) if session else None
 
         return await self._journal.store.read(work)
 
@@ -313,7 +324,8 @@ def _own(reader: Reader, caller: Caller) -> str | None:
     return live[0] if len(live) == 1 else None
 
 
-def _open_turn(pen: Pen) -> str | None:
+def open_turn_of(pen: Pen) -> str | None:
+    """Return the turn of the pen's session that is open."""
     current = pen.session.current_turn
     turn = pen.turn(current) if current else None
     return turn.request_id if turn is not None and not turn.is_terminal else None
