@@ -49,6 +49,14 @@ def test_a_chat_of_our_own_is_read_whole() -> None:
     assert found.reader.counts.unknown == 0
 
 
+def test_what_the_client_says_first_in_its_users_name_is_no_turn() -> None:
+    context = "<session_context>\nThis is the Gemini CLI.\n</session_context>"
+    found = read(user("u0", context), user("u1", "go"), model("m1", "Done"))
+    assert found.turns[0][0] == "go"
+    assert len(found.turns) == 1
+    assert [content for _, _, content in found.dialog] == [context, "Done"]
+
+
 def test_a_message_written_again_replaces_the_earlier_version() -> None:
     """Its tool calls come with a later version."""
     call = {"id": "c1", "name": "read_file", "args": {"file_path": "a.py"}}

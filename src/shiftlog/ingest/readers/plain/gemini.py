@@ -23,6 +23,8 @@ from shiftlog.model.prices import billing_tier
 _COUNTERS = ("input", "output", "cached", "thoughts", "tool", "total")
 _MODEL = frozenset({"gemini", "model"})
 _NOTICES = frozenset({"info", "error", "warning"})
+# How the client opens a conversation, in the name of its user.
+_CONTEXT = "<session_context>"
 _EXIT_CODE = re.compile(r"(?:^|\n|\\n)Exit Code: (-?\d{1,9})")
 _MAX_KNOWN = 100_000
 
@@ -116,7 +118,9 @@ class GeminiReader(ConversationReader):
         if name is not None and len(known) < _MAX_KNOWN:
             known[name] = kind
         text, images = self._content(message)
-        if kind == "user":
+        if kind == "user" and text.startswith(_CONTEXT):
+            self.say("system", text, self._key(name, "context", text), kind="context")
+        elif kind == "user":
             if not again and (text.strip() or images):
                 self.begin_turn(name, text, images)
         elif kind in _MODEL:
