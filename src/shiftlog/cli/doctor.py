@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -366,7 +367,11 @@ def _agents() -> Iterator[Check]:
     """Tell of each agent on this machine whether it is connected, and the next step."""
     from shiftlog.cli.setup.checking import of_this_machine
 
-    for found in of_this_machine():
+    seen: dict[str, dict[str, Any]] = {}
+    # Another check reports a daemon that cannot be reached.
+    with suppress(ShiftlogError), open_client(start=False) as client:
+        seen = client.call("clients")["agents"]
+    for found in of_this_machine(seen):
         yield Check(name=found.agent, state=found.state, message=found.message, hint=found.hint)
 
 

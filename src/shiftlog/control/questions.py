@@ -27,6 +27,7 @@ MODULES = {
     "transfers": "put get",
     "policy": "policy_check policy_suggest approvals approve",
     "guard": "guard guard_switch",
+    "clients": "clients",
 }
 MODULE_OF = {method: module for module, methods in MODULES.items() for method in methods.split()}
 # What a program inside one of our shells must not do through us: decide for the operator, or step round its own rules.

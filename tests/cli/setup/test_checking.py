@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,8 +25,8 @@ def machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def found(machine: Path) -> dict[str, Finding]:
-    return {each.agent: each for each in findings(machine, {"PATH": f"{machine / 'bin'}:/usr/bin:/bin"})}
+def found(machine: Path, **seen: Any) -> dict[str, Finding]:
+    return {each.agent: each for each in findings(machine, {"PATH": f"{machine / 'bin'}:/usr/bin:/bin"}, seen)}
 
 
 def set_up(machine: Path, agent: str) -> None:
@@ -74,3 +75,29 @@ def test_codex_hooks_that_are_not_trusted_are_counted_until_they_are(machine: Pa
     assert found(machine)["codex"].state == "ok"
     config.write_text(config.read_text() + "enabled = false\n")
     assert "1 of" in found(machine)["codex"].message
+
+
+def seen(**more: Any) -> dict[str, Any]:
+    event = {"name": "Stop", "at": "2026-01-02T03:04:05.000Z"}
+    guard: dict[str, Any] = {"mode": "enforce", "changed": [], "hooks_installed": True}
+    return {"last_event": event, "mcp_connections": 1, "guard": guard, "unknown": [], **more}
+
+
+def test_what_the_daemon_saw_is_told_with_the_one_next_step(machine: Path) -> None:
+    set_up(machine, "claude")
+    well = found(machine, claude=seen())["claude"]
+    assert (well.state, well.hint) == ("ok", "")
+    assert "; last event Stop " in well.message
+    assert well.message.endswith(" d ago; tools connected (1); guard enforce")
+    quiet = found(machine, claude=seen(last_event=None, mcp_connections=0))["claude"]
+    assert "no event seen yet; tools not connected now" in quiet.message
+    assert (quiet.state, quiet.hint) == ("ok", "Start claude once; its first event shows that the hooks run")
+    unknown = [{"kind": "new-record", "count": 3, "version": "9.9.9"}]
+    told = found(machine, claude=seen(unknown=unknown))["claude"]
+    assert told.state == "warn"
+    assert "records of unknown kinds: new-record (3, version 9.9.9)" in told.message
+    assert "Update Shiftlog" in told.hint
+    changed = {"mode": "enforce", "changed": ["/home/x/settings.json"], "hooks_installed": True}
+    both = found(machine, claude=seen(unknown=unknown, guard=changed))["claude"]
+    assert "guard_changed: /home/x/settings.json" in both.message
+    assert "shiftlog guard on" in both.hint

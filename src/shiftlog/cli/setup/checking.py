@@ -1,6 +1,7 @@
 """The agents on this machine as `shiftlog doctor` shows them: version, what `setup` put where, and the one next step.
 
-Reads the agents' own files and asks each program for its version; nothing is changed.
+Reads the agents' own files, asks each program for its version, and adds what the daemon has seen of it; nothing is
+changed.
 """
 
 import json
@@ -10,6 +11,7 @@ import subprocess
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,6 +19,8 @@ from shiftlog.cli.setup.agents import AGENT_FILES
 from shiftlog.cli.setup.plan import HOOKED, is_our_hook
 from shiftlog.cli.setup.plugin_files import NAME
 from shiftlog.model.agents import BY_NAME
+from shiftlog.model.times import parse
+from shiftlog.text.figures import largest_unit
 
 VERSION_S = 10.0
 VERSION_CHARS = 40
@@ -35,8 +39,8 @@ class Finding:
     hint: str = ""
 
 
-def findings(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
-    """Yield what is known of each agent that is installed or was set up."""
+def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document]) -> Iterator[Finding]:
+    """Yield what is known of each agent that is installed or was set up; `seen` is what the daemon has seen of each."""
     for agent, file in AGENT_FILES.items():
         program = shutil.which(agent, path=environ.get("PATH"))
         path = file.path(home, environ)
@@ -48,11 +52,47 @@ def findings(home: Path, environ: Mapping[str, str]) -> Iterator[Finding]:
             message = f"{file.title} {version}: not connected"
             yield Finding(agent=agent, state="ok", message=message, hint=f"Run: shiftlog setup {agent} --write")
             continue
-        problem, hint = _hooks_problem(agent, path)
+        live = seen.get(agent)
+        (problem, hint) = _hooks_problem(agent, path)
+        if not problem and live is not None:
+            problem, hint = _live_problem(agent, live)
         said = problem or ("server and hooks are set up" if agent in HOOKED else "server is set up; it has no hooks")
-        yield Finding(
-            agent=agent, state="warn" if problem else "ok", message=f"{file.title} {version}: {said}", hint=hint
-        )
+        about = "; ".join([said, *(_live_facts(agent, live) if live is not None else ())])
+        message = f"{file.title} {version}: {about}"
+        yield Finding(agent=agent, state="warn" if problem else "ok", message=message, hint=hint)
+
+
+def _live_facts(agent: str, live: Document) -> Iterator[str]:
+    """Yield what the daemon has seen of an agent: its last event, its connections, the guard's mode."""
+    event: Document | None = live.get("last_event")
+    if event is not None:
+        ago = largest_unit((datetime.now(UTC) - parse(str(event["at"]))).total_seconds())
+        yield f"last event {event['name']} {ago} ago"
+    elif agent in HOOKED:
+        yield "no event seen yet"
+    connections = int(live.get("mcp_connections") or 0)
+    yield f"tools connected ({connections})" if connections else "tools not connected now"
+    if agent in HOOKED:
+        yield f"guard {_inner(live, 'guard').get('mode', 'off')}"
+
+
+def _live_problem(agent: str, live: Document) -> tuple[str, str]:
+    """Return what is wrong with what the daemon has seen of an agent, the worst first, and what to do."""
+    guard = _inner(live, "guard")
+    changed: list[str] = guard.get("changed") or []
+    if changed:
+        hint = "If you made the change, run shiftlog guard on again; else put the file back"
+        return f"guard_changed: {', '.join(changed)} changed since the guard was switched on", hint
+    if guard.get("mode", "off") != "off" and not guard.get("hooks_installed"):
+        return "the guard is on, but its hooks are not installed", f"Run: shiftlog setup {agent} --write"
+    unknown: list[Document] = live.get("unknown") or []
+    if unknown:
+        named = ", ".join(f"{one['kind']} ({one['count']}, version {one['version'] or 'unknown'})" for one in unknown)
+        hint = "They are kept as they are. Update Shiftlog; shiftlog import --full then reads them"
+        return f"records of unknown kinds: {named}", hint
+    if agent in HOOKED and live.get("last_event") is None:
+        return "", f"Start {agent} once; its first event shows that the hooks run"
+    return "", ""
 
 
 def _version(program: str) -> str:
@@ -143,6 +183,6 @@ def _read(path: Path) -> Document:
     return cast(Document, value) if isinstance(value, dict) else {}
 
 
-def of_this_machine() -> Iterator[Finding]:
+def of_this_machine(seen: Mapping[str, Document]) -> Iterator[Finding]:
     """Yield the findings for the user of this process."""
-    yield from findings(Path.home(), os.environ)
+    yield from findings(Path.home(), os.environ, seen)
