@@ -43,7 +43,7 @@ test-guard: system-packages .venv/.stamp-dev ## run the long races against the g
 
 test-clients: .venv/.stamp-dev ## run real agents, installed from npm into build/, against a scripted model
 	@$(BIN)/python -m tests.clients.installing
-	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -m clients tests/clients $(ARGS)
+	@$(WITH_BYTECODE) SHIFTLOG_CLIENT_RESULTS=1 $(BIN)/python -m pytest -q -m clients tests/clients $(ARGS)
 
 soak: system-packages .venv/.stamp-dev ## run the long kill loops and endurance tests (SOAK_S: seconds of load with faults)
 	@$(WITH_BYTECODE) HYPOTHESIS_PROFILE=soak SOAK_S=$(SOAK_S) $(BIN)/python -m pytest -m soak --timeout 7200 $(ARGS)

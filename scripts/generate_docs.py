@@ -1,4 +1,4 @@
-"""Writes the generated parts of docs/: the command line, the MCP tools, settings, policy and the tables of spellings.
+"""Writes the generated parts of docs/: command line, MCP tools, settings, policy, spellings, and clients as tried.
 
 `--check` writes nothing and exits with 1 when a file is not what would be written, naming it.
 """
@@ -13,9 +13,10 @@ from typing import Any, cast
 
 import anyio
 import click
+from clients_page import clients_page  # also makes `tests` importable
 from policy_table import policy_table
 from settings_table import reference_table
-from spelling_tables import spellings_page, with_summary  # also makes `tests` importable
+from spelling_tables import spellings_page, with_summary
 
 from shiftlog.app.app import open_app
 from shiftlog.cli.program import SECTIONS, program
@@ -60,6 +61,7 @@ def generated() -> Iterator[tuple[Path, str]]:
     policy = DOCS / "policy.md"
     yield policy, with_table(policy, POLICY_BEGIN, policy_table(), POLICY_END)
     yield DOCS / "reference" / "spellings.md", spellings_page(NOTE)
+    yield DOCS / "clients.md", clients_page(NOTE)
     security = DOCS / "security.md"
     yield security, with_summary(security.read_text("utf-8"))
 

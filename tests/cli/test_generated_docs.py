@@ -16,18 +16,21 @@ def generate(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
 
 def test_a_stale_file_is_named_and_written_anew(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
-    for folder in (Path("scripts"), Path("tests", "guard", "policy"), Path("tests", "exam")):
+    for folder in ("scripts", "tests/guard/policy", "tests/exam", "tests/clients"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
     generate(tmp_path)
     configuration = tmp_path / "docs" / "configuration.md"
     text = configuration.read_text()
     configuration.write_text(text.replace("| `http.port` |", "| `http.prt` |"))
     (tmp_path / "docs" / "reference" / "cli.md").unlink()
+    results = tmp_path / "tests" / "clients" / "results.json"
+    results.write_text(results.read_text().replace('"passed"', '"failed"', 1))
     done = generate(tmp_path, "--check")
     assert done.returncode == 1
     assert done.stderr.splitlines() == [
         "docs/reference/cli.md is stale; run: make docs",
         "docs/configuration.md is stale; run: make docs",
+        "docs/clients.md is stale; run: make docs",
     ]
     assert not (tmp_path / "docs" / "reference" / "cli.md").exists()
     assert generate(tmp_path).returncode == 0

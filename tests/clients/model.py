@@ -1,4 +1,4 @@
-"""A scripted model on loopback: the Messages API with streaming for Claude Code, the Responses API for Codex.
+"""A scripted model on loopback: the Messages API (Claude Code, OpenCode), the Responses API (Codex), and Gemini's.
 
 Each wire is read into the `Request` of the script, and each `Step` is written as the wire's events.
 """
@@ -11,12 +11,11 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import count
 from typing import Any, cast
 
-from tests.clients.script import Call, Json, Message, Request, Script, Step
+from tests.clients import gemini_wire
+from tests.clients.script import Call, Json, Message, Request, Script, Step, name_here
 
 _numbers = count(1)
 USAGE_IN, USAGE_OUT = 1000, 50
-# What Claude Code calls the tools of our plugin; Codex lists them in a namespace.
-CLAUDE_PREFIX = "mcp__plugin_shiftlog_shiftlog__"
 
 
 class ModelServer(ThreadingHTTPServer):
@@ -73,6 +72,8 @@ class _Handler(BaseHTTPRequestHandler):
                 self._messages(body)
             elif path.endswith("/responses"):
                 self._responses(body)
+            elif path.endswith("enerateContent"):
+                self._contents(body, is_stream=path.endswith(":streamGenerateContent"))
             else:
                 self._model.strangers.append(f"POST {self.path}")
                 self._send("application/json", b'{"input_tokens": 10}')
@@ -92,6 +93,14 @@ class _Handler(BaseHTTPRequestHandler):
         step = self._model.script.answer(request)
         events = _response_events(body, step)
         self._send("text/event-stream", b"".join(_sse(event["type"], event) for event in events))
+
+    def _contents(self, body: Json, *, is_stream: bool) -> None:
+        request = gemini_wire.read_request(body)
+        answered = json.dumps(gemini_wire.answer(request, self._model.script.answer(request), (USAGE_IN, USAGE_OUT)))
+        if is_stream:
+            self._send("text/event-stream", f"data: {answered}\r\n\r\n".encode())
+        else:
+            self._send("application/json", answered.encode())
 
     def _send(self, kind: str, data: bytes) -> None:
         self.send_response(200)
@@ -130,7 +139,7 @@ def _texts(content: str | Sequence[Json]) -> str:
 def _message(body: Json, step: Step) -> Json:
     content: list[Json] = [{"type": "text", "text": step.text}] if step.text else []
     for call in step.calls:
-        name = f"{CLAUDE_PREFIX}{call.name}" if call.is_ours else call.name
+        name = name_here(call, [tool.get("name", "") for tool in body.get("tools") or ()])
         content.append(
             {"type": "tool_use", "id": f"toolu_{next(_numbers):024d}", "name": name, "input": call.arguments}
         )

@@ -7,12 +7,14 @@ several clients and subagents need no common order.
 
 import re
 import threading
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 Json = dict[str, Any]
 HOLD_S = 120
+CLAUDE_PREFIX = "mcp__plugin_shiftlog_shiftlog__"
 # Clients put context of their own beside the prompt, which may hold an earlier prompt, for example in a brief.
 _REMINDER = re.compile(r"<system-reminder>.*?</system-reminder>", re.S)
 
@@ -53,6 +55,7 @@ class Request:
     tools: Sequence[str]
     system: str
     body: Json
+    at: float = field(default_factory=time.monotonic)
 
     @property
     def text(self) -> str:
@@ -73,6 +76,17 @@ class Request:
             elif message.role == "assistant" and found is not None:
                 found += 1
         return found
+
+
+def name_here(call: Call, tools: Sequence[str]) -> str:
+    """Return a tool's name as a client lists it: before those of our server it puts a prefix of its own.
+
+    Claude Code may list ours only later, when its model looks for them.
+    """
+    if not call.is_ours:
+        return call.name
+    ours = (name for name in tools if "shiftlog" in name and name.endswith(f"_{call.name}"))
+    return next(ours, f"{CLAUDE_PREFIX}{call.name}")
 
 
 Scripted = Step | Callable[[Request], Step]

@@ -10,42 +10,44 @@ from typing import Any
 
 import pytest
 
-from tests.clients.desk import Desk, ended
+from tests.clients.features import tries
+from tests.clients.harness import ClientHarness, ended
 from tests.clients.script import Request, Scripted, Step, calls, says
 from tests.daemon.support import eventually
 
 POLICY = '[policy]\ndeny = ["curl"]\nask = ["rm"]\n'
 
 
-def switch_on(desk: Desk, agent: str, mode: str) -> None:
-    (desk.state / "config.toml").write_text(POLICY)
-    desk.shiftlog("daemon", "stop", check=False)
-    desk.shiftlog("guard", "on", "--agent", agent, "--mode", mode)
+def switch_on(harness: ClientHarness, agent: str, mode: str) -> None:
+    (harness.state / "config.toml").write_text(POLICY)
+    harness.shiftlog("daemon", "stop", check=False)
+    harness.shiftlog("guard", "on", "--agent", agent, "--mode", mode)
 
 
-def results(desk: Desk, agent: str, *steps: Scripted) -> list[str]:
+def results(harness: ClientHarness, agent: str, *steps: Scripted) -> list[str]:
     """Run tool calls in a client and return what the model was told of each."""
-    desk.script.on("Go", *steps, says("Done."))
-    done = desk.run(agent, "Go")
+    harness.script.on("Go", *steps, says("Done."))
+    done = harness.run(agent, "Go")
     assert done.code == 0, done.out + done.err
-    return desk.script.told("Go")[-1].results
+    return harness.script.told("Go")[-1].results
 
 
 def bash(command: str, **more: Any) -> Scripted:
     return calls("Bash", command=command, **more)
 
 
-def notes(desk: Desk) -> list[dict[str, Any]]:
-    return [body for body in bodies(desk, "import.noted") if body.get("guard")]
+def notes(harness: ClientHarness) -> list[dict[str, Any]]:
+    return [body for body in bodies(harness, "import.noted") if body.get("guard")]
 
 
-def bodies(desk: Desk, kind: str) -> list[dict[str, Any]]:
-    session = desk.sessions()[-1]["session_id"]
-    lines = desk.shiftlog("export", session, "--format", "jsonl", "-o", "-").splitlines()
+def bodies(harness: ClientHarness, kind: str) -> list[dict[str, Any]]:
+    session = harness.sessions()[-1]["session_id"]
+    lines = harness.shiftlog("export", session, "--format", "jsonl", "-o", "-").splitlines()
     return [entry["body"] for line in lines if (entry := json.loads(line)).get("kind") == kind]
 
 
-def test_claude_enforce_keeps_its_promises_and_the_kernel_holds(claude: Desk) -> None:
+@tries("sandbox")
+def test_claude_enforce_keeps_its_promises_and_the_kernel_holds(claude: ClientHarness) -> None:
     """Cases 9 and 10."""
     (claude.work / "sub").mkdir()
     switch_on(claude, "claude", "enforce")
@@ -70,7 +72,8 @@ def test_claude_enforce_keeps_its_promises_and_the_kernel_holds(claude: Desk) ->
     assert all(body["tool_use_id"].startswith("toolu_") for body in commands)
 
 
-def test_claude_enforce_ends_the_tree_at_the_clients_time_limit(claude: Desk) -> None:
+@tries("sandbox")
+def test_claude_enforce_ends_the_tree_at_the_clients_time_limit(claude: ClientHarness) -> None:
     """Case 10."""
     switch_on(claude, "claude", "enforce")
     nap = f"sleep 60.{os.getpid()}"
@@ -91,7 +94,8 @@ def _running(line: str) -> list[str]:
     return found
 
 
-def test_claude_enforce_runs_background_commands_whose_output_is_read_later(claude: Desk) -> None:
+@tries("sandbox")
+def test_claude_enforce_runs_background_commands_whose_output_is_read_later(claude: ClientHarness) -> None:
     """Case 11."""
     switch_on(claude, "claude", "enforce")
 
@@ -105,7 +109,8 @@ def test_claude_enforce_runs_background_commands_whose_output_is_read_later(clau
     eventually(lambda: len(bodies(claude, "command.finished")) == 2 or None)
 
 
-def test_claude_asks_and_headless_refuses_with_our_reason(claude: Desk) -> None:
+@tries("ask about commands")
+def test_claude_asks_and_headless_refuses_with_our_reason(claude: ClientHarness) -> None:
     """Case 12."""
     (claude.work / "build").mkdir()
     switch_on(claude, "claude", "ask")
@@ -120,7 +125,39 @@ def test_claude_asks_and_headless_refuses_with_our_reason(claude: Desk) -> None:
     assert not (claude.home / "x.txt").exists()
 
 
-def test_claude_watch_changes_nothing_for_the_client(claude: Desk) -> None:
+@tries("refuse files")
+@pytest.mark.parametrize("mode", ["ask", "enforce"])
+def test_file_tools_of_claude_are_refused_outside_of_the_workspace(claude: ClientHarness, mode: str) -> None:
+    notebook, text, new = claude.home / "n.ipynb", claude.home / "t.txt", claude.home / "new.txt"
+    cell: dict[str, Any] = {
+        "cell_type": "code",
+        "id": "c1",
+        "source": "1",
+        "metadata": {},
+        "outputs": [],
+        "execution_count": None,
+    }
+    notebook.write_text(json.dumps({"cells": [cell], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}))
+    text.write_text("old\n")
+    before = notebook.read_text()
+    switch_on(claude, "claude", mode)
+    told = results(
+        claude, "claude",
+        calls("Write", file_path=str(new), content="x"),
+        calls("Read", file_path=str(text)),
+        calls("Edit", file_path=str(text), old_string="old", new_string="new"),
+        calls("Read", file_path=str(notebook)),
+        calls("NotebookEdit", notebook_path=str(notebook), cell_id="c1", new_source="2"),
+        calls("Write", file_path=str(claude.work / "in.txt"), content="x"),
+    )  # fmt: skip
+    for refused in (told[0], told[2], told[4]):
+        assert "outside of the workspace" in refused, told
+    assert (new.exists(), text.read_text(), notebook.read_text()) == (False, "old\n", before)
+    assert (claude.work / "in.txt").read_text() == "x"
+
+
+@tries("watch")
+def test_claude_watch_changes_nothing_for_the_client(claude: ClientHarness) -> None:
     """Case 13."""
     (claude.work / "build").mkdir()
     switch_on(claude, "claude", "watch")
@@ -129,24 +166,31 @@ def test_claude_watch_changes_nothing_for_the_client(claude: Desk) -> None:
     assert [note["guard"] for note in notes(claude)] == ["would_ask", "would_deny"]
 
 
-def test_claude_gets_an_error_when_the_daemon_dies_in_mid_command_and_goes_on(claude: Desk) -> None:
+@tries("daemon killed")
+def test_claude_gets_an_error_when_the_daemon_dies_in_mid_command_and_goes_on(claude: ClientHarness) -> None:
     """Case 14."""
     switch_on(claude, "claude", "enforce")
     claude.script.on("Go", bash("touch begun; sleep 50"), bash("echo next"), says("Done."))
-    started = time.monotonic()
     process = claude.start_claude("Go")
     eventually(lambda: (claude.work / "begun").exists() or None, within_s=60)
     pid = int((claude.state / "daemon.lock").read_text().split()[0])
+    killed = time.monotonic()
     os.kill(pid, signal.SIGKILL)
     done = ended(process)
     assert done.code == 0
-    first, second = claude.script.told("Go")[-1].results
+    _, after_error, last = claude.script.told("Go")
+    assert after_error.at - killed <= 5
+    first, second = last.results
     assert "daemon ended while the command ran" in first
     assert second.strip() == "next"
-    assert time.monotonic() - started < 50
+    (left, following) = eventually(lambda: (len(ends := bodies(claude, "command.finished")) == 2 and ends) or None)
+    assert (left["state"], left["reason"]) == ("unknown", "daemon_ended")
+    assert left["command"] == "touch begun; sleep 50"
+    assert (following["command"], following["exit_code"]) == ("echo next", 0)
 
 
-def test_settings_that_the_agent_edits_are_reported(claude: Desk) -> None:
+@tries("settings changed")
+def test_settings_that_the_agent_edits_are_reported(claude: ClientHarness) -> None:
     """Case 15."""
     switch_on(claude, "claude", "watch")
     hooks = claude.state / "plugins" / "shiftlog" / "hooks" / "hooks.json"
@@ -156,7 +200,8 @@ def test_settings_that_the_agent_edits_are_reported(claude: Desk) -> None:
     assert shown["changed"] == [str(hooks)]
 
 
-def test_codex_obeys_as_the_table_says(codex: Desk) -> None:
+@tries("refuse commands")
+def test_codex_obeys_as_the_table_says(codex: ClientHarness) -> None:
     """Case 20."""
     switch_on(codex, "codex", "enforce")
     outside = codex.home / "outside"
@@ -177,18 +222,19 @@ def test_codex_obeys_as_the_table_says(codex: Desk) -> None:
     assert written
 
 
+@tries("removal")
 @pytest.mark.parametrize("agent", ["claude", "codex"])
-def test_switching_and_removing_leave_the_users_files_as_they_were(agent: str, desk: Desk) -> None:
+def test_switching_and_removing_leave_the_users_files_as_they_were(agent: str, harness: ClientHarness) -> None:
     """Case 23."""
-    folder = desk.home / f".{agent}"
+    folder = harness.home / f".{agent}"
     folder.mkdir()
     own = {"claude": ("settings.json", '{ "model" : "opus" }'), "codex": ("config.toml", "model = 'x' # mine\n")}[agent]
     (folder / own[0]).write_text(own[1])
-    desk.shiftlog("setup", agent, "--write")
+    harness.shiftlog("setup", agent, "--write")
     before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
-    desk.shiftlog("guard", "on", "--agent", agent)
-    desk.shiftlog("guard", "off", "--agent", agent)
+    harness.shiftlog("guard", "on", "--agent", agent)
+    harness.shiftlog("guard", "off", "--agent", agent)
     assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
-    desk.shiftlog("setup", agent, "--remove")
+    harness.shiftlog("setup", agent, "--remove")
     assert (folder / own[0]).read_text() == own[1]
-    assert not (desk.state / "guard.json").exists()
+    assert not (harness.state / "guard.json").exists()

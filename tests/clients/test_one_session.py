@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.clients.desk import Desk, ended
+from tests.clients.features import tries
+from tests.clients.harness import ClientHarness, ended
 from tests.clients.script import Json, Request, Step, calls, ours, says
 
 KINDS = {"claude": "ClaudeCode", "codex": "Codex"}
@@ -18,29 +19,31 @@ def answer(request: Request, number: int = -1) -> Json:
     return json.JSONDecoder().raw_decode(text, text.index("{"))[0]
 
 
-def lineage(desk: Desk, session: Json) -> Json:
-    return desk.session(session["session_id"])["session"]["lineage"]
+def lineage(harness: ClientHarness, session: Json) -> Json:
+    return harness.session(session["session_id"])["session"]["lineage"]
 
 
-def turns(desk: Desk, session: Json) -> list[Any]:
-    return [turn["query_title"] for turn in desk.session(session["session_id"])["turns"]]
+def turns(harness: ClientHarness, session: Json) -> list[Any]:
+    return [turn["query_title"] for turn in harness.session(session["session_id"])["turns"]]
 
 
+@tries("one session")
 @pytest.mark.parametrize("agent", ["claude", "codex"])
 def test_opening_a_session_in_a_client_joins_the_one_of_its_hooks(agent: str, request: pytest.FixtureRequest) -> None:
-    desk: Desk = request.getfixturevalue(agent)
-    desk.script.on(
+    harness: ClientHarness = request.getfixturevalue(agent)
+    harness.script.on(
         "Fix it", ours("open_session", agent=KINDS[agent], title="My own title", tags=["urgent"]), says("ok")
     )
-    done = desk.run(agent, "Fix it")
-    opened = answer(desk.script.told("Fix it")[-1])
+    done = harness.run(agent, "Fix it")
+    opened = answer(harness.script.told("Fix it")[-1])
     assert (opened["joined"], done.session in opened["session_id"]) == (True, True)
-    (session,) = desk.sessions()
+    (session,) = harness.sessions()
     assert (session["session_id"], session["title"]) == (opened["session_id"], "My own title")
-    assert turns(desk, session) == ["Fix it"]
+    assert turns(harness, session) == ["Fix it"]
 
 
-def test_the_last_work_is_resumed_by_the_kind_alone(claude: Desk) -> None:
+@tries("restarts")
+def test_the_last_work_is_resumed_by_the_kind_alone(claude: ClientHarness) -> None:
     claude.script.on("First work", says("Half done."))
     claude.script.on("Go on", ours("resume_session", agent_id="ClaudeCode"), says("ok"))
     first = claude.claude("First work")
@@ -51,13 +54,15 @@ def test_the_last_work_is_resumed_by_the_kind_alone(claude: Desk) -> None:
     assert len(claude.sessions()) == 2
 
 
-def test_a_client_alone_has_nothing_to_resume(claude: Desk) -> None:
+@tries("restarts")
+def test_a_client_alone_has_nothing_to_resume(claude: ClientHarness) -> None:
     claude.script.on("Go on", ours("resume_session", agent_id="ClaudeCode"), says("ok"))
     claude.claude("Go on")
     assert answer(claude.script.told("Go on")[-1])["code"] == "no_resumable_session"
 
 
-def test_a_subagent_works_in_its_child_session_and_resumes_neither_it_nor_its_parent(claude: Desk) -> None:
+@tries("subagents")
+def test_a_subagent_works_in_its_child_session_and_resumes_neither_it_nor_its_parent(claude: ClientHarness) -> None:
     claude.script.on("First work", says("Half done."))
     first = claude.claude("First work")
     claude.settle()
@@ -80,7 +85,8 @@ def test_a_subagent_works_in_its_child_session_and_resumes_neither_it_nor_its_pa
     assert [each["title"] for each in claude.sessions()][-1] == "The main work"
 
 
-def test_two_clients_in_one_folder_have_a_session_each(claude: Desk) -> None:
+@tries("one session")
+def test_two_clients_in_one_folder_have_a_session_each(claude: ClientHarness) -> None:
     both = threading.Barrier(2, timeout=60)
 
     def together(request: Request) -> Step:
@@ -98,7 +104,8 @@ def test_two_clients_in_one_folder_have_a_session_each(claude: Desk) -> None:
         assert turns(claude, found[name]) == [f"{name} task"]
 
 
-def test_a_resumed_client_goes_on_in_its_session_and_a_fork_is_a_session_beside_it(claude: Desk) -> None:
+@tries("restarts")
+def test_a_resumed_client_goes_on_in_its_session_and_a_fork_is_a_session_beside_it(claude: ClientHarness) -> None:
     first = claude.claude("One")
     again = claude.claude("Two", "--resume", first.session)
     last = claude.claude("Three", "--continue")
@@ -110,7 +117,8 @@ def test_a_resumed_client_goes_on_in_its_session_and_a_fork_is_a_session_beside_
     assert lineage(claude, other)["forked_from"] == one["session_id"]
 
 
-def test_clear_ends_a_session_and_the_next_one_follows_it(claude: Desk) -> None:
+@tries("restarts")
+def test_clear_ends_a_session_and_the_next_one_follows_it(claude: ClientHarness) -> None:
     claude.script.on("After", ours("open_session", agent="ClaudeCode", title="Afresh"), says("ok"))
     claude.converse("Before", "/clear", "After")
     before, after = claude.sessions()
@@ -119,7 +127,8 @@ def test_clear_ends_a_session_and_the_next_one_follows_it(claude: Desk) -> None:
     assert lineage(claude, after)["predecessor_session_id"] == before["session_id"]
 
 
-def test_compaction_goes_on_in_the_same_session(claude: Desk) -> None:
+@tries("restarts")
+def test_compaction_goes_on_in_the_same_session(claude: ClientHarness) -> None:
     claude.script.on("After", ours("open_session", agent="ClaudeCode", title="Still the same"), says("ok"))
     claude.converse("Before", "/compact", "After")
     (session,) = claude.sessions()
@@ -127,7 +136,8 @@ def test_compaction_goes_on_in_the_same_session(claude: Desk) -> None:
     assert [title for title in turns(claude, session) if title in ("Before", "After")] == ["Before", "After"]
 
 
-def test_a_client_that_an_agent_starts_has_a_child_session(claude: Desk) -> None:
+@tries("subagents")
+def test_a_client_that_an_agent_starts_has_a_child_session(claude: ClientHarness) -> None:
     inner = " ".join(claude.claude_command("Inner task"))
     claude.script.on("Outer task", calls("Bash", command=f"{inner} > inner.log 2>&1", timeout=90_000), says("ok"))
     claude.script.on("Inner task", ours("open_session", agent="ClaudeCode", title="Inner"), says("ok"))

@@ -5,7 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.clients.desk import Desk
+from tests.clients.features import tries
+from tests.clients.harness import ClientHarness, ended
+from tests.clients.script import says
 from tests.ingest.import_app import Claude, ImportApp, only, open_import_app, usage_of
 from tests.ingest.test_restoring import restored
 
@@ -59,12 +61,12 @@ def a_conversation(work: Path) -> Claude:
     return made
 
 
-def sent(desk: Desk, home: Path, session: str) -> list[tuple[str, str]]:
+def sent(harness: ClientHarness, home: Path, session: str) -> list[tuple[str, str]]:
     """Resume a session in the client with one more prompt; return the messages that it sends, as role and block."""
-    before = len(desk.script.requests)
-    done = desk.claude("And now?", "--resume", session, HOME=str(home))
+    before = len(harness.script.requests)
+    done = harness.claude("And now?", "--resume", session, HOME=str(home))
     assert done.code == 0, done.out + done.err
-    asked = [request for request in desk.script.requests[before:] if request.tools]
+    asked = [request for request in harness.script.requests[before:] if request.tools]
     messages: list[tuple[str, str]] = []
     for message in asked[-1].body["messages"]:
         content = message["content"]
@@ -87,7 +89,29 @@ async def exported(app: ImportApp, made: Claude) -> tuple[list[Json], Json]:
     return await restored(app, await app.session(made.session), "claude")
 
 
-async def test_a_restored_session_is_what_the_client_would_have_had(claude: Desk, tmp_path: Path) -> None:
+@tries("export")
+def test_codex_resumes_what_the_journal_gives_back_under_its_own_provider(codex: ClientHarness) -> None:
+    """The provider is that of the session where it is known, else that of the settings."""
+    codex.script.on("First", says("Half done."))
+    done = codex.codex("First")
+    (session,) = codex.sessions()
+    (rollout,) = (codex.home / ".codex" / "sessions").rglob("rollout-*.jsonl")
+    for number, known in enumerate((True, False)):
+        if not known:
+            rollout.unlink()
+        codex.shiftlog("export", session["session_id"], "--as", "codex", "-o", "restored.jsonl")
+        text = (codex.work / "restored.jsonl").read_text()
+        assert ("model_provider" in text.splitlines()[0]) == known
+        rollout.write_text(text)
+        prompt = f"Go on {number}"
+        codex.script.on(prompt, says("Going on."))
+        resumed = ended(codex.start_codex(prompt, resume=done.session))
+        assert resumed.code == 0, resumed.out + resumed.err
+        assert "Half done." in codex.script.told(prompt)[-1].text
+
+
+@tries("export")
+async def test_a_restored_session_is_what_the_client_would_have_had(claude: ClientHarness, tmp_path: Path) -> None:
     made = a_conversation(claude.work)
     async with open_import_app(tmp_path) as app:
         records, about = await exported(app, made)

@@ -3,7 +3,8 @@
 import re
 from pathlib import Path
 
-from tests.clients.desk import Desk
+from tests.clients.features import tries
+from tests.clients.harness import ClientHarness
 from tests.clients.script import Json, calls, says
 
 PATCH = "*** Begin Patch\n*** Add File: b.py\n+print(2)\n*** End Patch\n"
@@ -13,27 +14,28 @@ def files(folder: Path) -> dict[str, str]:
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*") if path.is_file()}
 
 
-def only_turn(desk: Desk) -> Json:
+def only_turn(harness: ClientHarness) -> Json:
     """Return the turn of the only session, when its checkpoints are made."""
-    (session,) = desk.sessions()
-    desk.shiftlog("checkpoints")
-    (turn,) = desk.shown("show", session["session_id"])["turns"]
+    (session,) = harness.sessions()
+    harness.shiftlog("checkpoints")
+    (turn,) = harness.shown("show", session["session_id"])["turns"]
     return turn
 
 
-def undone_and_brought_back(desk: Desk, before: dict[str, str], after: dict[str, str]) -> None:
-    assert files(desk.work) == after
-    turn = only_turn(desk)
+def undone_and_brought_back(harness: ClientHarness, before: dict[str, str], after: dict[str, str]) -> None:
+    assert files(harness.work) == after
+    turn = only_turn(harness)
     assert {Path(path).name for path in turn["files_modified"]} == set(after) - set(before)
-    said = desk.shiftlog("undo")
+    said = harness.shiftlog("undo")
     assert f"undone  turn {turn['request_id']}" in said
-    assert files(desk.work) == before
+    assert files(harness.work) == before
     again = re.findall(r"undo --to (\w+)", said)
-    desk.shiftlog("undo", "--to", again[0])
-    assert files(desk.work) == after
+    harness.shiftlog("undo", "--to", again[0])
+    assert files(harness.work) == after
 
 
-def test_claude_writes_by_its_shell_and_its_tool_and_both_are_undone(claude: Desk) -> None:
+@tries("undo")
+def test_claude_writes_by_its_shell_and_its_tool_and_both_are_undone(claude: ClientHarness) -> None:
     """Case 6."""
     (claude.work / "kept.txt").write_text("kept\n")
     path = str(claude.work / "b.py")
@@ -46,7 +48,8 @@ def test_claude_writes_by_its_shell_and_its_tool_and_both_are_undone(claude: Des
     undone_and_brought_back(claude, before, {**before, "a.txt": "x\n", "b.py": "print(2)\n"})
 
 
-def test_claude_deletes_a_folder_and_a_rewind_brings_it_back_with_modes(claude: Desk) -> None:
+@tries("undo")
+def test_claude_deletes_a_folder_and_a_rewind_brings_it_back_with_modes(claude: ClientHarness) -> None:
     """Case 7."""
     (claude.work / "src" / "deep").mkdir(parents=True)
     (claude.work / "src" / "deep" / "run.sh").write_bytes(b"#!/bin/sh\r\n\x00\xff")
@@ -62,7 +65,8 @@ def test_claude_deletes_a_folder_and_a_rewind_brings_it_back_with_modes(claude: 
     assert (claude.work / "src" / "link").readlink() == Path("deep/run.sh")
 
 
-def test_codex_writes_by_its_shell_and_a_patch_and_both_are_undone(codex: Desk) -> None:
+@tries("undo")
+def test_codex_writes_by_its_shell_and_a_patch_and_both_are_undone(codex: ClientHarness) -> None:
     """Case 18."""
     (codex.work / "kept.txt").write_text("kept\n")
     codex.script.on(

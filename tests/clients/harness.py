@@ -1,6 +1,6 @@
-"""A desk for one test: a home, a folder to work in, Shiftlog set up for clients, and the clients run headless.
+"""What one test runs clients with: a home, a folder to work in, Shiftlog set up for them, and the clients headless.
 
-Nothing of this machine's settings reaches a client: its environment holds the desk's paths and the scripted model.
+Nothing of this machine's settings reaches a client: its environment holds the paths of the test and the scripted model.
 """
 
 import json
@@ -39,12 +39,13 @@ class Ended:
     @property
     def session(self) -> str:
         """The vendor's id of the session."""
-        found = [event.get("session_id") or event.get("thread_id") for event in self.events]
+        names = ("session_id", "thread_id", "sessionID")
+        found = [next(filter(None, map(event.get, names)), None) for event in self.events]
         return next(name for name in reversed(found) if name)
 
 
 @dataclass(slots=True, kw_only=True)
-class Desk:
+class ClientHarness:
     """The folders of a test, and what runs in them."""
 
     root: Path
@@ -67,7 +68,7 @@ class Desk:
         return self.root / "state"
 
     def environ(self, **more: str) -> dict[str, str]:
-        """Return the whole environment of a program at this desk."""
+        """Return the whole environment of a program of the test."""
         return {
             "HOME": str(self.home),
             "PATH": f"{BIN}:/usr/local/bin:/usr/bin:/bin",
@@ -129,7 +130,8 @@ class Desk:
 
     def run(self, agent: str, prompt: str, *options: str) -> Ended:
         """Run one prompt in a client and wait for the end."""
-        return {"claude": self.claude, "codex": self.codex}[agent](prompt, *options)
+        runs = {"claude": self.claude, "codex": self.codex, "gemini": self.gemini, "opencode": self.opencode}
+        return runs[agent](prompt, *options)
 
     # Claude Code
 
@@ -239,6 +241,53 @@ class Desk:
         words = ["exec", "--json", "--skip-git-repo-check", *trust, *options]
         words += ["resume", resume, prompt] if resume else [prompt]
         return self._start([*program, *words], self.environ(SCRIPTED_KEY="made-up", **more), None)
+
+    # Gemini CLI
+
+    def write_gemini_settings(self) -> None:
+        """Let Gemini CLI use a key, at which the scripted model does not look; `shiftlog setup` adds its part."""
+        folder = self.home / ".gemini"
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = {
+            "security": {"auth": {"selectedType": "gemini-api-key"}},
+            "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
+            "privacy": {"usageStatisticsEnabled": False},
+        }
+        (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
+
+    def gemini(self, prompt: str, *options: str) -> Ended:
+        """Run one prompt in Gemini CLI and wait for the end."""
+        program = program_of("gemini")
+        assert program is not None
+        words = ["-p", prompt, "--output-format", "stream-json", "--approval-mode", "yolo", "-m", "gemini-2.5-flash"]
+        environ = self.environ(
+            GEMINI_API_KEY="made-up", GOOGLE_GEMINI_BASE_URL=self.model.url, GEMINI_CLI_TRUST_WORKSPACE="true"
+        )
+        return ended(self._start([*program, *words, *options], environ, None))
+
+    # OpenCode
+
+    def write_opencode_config(self) -> None:
+        """Tell OpenCode of the scripted model and of our server, which `shiftlog setup` does not know how to add."""
+        folder = self.home / ".config" / "opencode"
+        folder.mkdir(parents=True, exist_ok=True)
+        provider = {
+            "npm": "@ai-sdk/anthropic",
+            "name": "Scripted",
+            "options": {"baseURL": f"{self.model.url}/v1", "apiKey": "made-up"},
+            "models": {"scripted-model": {"name": "Scripted"}},
+        }
+        server = {"type": "local", "command": [str(BIN / "shiftlog"), "mcp"], "enabled": True}
+        config = {"provider": {PROVIDER: provider}, "mcp": {"shiftlog": server}, "autoupdate": False}
+        (folder / "opencode.json").write_text(json.dumps(config), "utf-8")
+
+    def opencode(self, prompt: str, *options: str) -> Ended:
+        """Run one prompt in OpenCode and wait for the end."""
+        program = program_of("opencode")
+        assert program is not None
+        words = ["run", "--format", "json", "-m", f"{PROVIDER}/scripted-model", *options, prompt]
+        environ = self.environ(OPENCODE_DISABLE_AUTOUPDATE="1", OPENCODE_DISABLE_MODELS_FETCH="1")
+        return ended(self._start([*program, *words], environ, None))
 
     def _start(
         self, command: Sequence[str], environ: dict[str, str], cwd: Path | None, stdin: int = subprocess.DEVNULL
