@@ -48,6 +48,7 @@ _ALL: dict[str, Part] = {
     "answers": partial(_module, "answers"),
     "sessionlog": partial(_module, "sessionlog"),
     "hook": partial(_module, "hook"),
+    "guard": partial(_module, "guard"),
     "continuity": partial(_module, "continuity"),
     "redaction": partial(_module, "redaction"),
     "shell_engine": partial(_module, "shell_engine"),

@@ -43,7 +43,7 @@ class ClientCommands:
         self._daemon = secrets.token_hex(8)
 
     async def started(self, session_id: str, facts: Facts) -> None:
-        """Record that a command is about to run, in the turn that is open."""
+        """Record that a command is about to run, in the turn that is open; its end, which lasts, makes both last."""
 
         def work(pen: Pen, writer: Writer) -> None:
             turn = open_turn_of(pen)
@@ -51,7 +51,7 @@ class ClientCommands:
             known = ClientCommand(session_id=session_id, turn=turn, daemon=self._daemon)
             _write_running(writer, {**_read_running(writer), str(facts["command_id"]): known})
 
-        await self._log.write_beside(session_id, work)
+        await self._log.write_beside(session_id, work, lasting=False)
 
     async def finished(self, session_id: str, facts: Facts, *, is_left: bool = False) -> None:
         """Record how a command ended, in the turn that it began in."""
