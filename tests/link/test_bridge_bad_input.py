@@ -26,9 +26,8 @@ CALL = b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"begin_t
         (b'{"shiftlog":{"retire":1}}', -32600),
     ],
 )
-def test_a_line_that_is_no_request_is_answered_and_the_bridge_goes_on(line: bytes, code: int, home: Path) -> None:
-    start_daemon(home, program=REAL)
-    with Bridge(home) as bridge:
+def test_a_line_that_is_no_request_is_answered_and_the_bridge_goes_on(line: bytes, code: int, served: Path) -> None:
+    with Bridge(served) as bridge:
         bridge.shake_hands()
         bridge.send_bytes(line + b"\n")
         assert bridge.read()["error"]["code"] == code
@@ -36,7 +35,7 @@ def test_a_line_that_is_no_request_is_answered_and_the_bridge_goes_on(line: byte
         bridge.close_input()
         began = time.monotonic()
         assert bridge.wait() == 0
-        assert time.monotonic() - began < 1.5, "an answered refusal is not waited for"
+        assert time.monotonic() - began < 4, "an answered refusal is not waited for"
 
 
 @pytest.mark.parametrize(
@@ -53,9 +52,8 @@ def test_a_line_that_is_no_request_is_answered_and_the_bridge_goes_on(line: byte
     ],
     ids=["10 MB", "deep", "surrogate", "control", "number", "unknown", "list", "null"],
 )
-def test_arguments_that_make_no_sense_are_refused_and_the_bridge_goes_on(arguments: bytes, home: Path) -> None:
-    start_daemon(home, program=REAL)
-    with Bridge(home) as bridge:
+def test_arguments_that_make_no_sense_are_refused_and_the_bridge_goes_on(arguments: bytes, served: Path) -> None:
+    with Bridge(served) as bridge:
         bridge.shake_hands()
         bridge.send_bytes(CALL % arguments + b"\n")
         answer = bridge.read()

@@ -8,12 +8,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from bench.corpus import write_corpus
 from tests.cli.support import shiftlog
 from tests.daemon.support import end_daemon, environment, eventually, lock_holder
 from tests.ingest.import_app import NOW
 
-MOMENTS = 20
 PROGRAM = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())"]
 
 
@@ -28,7 +29,8 @@ def journal(home: Path) -> list[dict[str, Any]]:
     return sorted(heads, key=lambda one: str(one["session_id"]))
 
 
-def test_killing_the_daemon_at_random_moments_changes_nothing_in_the_end(tmp_path: Path) -> None:
+@pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.soak)])
+def test_killing_the_daemon_at_random_moments_changes_nothing_in_the_end(tmp_path: Path, kills: int) -> None:
     """Case 42."""
     corpus = tmp_path / "corpus"
     write_corpus(corpus, 12_000_000, turns=4)
@@ -39,7 +41,7 @@ def test_killing_the_daemon_at_random_moments_changes_nothing_in_the_end(tmp_pat
             home.mkdir(mode=0o700)
         shiftlog(whole, "import", str(corpus), "--json", env=clock)
         moments = random.Random(4)
-        for _ in range(MOMENTS):
+        for _ in range(kills):
             importing = subprocess.Popen(
                 [*PROGRAM, "import", str(corpus), "--json", "--jobs", "1"],
                 env=environment(broken, **clock),
