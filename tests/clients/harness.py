@@ -103,7 +103,13 @@ class ClientHarness:
         """Return the sessions, the oldest first, when everything that hooks spooled has been taken."""
         self.settle()
         found: list[Json] = self.shown("sessions", "--limit", "200")["items"]
-        return [each for each in reversed(found) if children or not each.get("parent_session_id")]
+        if children or len(found) == 1:
+            return found[::-1]
+        return [each for each in reversed(found) if not self.lineage(each)["parent_session_id"]]
+
+    def lineage(self, session: Json) -> Json:
+        """Return where a session comes from: its parent, its predecessor, what it was forked from."""
+        return self.session(session["session_id"])["session"]["lineage"]
 
     def warm(self) -> None:
         """Start the daemon and let it load its MCP server, so that a client need not wait for either."""

@@ -19,10 +19,6 @@ def answer(request: Request, number: int = -1) -> Json:
     return json.JSONDecoder().raw_decode(text, text.index("{"))[0]
 
 
-def lineage(harness: ClientHarness, session: Json) -> Json:
-    return harness.session(session["session_id"])["session"]["lineage"]
-
-
 def turns(harness: ClientHarness, session: Json) -> list[Any]:
     return [turn["query_title"] for turn in harness.session(session["session_id"])["turns"]]
 
@@ -85,6 +81,25 @@ def test_a_subagent_works_in_its_child_session_and_resumes_neither_it_nor_its_pa
     assert [each["title"] for each in claude.sessions()][-1] == "The main work"
 
 
+@tries("subagents")
+def test_a_subagent_of_codex_works_in_its_child_session(codex: ClientHarness) -> None:
+    done = threading.Event()
+
+    def finish(request: Request) -> Step:
+        done.set()
+        return says("sub done")
+
+    spawn = calls("spawn_agent", message="SUBWORK please", task_name="part")
+    codex.script.on("Delegate", spawn, says("All done.", hold=done))
+    codex.script.on("SUBWORK", ours("open_session", agent="Codex", title="The part"), finish)
+    main = codex.codex("Delegate")
+    part = answer(codex.script.told("SUBWORK")[-1])
+    (session,) = codex.sessions()
+    assert main.session in session["session_id"]
+    assert part["joined"]
+    assert codex.lineage(part)["parent_session_id"] == session["session_id"]
+
+
 @tries("one session")
 def test_two_clients_in_one_folder_have_a_session_each(claude: ClientHarness) -> None:
     both = threading.Barrier(2, timeout=60)
@@ -114,7 +129,7 @@ def test_a_resumed_client_goes_on_in_its_session_and_a_fork_is_a_session_beside_
     one, other = claude.sessions()
     assert turns(claude, one) == ["One", "Two", "Three"]
     assert turns(claude, other) == ["Four"]
-    assert lineage(claude, other)["forked_from"] == one["session_id"]
+    assert claude.lineage(other)["forked_from"] == one["session_id"]
 
 
 @tries("restarts")
@@ -124,7 +139,7 @@ def test_clear_ends_a_session_and_the_next_one_follows_it(claude: ClientHarness)
     before, after = claude.sessions()
     assert turns(claude, before) == ["Before"]
     assert (turns(claude, after), after["title"]) == (["After"], "Afresh")
-    assert lineage(claude, after)["predecessor_session_id"] == before["session_id"]
+    assert claude.lineage(after)["predecessor_session_id"] == before["session_id"]
 
 
 @tries("restarts")
@@ -145,4 +160,4 @@ def test_a_client_that_an_agent_starts_has_a_child_session(claude: ClientHarness
     found = {session["title"]: session for session in claude.sessions(children=True)}
     assert set(found) == {"Outer task", "Inner"}, (claude.work / "inner.log").read_text()
     assert outer.session in found["Outer task"]["session_id"]
-    assert lineage(claude, found["Inner"])["parent_session_id"] == found["Outer task"]["session_id"]
+    assert claude.lineage(found["Inner"])["parent_session_id"] == found["Outer task"]["session_id"]
