@@ -24,7 +24,7 @@ loads at its start, with `chat.message`, `tool.execute.before`, which may throw 
 undone, and the guard does not hold.""",
 }
 CURSOR = """\
-It cannot be installed from npm, so nothing was tried. Its documentation describes hooks in `hooks.json`
+It cannot be installed from npm, so nothing was tried. As others describe it, it has hooks in `hooks.json`
 (`beforeShellExecution`, which answers allow, deny or ask, `beforeMCPExecution`, `afterFileEdit`,
 `beforeSubmitPrompt`, `stop`). `shiftlog setup cursor` connects our tools, and `shiftlog import` reads its
 transcripts."""
