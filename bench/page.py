@@ -1,4 +1,4 @@
-"""The page on a large store: server time of each address among 100,000 sessions, a session of 10,000 entries, weight.
+"""The page on a large store: server time of each address among 100,000 sessions, a session of 30,000 entries, weight.
 
 Asked in the process that serves, so that the figures are the server's own; nothing else runs on its loop meanwhile.
 """
@@ -27,7 +27,7 @@ from shiftlog.web.present.templates import HERE
 from shiftlog.web.routes import page_routes
 
 SESSIONS = 100_000
-ENTRIES = 10_000
+ENTRIES = 30_000
 TIMES = 15
 AGENTS = 2_000
 AT_ONCE = 1_000
@@ -99,6 +99,7 @@ async def measured(home: Path, sessions: int) -> tuple[list[list[str]], list[lis
                 "filtered by agent": ("/sessions?agent_id=agent-7", TIMES),
                 "search": ("/sessions?q=shift", 5),
                 f"a session of {ENTRIES:,} entries": (f"/sessions/{long}", TIMES),
+                "its outline": (f"/sessions/{long}/outline?part=1", 5),
                 "its first turn": (f"/sessions/{long}/turns/{turn}?part=1", TIMES),
                 "its chain, verified": (f"/sessions/{long}/trust", 5),
                 "usage of 30 days": ("/usage", 2),

@@ -222,4 +222,4 @@ def test_every_answer_has_a_strict_policy(server: PageServer, day: Day) -> None:
             assert "default-src 'none'" in policy
             assert "unsafe" not in policy
             assert headers["x-content-type-options"] == "nosniff"
-            assert headers["referrer-policy"] == "no-referrer"
+            assert headers["referrer-policy"] == "same-origin"

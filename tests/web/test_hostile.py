@@ -6,7 +6,9 @@ from html.parser import HTMLParser
 import pytest
 
 from shiftlog.text.printable import page_text
-from shiftlog.web.present.texts import diff, folded, markdown, terminal
+from shiftlog.web.present.ansi import terminal
+from shiftlog.web.present.diffs import diffs
+from shiftlog.web.present.texts import folded, markdown
 from tests.web.server import PageServer
 from tests.web.stories import ANSI, BIDI, HOSTILE, SCRIPT, import_hostile, record_hostile
 
@@ -26,7 +28,8 @@ def pages(server: PageServer, session_id: str) -> list[str]:
     by_kind = {(entry["kind"], entry["body"].get("category")): entry["seq"] for entry in entries}
     one = f"/sessions/{session_id}"
     return [
-        "/", one, f"{one}?part=1", f"{one}/entries", f"{one}/handover", f"{one}/trust", "/usage",
+        "/", one, f"{one}?part=1", f"{one}/outline", f"{one}/find?q=hacked",
+        f"{one}/entries", f"{one}/handover", f"{one}/trust", "/usage",
         "/sessions?q=hacked", "/sessions?q=hacked&kind=entry", "/sessions?q=hacked&kind=turn",
         "/sessions?agent_id=mallory",
         *(f"{one}/turns/{turn}" for turn in turns),
@@ -103,7 +106,7 @@ def test_a_terminal_shows_colours_and_drops_what_moves_the_cursor() -> None:
     assert terminal("\x1b[1;31mbad\x1b[0m ok") == '<span class="t-bold t-red">bad</span> ok'
     assert terminal("\x1b]0;title\x07\x1b[2Jclean\x1b[10;5H") == "clean"
     assert terminal("10%\r50%\r100%\ndone") == "100%\ndone"
-    assert terminal("\x1b[38;5;196mx\x1b[m<b>") == "x&lt;b&gt;"
+    assert terminal("\x1b[38;5;196mx\x1b[m<b>") == '<span class="t-red">x</span>&lt;b&gt;'
     assert terminal("\x1b[38mx") == "x"
 
 
@@ -124,7 +127,7 @@ def test_long_text_is_folded_by_characters_and_lines() -> None:
 
 
 def test_a_difference_counts_what_it_changes() -> None:
-    made = diff("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n")
-    assert (made.added, made.removed) == (1, 1)
-    assert [kind for kind, _ in made.lines] == ["hunk", "del", "add", "same"]
-    assert diff("+x\n" * 1000).left == 600
+    [made] = diffs("--- a/x\n+++ b/x\n@@ -1 +1 @@\n-old\n+new\n same\n")
+    assert (made.path, made.added, made.removed) == ("x", 1, 1)
+    assert [row.kind for row in made.rows] == ["hunk", "del", "add", "same"]
+    assert sum(one.left for one in diffs("+x\n" * 1000)) == 600

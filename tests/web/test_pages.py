@@ -1,5 +1,6 @@
 """What the pages show, read as a program reads them: lists, sessions, usage, hand-over, trust and their JSON twins."""
 
+import itertools
 import json
 import re
 import time
@@ -25,7 +26,7 @@ def test_the_list_shows_what_a_person_looks_for(server: PageServer, day: Day) ->
         "checkout-service",
         "claude-opus-4-5",
         "3 turns",
-        "1 failed",
+        "1 of 3 turns failed",
         "1 file",
         "$0.41",
     ):
@@ -98,9 +99,19 @@ def test_filters_are_in_the_address(server: PageServer, day: Day) -> None:
     assert [item["session_id"] for item in found["items"]] == [day.other_id]
     assert found["filters"] == {"agent": "Codex", "status": "closed"}
     html = server.html("/sessions?agent=Codex&status=closed")
-    assert "Tidy the changelog" in html
-    assert "Stop the double charges" not in html
+    listed = server.html("/sessions?agent=Codex&status=closed&part=1")
+    assert "Tidy the changelog" in listed
+    assert "Stop the double charges" not in listed
     assert re.search(r'name="agent" value="Codex"', html)
+
+
+def test_dates_may_be_ages(server: PageServer, day: Day) -> None:
+    listed = [item["session_id"] for item in server.json("/sessions", **{"from": "7d"})["items"]]
+    assert day.session_id in listed
+    assert server.json("/sessions", to="1d")["items"] == []
+    assert server.json("/sessions", q="idempotency", **{"from": "2h"})["total"] >= 1
+    assert server.json("/usage", **{"from": "7d"})["total"]["sessions"] >= 1
+    assert 'aria-current="true" href="/sessions?group=day">7 days' in server.html("/sessions?from=7d")
 
 
 def test_a_filter_shows_a_child_by_itself_with_its_parent_named(server: PageServer, day: Day) -> None:
@@ -230,7 +241,7 @@ def test_a_timeline_can_begin_at_a_turn(server: PageServer, day: Day) -> None:
     assert first["turn"]["request_id"] == day.turns[1]
 
 
-def test_the_glance_at_a_session_of_thousands_of_turns_is_at_its_end(server: PageServer) -> None:
+def test_outline_and_strip_are_of_all_turns_of_a_session_of_thousands(server: PageServer) -> None:
     session_id = server.tool("open_session", {"agent": "Codex", "title": "Thousands"})["session_id"]
     named = {"session_id": session_id}
     for n in range(2_001):
@@ -240,12 +251,22 @@ def test_the_glance_at_a_session_of_thousands_of_turns_is_at_its_end(server: Pag
     child = {"agent": "Codex", "agent_id": "late", "title": "Late helper", "parent_session_id": session_id}
     server.tool("open_session", child)
     server.tool("finish_turn", {**named, "outcome": "failed", "error_message": "It broke"})
-    glance = server.json(f"/sessions/{session_id}")["glance"]
-    assert (glance["asked"], glance["came_to"]) == ("Do 0", "Did 2000")
-    assert [failed["request_id"] for failed in glance["failed"]] == [turn]
+    outline = server.json(f"/sessions/{session_id}/outline")
+    assert [one["ordinal"] for one in outline["turns"]] == list(range(1, 2_003))
+    assert outline["turns"][-1] | {"duration_s": 0} == {
+        "request_id": turn, "ordinal": 2_002, "title": "Last", "status": "failed", "errors": 1, "duration_s": 0,
+        "begun_at": outline["turns"][-1]["begun_at"],
+    }  # fmt: skip
+    drawn = server.html(f"/sessions/{session_id}/outline")
+    bars = [
+        (float(x), float(width)) for x, width in re.findall(r'x="([0-9.]+)" y="0" width="([0-9.]+)" [^>]*room', drawn)
+    ]
+    assert len(bars) <= 240
+    assert all(abs(x + width - after) < 0.05 for (x, width), (after, _) in itertools.pairwise(bars))
+    assert abs(sum(bars[-1]) - 1_000) < 0.05, "the whole width leads somewhere"
+    assert drawn.count("turn-failed") == 1
     html = server.html(f"/sessions/{session_id}", turn=turn)
-    assert "2002. Last (failed" in html
-    assert html.count('class="subagent"') == 1, "who was spawned by a late turn is shown there alone"
+    assert html.count('class="subagent"') == 1, "a subagent of a late turn is shown there alone"
 
 
 def test_a_call_that_returned_nothing_has_no_empty_result(server: PageServer, tmp_path: Path) -> None:
@@ -294,7 +315,8 @@ def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(server: 
     if not saved:
         pytest.skip("no git here, so no checkpoints")
     html = server.html(f"/sessions/{session_id}")
-    assert html.count('class="step command"') == 2
+    assert html.count('class="step command"') == 1
+    assert html.count('class="step command failed"') == 1
     assert "exit 4" in html
     assert re.search(r'class="out err"[^>]*>gone', html)
     first, last = saved[0]["body"]["id"], saved[-1]["body"]["id"]
@@ -303,7 +325,7 @@ def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(server: 
     assert page["since"] == saved[-2]["body"]["id"]
     assert "+second" in page["changes"]["patch"]
     shown = server.html(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
-    assert '<span class="add">+second' in shown
+    assert '<span class="add" data-old="" data-new="2">+second' in shown
     assert "first checkpoint" in server.html(f"/sessions/{session_id}/checkpoints/{saved[0]['seq']}"), first
     with server.client() as client:
         assert client.get(f"/sessions/{session_id}/checkpoints/1").status_code == 404
@@ -319,7 +341,7 @@ def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(server: 
 def addresses(day: Day) -> list[str]:
     one = f"/sessions/{day.session_id}"
     return [
-        "/sessions", one, f"{one}/turns/{day.turns[0]}", f"{one}/entries", f"{one}/entries/1",
+        "/sessions", one, f"{one}/turns/{day.turns[0]}", f"{one}/outline", f"{one}/entries", f"{one}/entries/1",
         f"{one}/handover", f"{one}/trust", "/usage",
     ]  # fmt: skip
 
@@ -345,7 +367,8 @@ def test_every_address_of_the_description_is_there(server: PageServer, day: Day)
         for path in server.json("/openapi.json")["paths"]:
             for name, value in values.items():
                 path = path.replace(name, value)
-            if "{" not in path and "/checkpoints/" not in path:
+            path += {"find.json": "?q=tidied", "files.json": "?path=a.py"}.get(path.rpartition("/")[2], "")
+            if "{" not in path and "/checkpoints/" not in path and "/undo." not in path:
                 assert client.get(path).status_code == 200, path
     assert server.json("/openapi.json") == description()
 
@@ -390,9 +413,9 @@ def test_a_turn_that_was_interrupted_is_drawn_as_such(server: PageServer) -> Non
     session_id = server.tool("open_session", {"agent": "Codex", "title": "Cut off"})["session_id"]
     for n in range(2):
         server.tool("begin_turn", {"session_id": session_id, "query_title": f"Part {n}", "query_text": "Do it"})
-    assert "2. Part 1 (in_progress, " in server.html(f"/sessions/{session_id}")
+    assert "2. Part 1 (in_progress, " in server.html(f"/sessions/{session_id}/outline")
     server.tool("close_session", {"session_id": session_id})
-    html = server.html(f"/sessions/{session_id}")
+    html = server.html(f"/sessions/{session_id}/outline")
     assert "2. Part 1 (interrupted, " in html
     assert "turn-interrupted" in html
 

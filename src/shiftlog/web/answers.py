@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from shiftlog.model.errors import Category, InternalError, ShiftlogError, trouble
+from shiftlog.web.present.addresses import address
 from shiftlog.web.present.templates import render
 
 CSP = (
@@ -23,7 +24,8 @@ HEADERS = {
     "Content-Security-Policy": CSP,
     "X-Content-Type-Options": "nosniff",
     "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
+    # Nothing goes to other sites; to our own the origin must, because without it a form counts as a foreign page's.
+    "Referrer-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cross-Origin-Opener-Policy": "same-origin",
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
@@ -33,7 +35,7 @@ HEADERS = {
 
 log = logging.getLogger(__name__)
 
-NOT_FOUND, FORBIDDEN = 404, 403
+NOT_FOUND, FORBIDDEN, UNKNOWN_CALLER = 404, 403, 401
 STATUSES: dict[Category, int] = {
     Category.INVALID: 400,
     Category.NOT_FOUND: NOT_FOUND,
@@ -50,7 +52,7 @@ STATUSES_BY_CODE = {
     "open_failed": 502,
     "output_expired": 410,
     "ssh_connect_failed": 502,
-    "unauthorized": 401,
+    "unauthorized": UNKNOWN_CALLER,
 }
 # Suffixes of addresses that are files.
 FILES = (".md", ".csv", ".html", ".jsonl")
@@ -125,10 +127,24 @@ def refusal(request: Request, error: ShiftlogError, status: int | None = None) -
     is_file = request.url.path.endswith(FILES) and "text/html" not in request.headers.get("accept", "")
     if is_file or wants_json(request):
         return json_response({"error": error.as_dict()}, code)
-    about = {"heading": error.message, "hint": _hint(error), "code": code, "here": ""}
+    about = {
+        "heading": error.message,
+        "hint": _hint(error),
+        "code": code,
+        "here": "" if code == UNKNOWN_CALLER else "?",
+    }
+    about |= _way_back(request, error)
     if error.details.get("parameter") == "q":
         about |= {"q": request.query_params.get("q", ""), "hint": "Correct it and search again"}
     return HTMLResponse(render("message.html", about), code, HEADERS)
+
+
+def _way_back(request: Request, error: ShiftlogError) -> dict[str, str]:
+    """Return a link to the session that an address without an answer belongs to."""
+    name = request.path_params.get("session_id") or request.query_params.get("session")
+    if not name or error.code in ("session_not_found", "invalid_session_id", "unauthorized"):
+        return {}
+    return {"back": address("sessions", name), "back_says": "Back to the session"}
 
 
 def _hint(error: ShiftlogError) -> str | None:

@@ -32,6 +32,9 @@ class Door:
         self._codes: dict[bytes, float] = {}
         self._clock = clock
         self._wall = wall
+        # For acting: a key that no file holds, and the cookies that this process gave out itself.
+        self._acting_key = secrets.token_bytes(32)
+        self._given: set[bytes] = set()
         # Cookies know no ports: two state directories on one host must not overwrite each other's.
         self.cookie_name = f"shiftlog_{hashlib.sha256(self._key).hexdigest()[:8]}"
 
@@ -51,7 +54,9 @@ class Door:
         if until is None or until <= self._clock():
             return None
         stamp = f"{int(self._wall()) + PAGE_COOKIE_S:x}.{secrets.token_urlsafe(12)}"
-        return f"{stamp}.{self._sign(stamp)}"
+        cookie = f"{stamp}.{self._sign(stamp)}"
+        self._given.add(_digest(cookie))
+        return cookie
 
     def admits(self, headers: Headers) -> bool:
         """Return True if a request carries the cookie or the token."""
@@ -60,8 +65,21 @@ class Door:
             scheme, _, token = given[0].partition(" ")
             same = hmac.compare_digest(token.strip().encode("utf-8", "replace"), self._token)
             return len(given) == 1 and scheme.casefold() == "bearer" and same
-        cookies = [cookie_parser(line).get(self.cookie_name, "") for line in headers.getlist("cookie")]
-        return any(self._is_ours(cookie) for cookie in cookies)
+        return any(self._is_ours(cookie) for cookie in self._cookies(headers))
+
+    def acting_token(self, headers: Headers) -> str | None:
+        """Return the token that acts of this browser must carry; None if it may only look.
+
+        Only a browser that came by a link of this daemon may act: a program that reads `http.token` can look at the
+        page and could sign a cookie, but never came by a link.
+        """
+        cookie = next((cookie for cookie in self._cookies(headers) if self._is_ours(cookie)), None)
+        if cookie is None or headers.get("authorization") or _digest(cookie) not in self._given:
+            return None
+        return hmac.new(self._acting_key, cookie.encode(), hashlib.sha256).hexdigest()
+
+    def _cookies(self, headers: Headers) -> list[str]:
+        return [cookie_parser(line).get(self.cookie_name, "") for line in headers.getlist("cookie")]
 
     def _is_ours(self, cookie: str) -> bool:
         stamp, _, signature = cookie.rpartition(".")

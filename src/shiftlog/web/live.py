@@ -23,14 +23,15 @@ from shiftlog.shell.ports import Stream
 from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import HEADERS, encoded
 from shiftlog.web.present.templates import render
+from shiftlog.web.views.rail import mark_of, newest_heads
 from shiftlog.web.views.session import number, read_session, session_head, turn_block
-from shiftlog.web.views.sessions import mark_of, newest_heads
-from shiftlog.web.views.steps import steps_of
+from shiftlog.web.views.steps import is_in_head, steps_of
 from shiftlog.web.views.timeline import counts
 
 ENTRIES_AT_ONCE = 200
 OUTPUT_CHARS = 20_000
 OUTPUT_LINES = 400
+REPEATS_WITHIN = 50
 STREAMS_MOST = 64
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 _STATES = frozenset({Kind.SESSION_SUSPENDED, Kind.SESSION_RESUMED, Kind.SESSION_CLOSED})
@@ -61,13 +62,17 @@ class Live:
         return self._streamed(request, self._sessions({} if seen != mark_of(heads) else heads))
 
     async def session(self, request: Request) -> Response:
-        """Stream each new entry of a session and the output of its running commands."""
+        """Stream each new entry of a session and the output of its running commands.
+
+        A client that names the mark of a list (`since`) is also told when that list changes.
+        """
         session = await read_session(self.app, request, lambda _, session: session)
         came_back = request.headers.get("last-event-id", "")
         after = int(came_back) if came_back.isascii() and came_back.isdigit() and len(came_back) < 10 else None
         if after is None:
             after = number(request.query_params, "after", session.head_seq)
-        return self._streamed(request, self._session(session.id, min(after, session.head_seq)))
+        seen = request.query_params.get("since")
+        return self._streamed(request, self._session(session.id, min(after, session.head_seq), seen))
 
     def _streamed(self, request: Request, events: AsyncGenerator[bytes]) -> Response:
         headers = {**HEADERS, "X-Accel-Buffering": "no"}
@@ -100,7 +105,7 @@ class Live:
             changed = [name for name, seq in now.items() if heads.get(name) != seq]
             heads = now
             if changed:
-                yield event("sessions", {"changed": changed}, mark_of(now))
+                yield event("sessions", {"changed": changed, "mark": mark_of(now)}, mark_of(now))
                 quiet = 0.0
             elif quiet >= PAGE_HEARTBEAT_S:
                 yield b": still here\n\n"
@@ -109,10 +114,14 @@ class Live:
             if not await self._pause():
                 return
 
-    async def _session(self, session_id: str, after: int) -> AsyncGenerator[bytes]:
+    async def _session(self, session_id: str, after: int, seen: str | None) -> AsyncGenerator[bytes]:
         outputs = _Outputs(self.app, session_id)
         quiet = 0.0
         while True:
+            # For a page with the list beside it; its mark is no seq, so these events have no id.
+            if seen is not None and (mark := mark_of(await self.app.store.read(newest_heads))) != seen:
+                seen = mark
+                yield event("sessions", {"mark": mark})
             # Read before the entries, so that a command's start comes before its output.
             running = outputs.running()
             news = await self.app.store.read(lambda reader, after=after: self._news(reader, session_id, after))
@@ -159,6 +168,8 @@ def _entry_item(reader: Reader, session: Session, entry: Entry) -> Item:
     turn = reader.turn(session.id, entry.turn) if entry.turn else None
     if entry.kind.startswith("turn.") and turn is not None:
         item["turn"] = _turn_html(session, turn, is_new=entry.kind is Kind.TURN_BEGUN)
+        if turn.is_terminal:
+            item["repeats"] = _repeats(reader, session, turn)
     elif entry.kind in _STATES and session.current_turn:
         unfinished = reader.turn(session.id, session.current_turn)
         if unfinished is not None and not unfinished.is_terminal:
@@ -166,11 +177,18 @@ def _entry_item(reader: Reader, session: Session, entry: Entry) -> Item:
     if turn is not None:
         item["steps"] = turn.dialog_items + turn.actions
     if turn is None or counts(turn, entry):
-        steps = steps_of([entry])
+        steps = steps_of([entry], turn=turn)
         item["html"] = render("_steps.html", {"steps": steps, "session_id": session.id})
         item["command_id"] = next((step["command_id"] for step in steps if step.get("command_id")), None)
         item["call_id"] = entry.facts.get("call_id")
     return {**item, "at": precise(entry.at)}
+
+
+def _repeats(reader: Reader, session: Session, turn: Turn) -> list[int]:
+    """Return the last dialog items of a turn that its head shows since it ended."""
+    after = max(turn.begun_seq, turn.last_seq - REPEATS_WITHIN)
+    last = reader.entries(session.id, after=after, until=turn.last_seq, turn=turn.request_id, kinds=(Kind.DIALOG,))
+    return [entry.seq for entry in last if is_in_head(turn, entry)]
 
 
 def _turn_html(session: Session, turn: Turn, *, is_new: bool) -> str:

@@ -70,7 +70,22 @@ _SCHEMAS: dict[str, Schema] = {
     "SessionPage": _record(
         "session", "timeline", "next_place",
         session=_ref("Session"), timeline=_list(_record("kind", "seq", kind=_TEXT, seq=_COUNT)), next_place=_NULL_TEXT,
-        glance=_OBJECT,
+    ),
+    "Outline": _record(
+        "session_id", "turns", "errors", "files", "decisions", "commits",
+        session_id=_TEXT, turns=_list(_ref("OutlineTurn")),
+        errors=_list(_record("seq", "outcome", seq=_COUNT, outcome=_TEXT)), errors_total=_COUNT,
+        files=_list(_record("path", path=_TEXT)), files_total=_COUNT, decisions=_list(_OBJECT),
+        commits=_list(_OBJECT),
+    ),
+    "OutlineTurn": _record(
+        "request_id", "ordinal", "title", "status", "errors", "duration_s",
+        request_id=_TEXT, ordinal=_COUNT, title=_TEXT, status=_TEXT, errors=_COUNT, duration_s={"type": "number"},
+    ),
+    "Matches": _record(
+        "session_id", "q", "total", "matches",
+        session_id=_TEXT, q=_TEXT, total=_COUNT, terms=_list(_TEXT),
+        matches=_list(_record("seq", "request_id", seq=_COUNT, request_id=_NULL_TEXT)),
     ),
     "TurnPage": _record(
         "session_id", "turn", "entries", "next_after",
@@ -94,6 +109,12 @@ _SCHEMAS: dict[str, Schema] = {
         session=_ref("Session"), receipts=_list(_ref("Receipt")),
         chain=_record("ok", "entries", ok={"type": "boolean"}, entries=_COUNT, kind=_NULL_TEXT),
     ),
+    "Palette": _record("q", "items", q=_TEXT, items=_list(_record("kind", "title", "href", kind=_TEXT, title=_TEXT))),
+    "Projects": _record("projects", projects=_list(_record("project", project=_NULL_TEXT))),
+    "Project": _record("project", "sessions", "files", "decisions", "open", "usage", project=_TEXT),
+    "FileTouches": _record("path", "touches", "total", path=_TEXT, touches=_list(_OBJECT), total=_COUNT),
+    "Decisions": _record("items", "next_cursor", items=_list(_OBJECT), next_cursor=_NULL_TEXT),
+    "Undo": _record("session_id", "turn", "files", "patch", session_id=_TEXT, turn=_ref("Turn")),
     "Receipt": _record("session_id", "seq", "head_hash", "at", "key_id", "signature", session_id=_TEXT, seq=_COUNT),
     "Usage": _record("filters", "total", "by", "budgets", total=_OBJECT, by=_OBJECT, budgets=_list(_OBJECT)),
     "Output": _record("command_id", "stream", "text", "next_cursor", "eof", text=_TEXT, next_cursor=_NULL_TEXT),
@@ -131,6 +152,7 @@ def description() -> Schema:
         _query("turn_status", "Has a turn with this status.", {"type": "string", "enum": list(map(str, TurnStatus))}),
         _query("path", "Touched files by glob (src/*.py)."),
         _query("tag", "It or a turn of it has this tag."),
+        _query("group", "How the page groups sessions.", {"type": "string", "enum": ["day", "project"]}),
         _query("cursor", "next_cursor of the page before, same question."),
     ]
     timeline = [
@@ -138,6 +160,8 @@ def description() -> Schema:
         _query("turn", "Begin with this turn."),
         _query("place", "next_place of the page before."),
     ]
+    axis = _query("axis", "How the strip of turns is drawn.", {"type": "string", "enum": ["turn", "time"]})
+    words = {**_query("q", "Search expression, as in the list."), "required": True}
     turn = [_SESSION, _path("request_id", "The id of a turn."), after]
     entries = [
         _SESSION,
@@ -150,6 +174,14 @@ def description() -> Schema:
         _query("cursor", "next_cursor of the page before."),
     ]
     usage = [*_FILTERS, *_USED]
+    project = _path("project", "The name of a project.")
+    of_project = _query("project", "Only of this project.")
+    later = _query("cursor", "next_cursor of the page before.")
+    file = [
+        {**_query("path", "The path of the file, below its workspace."), "required": True},
+        of_project,
+        _query("line", "Only turns that wrote this text."),
+    ]
     by = _query("by", "Which table.", {"type": "string", "enum": list(DIMENSIONS)})
     form = _path("form", "The format.", {"type": "string", "enum": ["html", "md", "jsonl"]})
     kinds = ("text/html", "text/markdown", "application/x-ndjson")
@@ -157,6 +189,10 @@ def description() -> Schema:
     paths = {
         "/sessions.json": _operation("List or search sessions", _answer("A page", "SessionList"), listing),
         f"{one}.json": _operation("Read a session's timeline", _answer("A page", "SessionPage"), timeline),
+        f"{one}/outline.json": _operation(
+            "Turns, errors, files and decisions", _answer("They", "Outline"), [_SESSION, axis]
+        ),
+        f"{one}/find.json": _operation("Search a session", _answer("Entries in order", "Matches"), [_SESSION, words]),
         f"{one}/turns/{{request_id}}.json": _operation("Read a turn", _answer("A page", "TurnPage"), turn),
         f"{one}/entries.json": _operation("Read the journal", _answer("A page", "Entries"), entries),
         f"{one}/entries/{{seq}}.json": _operation("Read an entry", _answer("It", "OneEntry"), [_SESSION, seq]),
@@ -168,6 +204,16 @@ def description() -> Schema:
         f"{one}/trust.json": _operation("Check the chain now", _answer("What was found", "Trust"), [_SESSION]),
         f"{one}/receipts/{{seq}}.json": _operation("A receipt", _answer("It", "Receipt"), [_SESSION, seq]),
         f"{one}/export.{{form}}": _operation("A session as a file", exports, [_SESSION, form]),
+        "/palette.json": _operation(
+            "Find by name", _answer("What fits", "Palette"), [_query("q", "A part of a name.")]
+        ),
+        "/projects.json": _operation("List projects", _answer("All", "Projects"), []),
+        "/projects/{project}.json": _operation("Read a project", _answer("It", "Project"), [project]),
+        "/files.json": _operation("Every turn that touched a file", _answer("They", "FileTouches"), [*file]),
+        "/decisions.json": _operation("List decisions", _answer("A page", "Decisions"), [of_project, later]),
+        f"{one}/turns/{{request_id}}/undo.json": _operation(
+            "What taking a turn back would change", _answer("It", "Undo"), [*turn[:2]]
+        ),
         "/usage.json": _operation("Tokens and cost", _answer("Totals", "Usage"), usage),
         "/usage.csv": _operation("One table of usage", _answer("It", None, "text/csv"), [*usage, by]),
         "/outputs/{command_id}.json": _operation(

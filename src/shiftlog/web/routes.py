@@ -4,11 +4,13 @@ Every page answers JSON at the same address, by `Accept` or with `.json` at its 
 files are open without cookie or token.
 """
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
@@ -17,19 +19,27 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from shiftlog.app.app import App
 from shiftlog.model.errors import InvalidParameter, Unauthorized, UnknownTool
 from shiftlog.model.limits import PAGE_COOKIE_S
-from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, PageView, answering, json_response, refusal
+from shiftlog.web.acting import act
+from shiftlog.web.answers import FORBIDDEN, HEADERS, NOT_FOUND, PageView, answering, json_response, refusal, wants_json
 from shiftlog.web.door import Door, is_foreign
 from shiftlog.web.live import Live
 from shiftlog.web.openapi import description
-from shiftlog.web.present.templates import HERE, address, render
-from shiftlog.web.views import details, session
+from shiftlog.web.present.addresses import address
+from shiftlog.web.present.templates import HERE, render
+from shiftlog.web.views import details, projects, session
 from shiftlog.web.views.export import download
+from shiftlog.web.views.finding import find_page
+from shiftlog.web.views.images import image_file
+from shiftlog.web.views.outline import outline_page
+from shiftlog.web.views.palette import palette_page
+from shiftlog.web.views.rail import read_rail
 from shiftlog.web.views.sessions import sessions_page
+from shiftlog.web.views.undoing import undo_page
 from shiftlog.web.views.usage import usage_file, usage_page
 
 OPEN = "/open"
 STATIC = "/static/"
-HINT = "Run `shiftlog open` in a terminal: it makes a fresh link"
+HINT = "Run shiftlog open in a terminal: it makes a fresh link"
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 
@@ -45,18 +55,26 @@ def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
     one = "/sessions/{session_id}"
     pages: list[tuple[str, _View]] = [
         ("/sessions", sessions_page),
+        (f"{one}/outline", outline_page),
+        (f"{one}/find", find_page),
         (f"{one}/turns/{{request_id}}", session.turn_page),
+        (f"{one}/turns/{{request_id}}/undo", undo_page),
         (f"{one}/entries", session.entries_page),
         (f"{one}/entries/{{seq}}", session.entry_page),
         (f"{one}/checkpoints/{{seq}}", details.checkpoint_page),
         (f"{one}/handover", details.handover_page),
         (f"{one}/trust", details.trust_page),
         ("/usage", usage_page),
+        ("/palette", palette_page),
+        ("/projects", projects.projects_page),
+        ("/projects/{project}", projects.project_page),
+        ("/files", projects.file_page),
+        ("/decisions", projects.decisions_page),
         ("/outputs/{command_id}", details.output_page),
         (one, session.session_page),
     ]
     files: list[tuple[str, _View]] = [
-        ("/", sessions_page),
+        (f"{one}/images/{{seq}}/{{number}}", image_file),
         (f"{one}/handover.md", details.handover_file),
         (f"{one}/receipts/{{seq}}.json", details.receipt_file),
         (f"{one}/export.{{form}}", download),
@@ -66,11 +84,29 @@ def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
         Route(OPEN, partial(_enter, door)),
         Route("/openapi.json", _describe),
         Route(STATIC + "{name:path}", _static),
+        Route("/act/{act}", answering(partial(act, app, door)), methods=["POST"]),
+        Route("/", answering(partial(_framed, sessions_page, app, door))),
         Route("/events", answering(live.sessions)),
         Route(f"{one}/events", answering(live.session)),
         *(Route(path, answering(partial(look, app))) for path, look in files),
-        *(Route(path + ending, answering(partial(look, app))) for path, look in pages for ending in (".json", "")),
+        *(
+            Route(path + ending, answering(partial(_framed, look, app, door)))
+            for path, look in pages
+            for ending in (".json", "")
+        ),
     ]
+
+
+async def _framed(look: _View, app: App, door: Door, request: Request) -> PageView | Response:
+    """Put the list of sessions beside a page that a person asks for, and the token of acts into its forms."""
+    view = await look(app, request)
+    if isinstance(view, Response) or wants_json(request):
+        return view
+    extra = {**view.extra, "csrf": door.acting_token(request.headers)}
+    if "part" not in request.query_params and "rail" not in extra:
+        named: Mapping[str, Any] = view.data.get("session") or view.extra.get("session") or {}
+        extra["rail"] = await read_rail(app, QueryParams(), named.get("session_id"))
+    return replace(view, extra=extra)
 
 
 class Gate:
@@ -134,8 +170,10 @@ async def _missing(request: Request, error: Exception) -> Response:
 
 
 async def _unsuited(request: Request, error: Exception) -> Response:
-    response = refusal(request, InvalidParameter("The page is only for reading", hint="Ask with GET"), 405)
-    response.headers["Allow"] = "GET, HEAD"
+    acts = request.url.path.startswith("/act/")
+    hint = "Use the forms of the page" if acts else "Ask with GET"
+    response = refusal(request, InvalidParameter("The page does not answer that here", hint=hint), 405)
+    response.headers["Allow"] = "POST" if acts else "GET, HEAD"
     return response
 
 

@@ -4,7 +4,7 @@ import csv
 import io
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -61,7 +61,7 @@ def test_what_was_used_long_ago_is_a_link_away(server: PageServer, tmp_path: Pat
     path = tmp_path / f"{transcript.session}.jsonl"
     path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
     server.do(server.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
-    html = server.html("/usage")
+    html = server.html("/usage").partition("<main")[2]
     assert ">long-ago<" not in html
     link = re.search(r'href="([^"]+)">All days', html)
     assert link
@@ -83,7 +83,7 @@ def test_a_table_of_usage_says_what_it_leaves_out(server: PageServer) -> None:
     for number in range(61):
         run = {"agent": "Codex", "title": "Crowd", "agent_id": f"crowd-{number}", "model": "crowded"}
         server.tool("close_session", {"session_id": server.tool("open_session", run)["session_id"], "output_tokens": 1})
-    html = server.html("/usage?model=crowded")
+    html = server.html("/usage?model=crowded").partition("<main")[2]
     assert html.count(">crowd-") == 70, "60 in the table, 10 in the picture"
     assert "1 more; the CSV has all of them." in html
 
@@ -97,3 +97,35 @@ def test_a_cell_of_a_table_is_never_a_formula(server: PageServer) -> None:
         text = client.get("/usage.csv?by=agent").text
     assert "'=1+2," in text
     assert "\n=1+2," not in text
+
+
+def test_the_axis_of_days_has_no_gaps_bars_are_stacked_by_model_and_lead_to_sessions(server: PageServer) -> None:
+    for model, cost in (("stack-one", 0.5), ("stack-two", 0.25)):
+        run = {"agent": "Codex", "title": "Stacked", "agent_id": "stacks", "model": model}
+        session_id = server.tool("open_session", run)["session_id"]
+        server.tool("close_session", {"session_id": session_id, "total_cost_usd": cost})
+    today = datetime.now(UTC).date()
+    first = today - timedelta(days=9)
+    html = server.html(f"/usage?agent_id=stacks&from={first}").partition("<main")[2]
+    costs = html.split("<figcaption>Cost</figcaption>")[1]
+    picture = costs[: costs.index("</figure>")]
+    assert re.findall(r"<title>([0-9-]+): ", picture) == [(first + timedelta(days=n)).isoformat() for n in range(10)]
+    assert picture.count('class="bar s0"') == picture.count('class="bar s1"') == 1
+    assert f'href="/sessions?from={today}&amp;to={today}"' in picture
+    data = server.json("/usage", agent_id="stacks", **{"from": first.isoformat()})
+    assert {(row["model"], row["cost_usd"]) for row in data["by_day_and_model"]} == {
+        ("stack-one", 0.5),
+        ("stack-two", 0.25),
+    }
+
+
+def test_usage_says_what_came_from_the_cache_and_what_a_turn_costs(server: PageServer) -> None:
+    opened = server.tool("open_session", {"agent": "Codex", "agent_id": "cached", "title": "Cached"})
+    named = {"session_id": opened["session_id"]}
+    for _ in range(2):
+        server.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})
+        usage = {"input_tokens": 10, "cached_input_tokens": 30, "output_tokens": 5, "cost_usd": 0.2}
+        server.tool("finish_turn", {**named, "outcome": "completed", "response": "Ok", "usage": usage})
+    data = server.json("/usage", agent_id="cached")
+    assert (data["cache_hit_rate"], data["cost_per_turn_usd"]) == (0.75, 0.2)
+    assert "75 %" in server.html("/usage?agent_id=cached")

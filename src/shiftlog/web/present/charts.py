@@ -8,13 +8,11 @@ from typing import Any
 
 from markupsafe import Markup
 
-from shiftlog.model.moves import status_shown
-from shiftlog.model.nouns import Session, Turn
-from shiftlog.text.figures import duration, money, short_count
+from shiftlog.text.figures import duration, milliseconds, money, short_count
 from shiftlog.text.printable import page_text
-from shiftlog.web.present.templates import address
+from shiftlog.web.present.addresses import address
 
-STRIP_MOST = 300
+STRIP_MOST = 240
 STRIP_WIDTH = 1000
 # A line of text within its own room: how wide a text is drawn, only the browser knows.
 _LINE = Markup('<svg x="{}" y="{}" width="{}" height="18"><text x="0" y="13" class="{}">{}</text></svg>')
@@ -29,43 +27,97 @@ BOX, BOX_WIDTH = 34, 520
 UNKNOWN = "–"
 
 
-def strip(turns: Sequence[Turn], session: Session) -> Markup:
-    """Draw a session's turns side by side, as long as they took, each a link to itself."""
-    shown = turns[-STRIP_MOST:]
-    if len(shown) < 2:
+def strip(turns: Sequence[Mapping[str, Any]], session_id: str, *, by_time: bool = False) -> Markup:
+    """Draw a session's turns side by side, each a link to itself; many turns share a bar.
+
+    By time a bar is as wide as its turns took, otherwise all are of one width. Every bar reaches from edge to edge.
+    """
+    if len(turns) < 2:
         return Markup("")
+    size = -(-len(turns) // STRIP_MOST)
+    groups = [turns[at : at + size] for at in range(0, len(turns), size)]
     # The root of what a turn took: an hour beside a second must leave the second visible.
-    spans = [((turn.finished_at or turn.last_updated) - turn.begun_at).total_seconds() for turn in shown]
-    weights = [max(1.0, seconds) ** 0.5 for seconds in spans]
-    scale = (STRIP_WIDTH - 2 * len(shown)) / sum(weights)
+    weights = [sum(max(1.0, turn["duration_s"]) ** 0.5 for turn in group) if by_time else 1.0 for group in groups]
+    scale = STRIP_WIDTH / sum(weights)
     parts: list[Markup] = []
     x = 0.0
-    for turn, weight, seconds in zip(shown, weights, spans, strict=True):
-        width = max(1.0, weight * scale)
-        status = status_shown(turn.status, session.state)
-        label = f"{turn.ordinal}. {page_text(turn.query_title)[:80]} ({status}, {duration(seconds)})"
+    for group, weight in zip(groups, weights, strict=True):
+        width = weight * scale
+        gap = min(2.0, width / 4)
+        where = address("sessions", session_id, turn=group[0]["request_id"]) + f"#t-{group[0]['request_id']}"
+        label = _strip_label(group)
         parts.append(
-            Markup('<a href="{}" aria-label="{}"><title>{}</title>{}</a>').format(
-                address("sessions", session.id, turn=turn.request_id) + f"#t-{turn.request_id}",
+            Markup('<a href="{}" aria-label="{}"><title>{}</title>{}{}</a>').format(
+                where,
                 label,
                 label,
-                _SHAPE.format(f"{x:.1f}", 0, f"{width:.1f}", 24, f"turn-{status}"),
+                _SHAPE.format(f"{x:.2f}", 0, f"{width:.2f}", 24, "room"),
+                _SHAPE.format(f"{x:.2f}", 0, f"{max(0.4, width - gap):.2f}", 24, f"turn-{_worst(group)}"),
             )
         )
-        x += width + 2
+        x += width
     return Markup('<svg class="strip" viewBox="0 0 {} 24" preserveAspectRatio="none">{}</svg>').format(
-        f"{x:.0f}", Markup("").join(parts)
+        STRIP_WIDTH, Markup("").join(parts)
     )
 
 
-def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -> Markup:
-    """Draw one upright bar per row: what `value` came to for each `name`."""
+def _worst(group: Sequence[Mapping[str, Any]]) -> str:
+    """Return the status that a bar of several turns shows: what went wrong first."""
+    found = {str(turn["status"]) for turn in group}
+    if "failed" not in found and any(turn["errors"] for turn in group):
+        found.add("errors")
+    order = ("failed", "errors", "interrupted", "in_progress", "completed")
+    return next((status for status in order if status in found), "completed")
+
+
+def _strip_label(group: Sequence[Mapping[str, Any]]) -> str:
+    first, last = group[0], group[-1]
+    lasted = duration(sum(turn["duration_s"] for turn in group))
+    errors = sum(turn["errors"] for turn in group)
+    wrong = f", {errors} {'error' if errors == 1 else 'errors'}" if errors else ""
+    if first is last:
+        return f"{first['ordinal']}. {page_text(first['title'])[:80]} ({first['status']}, {lasted}{wrong})"
+    return f"Turns {first['ordinal']} to {last['ordinal']} ({lasted}{wrong})"
+
+
+def waterfall(timing: Mapping[str, Any]) -> Markup:
+    """Draw the time of a turn from left to right: tools and waiting over the model's time."""
+    total = float(timing["total_ms"])
+    parts = [_SHAPE.format(0, 0, STRIP_WIDTH, 10, "model")]
+    for span in timing["spans"]:
+        x = (span["from"] - timing["begin"]) / total * STRIP_WIDTH
+        width = max(1.5, (span["to"] - span["from"]) / total * STRIP_WIDTH)
+        label = f"{page_text(span['says'])} · {milliseconds(span['to'] - span['from'])}"
+        parts.append(
+            Markup("<g><title>{}</title>{}</g>").format(
+                label, _SHAPE.format(f"{x:.1f}", 0, f"{width:.1f}", 10, span["kind"])
+            )
+        )
+    return Markup(
+        '<svg class="waterfall" viewBox="0 0 {} 10" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
+    ).format(STRIP_WIDTH, Markup("").join(parts))
+
+
+def bars(
+    rows: Sequence[Mapping[str, Any]],
+    name: str,
+    value: str,
+    title: str,
+    *,
+    limits: Sequence[tuple[str | None, float]] = (),
+) -> Markup:
+    """Draw one upright bar per row: what `value` came to for each `name`.
+
+    A `stack` in a row divides its bar, an `href` makes it a link, `limits` are drawn as lines.
+    """
     figures = [float(row.get(value) or 0) for row in rows]
     most = max(figures, default=0.0)
     if not most:
         return Markup("")
     figure_text = money if value == "cost_usd" else short_count
-    top = _round_up(most)
+    # A limit far above everything would flatten the bars, and is not near.
+    near = [(whose, limit) for whose, limit in limits if limit <= most * 3]
+    top = _round_up(max(most, *(limit for _, limit in near)) if near else most)
     plot = BARS_HEIGHT - 22
     step = (BARS_WIDTH - AXIS) / len(rows)
     parts = [
@@ -79,19 +131,39 @@ def bars(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str) -
     for number, (row, figure) in enumerate(zip(rows, figures, strict=True)):
         x, height = AXIS + number * step, plot * figure / top
         label = page_text(str(row.get(name) or "unknown"))
-        shape = _SHAPE.format(
-            f"{x + step * 0.12:.1f}", f"{plot - height:.1f}", f"{step * 0.76:.1f}", f"{height:.1f}", "bar"
-        )
-        parts.append(
-            Markup("<g><title>{}: {}</title>{}</g>").format(label, figure_text(row.get(value)) or UNKNOWN, shape)
-        )
+        shape = _stack(row.get("stack") or [figure], x + step * 0.12, step * 0.76, plot, top)
+        said = Markup("<title>{}: {}</title>").format(label, figure_text(row.get(value)) or UNKNOWN)
+        if height and row.get("href"):
+            parts.append(
+                Markup('<a href="{}" aria-label="Sessions of {}">{}{}</a>').format(row["href"], label, said, shape)
+            )
+        else:
+            parts.append(Markup("<g>{}{}</g>").format(said, shape))
         if (number % every == 0 and number + every // 2 < len(rows)) or len(rows) == 1:
             parts.append(
                 Markup('<text x="{}" y="{}" class="tick mid">{}</text>').format(
                     f"{x + step / 2:.1f}", BARS_HEIGHT - 4, label[5:] if name == "day" else label[:12]
                 )
             )
+    for whose, limit in near:
+        y = f"{plot - plot * limit / top:.1f}"
+        said = f"Budget{f' of {page_text(whose)}' if whose else ''}: {figure_text(limit)}"
+        line = Markup('<line x1="{}" x2="{}" y1="{}" y2="{}" class="limit"><title>{}</title></line>')
+        parts.append(line.format(AXIS, BARS_WIDTH, y, y, said))
     return _picture(title, rows, f"0 0 {BARS_WIDTH} {BARS_HEIGHT}", parts, "bars")
+
+
+def _stack(figures: Sequence[float], x: float, width: float, plot: float, top: float) -> Markup:
+    """Draw the parts of one bar on top of each other."""
+    shapes: list[Markup] = []
+    reached = 0.0
+    for number, figure in enumerate(figures):
+        height = plot * figure / top
+        if height:
+            y = f"{plot - reached - height:.1f}"
+            shapes.append(_SHAPE.format(f"{x:.1f}", y, f"{width:.1f}", f"{height:.1f}", f"bar s{number}"))
+        reached += height
+    return Markup("").join(shapes)
 
 
 def levels(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str, most_rows: int = 10) -> Markup:
@@ -116,8 +188,11 @@ def levels(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str,
 
 
 def _picture(title: str, rows: Sequence[object], box: str, parts: Sequence[Markup], kind: str) -> Markup:
-    return Markup('<svg class="chart {}" viewBox="{}" role="img" aria-label="{}">{}</svg>').format(
-        kind, box, f"{title}, {len(rows)} values; the table beside it has them", Markup("").join(parts)
+    # An image hides what is inside it from a screen reader; a picture with links is a group.
+    drawn = Markup("").join(parts)
+    role = "group" if "<a " in drawn else "img"
+    return Markup('<svg class="chart {}" viewBox="{}" role="{}" aria-label="{}">{}</svg>').format(
+        kind, box, role, f"{title}, {len(rows)} values; the table beside it has them", drawn
     )
 
 

@@ -4,10 +4,10 @@ Every printed text is escaped and its hidden characters are made visible, so no 
 """
 
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, urlencode
 
 from jinja2 import Environment, FileSystemLoader
 from markupsafe import Markup
@@ -16,7 +16,12 @@ from shiftlog import __version__
 from shiftlog.text import figures
 from shiftlog.text.printable import page_text
 from shiftlog.web.present import texts
-from shiftlog.web.present.texts import FOLD_CHARS, FOLD_LINES, Folded, diff, folded
+from shiftlog.web.present.addresses import address
+from shiftlog.web.present.ansi import terminal
+from shiftlog.web.present.charts import waterfall
+from shiftlog.web.present.code import code, colour_budget
+from shiftlog.web.present.diffs import diffs
+from shiftlog.web.present.texts import FOLD_CHARS, FOLD_LINES, Folded, folded
 
 HERE = Path(__file__).parent.parent
 TEMPLATES = HERE / "templates"
@@ -45,7 +50,7 @@ def _environment(exporting: bool = False) -> Environment:
         finalize=_finalized,
         auto_reload=False,
     )
-    environment.filters |= {
+    filters: dict[str, Any] = {
         "short": figures.short_count,
         "money": figures.money,
         "duration": figures.duration,
@@ -55,10 +60,16 @@ def _environment(exporting: bool = False) -> Environment:
         "moment": texts.moment,
         "markdown": texts.markdown,
         "marked": texts.marked,
-        "terminal": texts.terminal,
+        "ago": texts.ago,
+        "terminal": terminal,
+        "output": texts.output,
+        "code": code,
+        "waterfall": waterfall,
         "folded": _whole if exporting else folded,
-        "diff": partial(diff, most=1 << 30) if exporting else diff,
+        "diffs": partial(diffs, most=1 << 30) if exporting else diffs,
+        "diff_block": texts.diff_block,
     }
+    environment.filters.update(filters)
     url = _inner_address if exporting else address
     known: dict[str, Any] = {"url": url, "states": STATES, "version": __version__, "exporting": exporting}
     environment.globals.update(known)
@@ -85,11 +96,5 @@ def _finalized(value: object) -> object:
 
 def render(template: str, context: Mapping[str, Any], *, exporting: bool = False) -> str:
     """Fill in a template; `exporting` makes it part of one self-contained file."""
-    return _environment(exporting).get_template(template).render(context)
-
-
-def address(*parts: object, **query: object) -> str:
-    """Return an address on the page; None and empty values are left out of the query."""
-    path = "/" + "/".join(quote(str(part), safe="@:-._~") for part in parts)
-    given = {name.rstrip("_"): value for name, value in query.items() if value not in (None, "")}
-    return f"{path}?{urlencode(given)}" if given else path
+    with colour_budget():
+        return _environment(exporting).get_template(template).render({"now": datetime.now(UTC), **context})

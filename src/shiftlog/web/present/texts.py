@@ -1,4 +1,4 @@
-"""Recorded text made safe for the page: folding, Markdown, diffs, terminal output; and times, in UTC.
+"""Recorded text made safe for the page: folding, Markdown, outputs and diffs as HTML; and times, in UTC.
 
 Everything that templates print goes through `page_text`, so nothing can hide, run or flood the page. The browser
 shows local times.
@@ -14,23 +14,19 @@ from markupsafe import Markup, escape
 
 from shiftlog.model.times import parse
 from shiftlog.text.printable import page_text
+from shiftlog.web.present.ansi import ADDRESS, terminal, trimmed_address, without_sequences
+from shiftlog.web.present.code import code, language_of
+from shiftlog.web.present.diffs import DiffOfFile, diffs, is_diff, split_diff
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_core import StateCore
+    from markdown_it.token import Token
 
 FOLD_CHARS = 6_000
 FOLD_LINES = 60
 MARKDOWN_CHARS = 24_000
-DIFF_LINES = 400
-
-_SEQUENCE = re.compile(
-    r"\x1b\[(?P<codes>[0-9;:]*)(?P<final>[@-~])"  # control sequences; `m` sets the style
-    r"|\x1b\[[0-?]*[ -/]*[@-~]|\x1b[\]PX^_][^\x07\x1b]{0,4096}(?:\x07|\x1b\\)?|\x1b[ -/]*[0-~]|\x9b[0-?]*[ -/]*[@-~]"
-)
-# Only the sixteen colours and bold, faint, italic and underline are kept; the style sheet chooses readable shades.
-_COLOURS = ("black", "red", "green", "yellow", "blue", "magenta", "cyan", "white")
-_STYLES = {1: "bold", 2: "faint", 3: "italic", 4: "under"}
-_ENDS = {22: ("bold", "faint"), 23: ("italic",), 24: ("under",)}
+_TASK = re.compile(r"\[([ xX])\] ")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,8 +59,59 @@ def _markdown() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
     # No raw HTML and no images: reading a record must cause no request.
-    reader = MarkdownIt("commonmark", {"html": False, "maxNesting": 12}).enable(["table", "strikethrough"])
+    options = {"html": False, "maxNesting": 12, "highlight": _fence}
+    reader = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    reader.core.ruler.push("bare_addresses", _link_addresses)
+    reader.core.ruler.push("tasks", _mark_tasks)
     return reader.disable(["image", "html_inline", "html_block"])
+
+
+def _fence(content: str, language: str, attributes: str) -> str:
+    """Return the inside of a fenced block as HTML."""
+    if language_of(language) == "diff":
+        return str(Markup("").join(diff_block(one) for one in diffs(content)))
+    return str(code(content, language))
+
+
+def _link_addresses(state: "StateCore") -> None:
+    """Make links of web addresses in running text."""
+    for block in state.tokens:
+        if block.type != "inline" or not block.children or "http" not in block.content:
+            continue
+        children: list[Token] = []
+        depth = 0
+        for token in block.children:
+            depth += {"link_open": 1, "link_close": -1}.get(token.type, 0)
+            children += _split_addresses(token) if token.type == "text" and not depth else [token]
+        block.children = children
+
+
+def _split_addresses(token: "Token") -> "list[Token]":
+    from markdown_it.token import Token
+
+    made: list[Token] = []
+    at = 0
+    for found in ADDRESS.finditer(token.content):
+        address = trimmed_address(found[0])
+        link = Token("link_open", "a", 1, attrs={"href": address})
+        made += [
+            Token("text", "", 0, content=token.content[at : found.start()]),
+            link,
+            Token("text", "", 0, content=address),
+            Token("link_close", "a", -1),
+        ]
+        at = found.start() + len(address)
+    return [*made, Token("text", "", 0, content=token.content[at:])] if made else [token]
+
+
+def _mark_tasks(state: "StateCore") -> None:
+    """Show `[ ]` and `[x]` at the beginning of a list item as boxes."""
+    tokens = state.tokens
+    for item, _, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        first = inline.children[0] if item.type == "list_item_open" and inline.children else None
+        if first is not None and (found := _TASK.match(first.content)):
+            first.content = ("☐ " if found[1] == " " else "☑ ") + first.content[found.end() :]
+            item.attrSet("class", "task")
 
 
 def markdown(text: object) -> Markup:
@@ -76,7 +123,7 @@ def markdown(text: object) -> Markup:
     html = html.replace("<a href=", '<a rel="noreferrer noopener" href=').replace(
         "<table>", '<div class="wide"><table>'
     )
-    html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre tabindex="0">')
+    html = html.replace("</table>", "</table></div>").replace("<pre>", '<pre class="code" tabindex="0">')
     # Headings of a record do not belong to the outline of the page.
     html = re.sub(r"<(/?)h[1-6]>", lambda found: f"<{found[1]}p{'' if found[1] else ' class=heading'}>", html)
     return Markup(html)  # noqa: S704 - the reader escapes, and lets no HTML through
@@ -88,87 +135,27 @@ def marked(snippet: str) -> Markup:
     return Markup(shown.replace("«", "<mark>").replace("»", "</mark>"))  # noqa: S704 - escaped before
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Diff:
-    """A unified diff as lines with their kinds."""
+def output(text: object) -> Markup:
+    """Return an output as a terminal shows it; a unified diff in it is shown as a diff."""
+    whole = str(text or "")
+    plain = without_sequences(whole)
+    if not is_diff(plain):
+        return terminal(whole)
+    before, rest = split_diff(plain)
+    return terminal(before) + Markup("").join(diff_block(one) for one in diffs(rest))
 
-    lines: list[tuple[str, str]]
-    added: int
-    removed: int
-    left: int
 
-
-def diff(text: object, most: int = DIFF_LINES) -> Diff:
-    """Split a unified diff; lines beyond `most` are only counted."""
-    every = str(text).split("\n")
-    if every and not every[-1]:
-        every.pop()
-    kinds = [_diff_kind(line) for line in every]
-    shown = [(kind, folded(line, 2_000, 1).text) for kind, line in zip(kinds, every, strict=True)][:most]
-    return Diff(
-        lines=[line for line in shown if line[0] != "file"],
-        added=kinds.count("add"),
-        removed=kinds.count("del"),
-        left=max(0, len(every) - most),
+def diff_block(one: DiffOfFile) -> Markup:
+    """Return the diff of a file as HTML."""
+    head = Markup('<span class="hunk file">{}</span>').format(one.path) if one.path else Markup("")
+    left = Markup('<span class="hunk">{} more lines</span>').format(f"{one.left:,}") if one.left else Markup("")
+    rows = Markup("").join(
+        Markup('<span class="{}" data-old="{}" data-new="{}">{}{}\n</span>').format(
+            row.kind, row.old or "", row.new or "", row.sign, row.html
+        )
+        for row in one.rows
     )
-
-
-def _diff_kind(line: str) -> str:
-    if line.startswith(("+++", "---", "diff ", "index ")):
-        return "file"
-    return {"+": "add", "-": "del", "@": "hunk"}.get(line[:1], "same")
-
-
-def terminal(text: object) -> Markup:
-    """Return an output as a terminal would show it: colours become classes, carriage returns overwrite."""
-    shown = "\n".join(_overwritten(line) for line in str(text or "").replace("\r\n", "\n").split("\n"))
-    parts: list[str] = []
-    styles: set[str] = set()
-    colour = ""
-    at = 0
-    for found in _SEQUENCE.finditer(shown):
-        parts.append(_span(shown[at : found.start()], styles, colour))
-        at = found.end()
-        if found["final"] == "m":
-            colour = _set_styles(found["codes"], styles, colour)
-    parts.append(_span(shown[at:], styles, colour))
-    return Markup("".join(parts))  # noqa: S704 - each part was escaped above
-
-
-def _overwritten(line: str) -> str:
-    """Return what a line shows after its carriage returns: progress bars leave their last state."""
-    if "\r" not in line:
-        return line
-    kept = [part for part in line.split("\r") if part]
-    return kept[-1] if kept else ""
-
-
-def _span(text: str, styles: set[str], colour: str) -> str:
-    if not text:
-        return ""
-    inner = str(escape(page_text(text)))
-    names = sorted(styles) + ([colour] if colour else [])
-    return f'<span class="{" ".join(f"t-{name}" for name in names)}">{inner}</span>' if names else inner
-
-
-def _set_styles(codes: str, styles: set[str], colour: str) -> str:
-    numbers = [int(code) if code and len(code) < 4 else 0 for code in re.split("[;:]", codes)] or [0]
-    while numbers:
-        code = numbers.pop(0)
-        if code == 0:
-            styles.clear()
-            colour = ""
-        elif code in _STYLES:
-            styles.add(_STYLES[code])
-        elif code in _ENDS:
-            styles.difference_update(_ENDS[code])
-        elif 30 <= code <= 37 or 90 <= code <= 97:
-            colour = _COLOURS[code % 10]
-        elif code == 39:
-            colour = ""
-        elif code in (38, 48):  # colours by number or by value: passed over
-            del numbers[: {5: 2, 2: 4}.get(numbers[0], 0) if numbers else 0]
-    return colour
+    return Markup('<span class="lines">{}{}{}</span>').format(head, rows, left)
 
 
 def clock(stamp: object) -> str:
@@ -179,6 +166,17 @@ def clock(stamp: object) -> str:
 def moment(stamp: object) -> str:
     """Return date and time of day of a stamp."""
     return parse(stamp).strftime("%Y-%m-%d %H:%M") if isinstance(stamp, str) and stamp else ""
+
+
+def ago(stamp: object, now: datetime) -> str:
+    """Return how long ago a stamp is, in two to four characters: `now`, `5m`, `3h`, `12d`, `2y`."""
+    if not isinstance(stamp, str) or not stamp:
+        return ""
+    seconds = (now - parse(stamp)).total_seconds()
+    for unit_s, unit in ((31_536_000, "y"), (86_400, "d"), (3_600, "h"), (60, "m")):
+        if seconds >= unit_s:
+            return f"{int(seconds // unit_s)}{unit}"
+    return "now"
 
 
 def day_name(day: date, today: date) -> str:

@@ -1,17 +1,31 @@
 // Makes what the server sent at home in this browser: times of this zone, buttons that need a script, long things folded.
 
 const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
-const full = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
 const dated = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const UNITS = [[31_536_000, "y"], [86_400, "d"], [3_600, "h"], [60, "m"]];
+
+export function ago(at) {
+  const seconds = (Date.now() - at) / 1000;
+  const unit = UNITS.find(([size]) => seconds >= size);
+  return unit ? `${Math.floor(seconds / unit[0])}${unit[1]}` : "now";
+}
+
+function showTime(one) {
+  const at = new Date(one.getAttribute("datetime"));
+  if (Number.isNaN(at.valueOf())) return;
+  if (!("dressed" in one.dataset)) {
+    one.dataset.dressed = one.textContent.length > 5 ? "dated" : "time";
+    one.title = full.format(at);
+    if (!("ago" in one.dataset)) one.textContent = (one.dataset.dressed === "dated" ? dated : time).format(at);
+  }
+  if ("ago" in one.dataset) one.textContent = ago(at);
+}
+
+setInterval(() => document.querySelectorAll("time[data-ago]").forEach(showTime), 30_000);
 
 export function dress(root) {
-  for (const one of root.querySelectorAll("time[datetime]:not([data-keep], [data-dressed])")) {
-    const at = new Date(one.getAttribute("datetime"));
-    if (Number.isNaN(at.valueOf())) continue;
-    one.dataset.dressed = "";
-    one.title = full.format(at);
-    one.textContent = (one.textContent.length > 5 ? dated : time).format(at);
-  }
+  root.querySelectorAll("time[datetime]:not([data-keep], [data-dressed])").forEach(showTime);
   for (const button of root.querySelectorAll("[data-copy], [data-copy-from]")) {
     button.hidden = false;
     if (button.dataset.ready) continue;
@@ -32,6 +46,63 @@ export function dress(root) {
     });
     long.after(button);
   }
+  for (const diff of root.querySelectorAll("details.diff:not([data-dressed])")) {
+    diff.dataset.dressed = "";
+    const button = document.createElement("button");
+    button.type = "button";
+    button.className = "plain sides";
+    button.textContent = "Side by side";
+    button.setAttribute("aria-pressed", "false");
+    button.addEventListener("click", () => {
+      const on = button.getAttribute("aria-pressed") !== "true";
+      button.setAttribute("aria-pressed", String(on));
+      diff.querySelectorAll(".lines").forEach((lines) => (on ? splitLines(lines) : joinLines(lines)));
+    });
+    diff.querySelector("summary").after(button);
+  }
+}
+
+// The removed and added lines that stand in a row are set beside each other; what was there before is kept for the way back.
+function splitLines(lines) {
+  if (lines.before) return;
+  lines.before = [...lines.children];
+  const made = [];
+  let gone = [];
+  let come = [];
+  const pair = (left, right) => {
+    const row = document.createElement("span");
+    row.className = "pair";
+    for (const one of [left, right]) {
+      const half = one ? one.cloneNode(true) : document.createElement("span");
+      half.classList.add("half");
+      row.append(half);
+    }
+    made.push(row);
+  };
+  const flush = () => {
+    for (let at = 0; at < Math.max(gone.length, come.length); at += 1) pair(gone[at], come[at]);
+    gone = [];
+    come = [];
+  };
+  for (const line of lines.before) {
+    if (line.classList.contains("del")) gone.push(line);
+    else if (line.classList.contains("add")) come.push(line);
+    else {
+      flush();
+      if (line.classList.contains("same")) pair(line, line);
+      else made.push(line);
+    }
+  }
+  flush();
+  lines.classList.add("split");
+  lines.replaceChildren(...made);
+}
+
+function joinLines(lines) {
+  if (!lines.before) return;
+  lines.replaceChildren(...lines.before);
+  lines.classList.remove("split");
+  lines.before = null;
 }
 
 async function copy(button) {
@@ -48,15 +119,15 @@ async function copy(button) {
 }
 
 export function openAround(element) {
-  for (let one = element.parentElement; one; one = one.parentElement) {
+  for (let one = element; one; one = one.parentElement) {
     if (one.tagName === "DETAILS") one.open = true;
     if (one.classList.contains("long")) one.classList.add("all");
+    if (one.classList.contains("quiet")) document.body.classList.add("bookkeeping");
   }
 }
 
 export function jumpTo(element) {
-  const still = matchMedia("(prefers-reduced-motion: reduce)").matches;
-  element.scrollIntoView({ block: element.matches(".row, .result") ? "nearest" : "start", behavior: still ? "auto" : "instant" });
+  element.scrollIntoView({ block: element.matches(".row, .result") ? "nearest" : "start", behavior: "instant" });
   const target = element.querySelector("a[href]") ?? element;
   if (!target.matches("a")) target.tabIndex = -1;
   target.focus({ preventScroll: true });
@@ -70,6 +141,7 @@ export function parsed(html) {
 
 export async function part(address) {
   const url = new URL(address, location.href);
+  url.hash = "";
   url.searchParams.set("part", "1");
   const answer = await fetch(url, { headers: { Accept: "text/html" } });
   if (!answer.ok) throw new Error(`${answer.status} for ${url.pathname}`);

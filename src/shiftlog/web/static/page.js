@@ -1,20 +1,28 @@
 // What every page shares: local times, folding, copying, keys and the help; then what the page itself brings.
-import { dress, jumpTo, openAround } from "./dress.js";
+import { dress, jumpTo, whileSeen } from "./dress.js";
+import * as rail from "./rail.js";
 
 document.documentElement.classList.add("js");
 dress(document);
 
+rail.start();
+
 const help = document.getElementById("help");
 const helpButton = document.getElementById("help-button");
-helpButton.hidden = false;
-helpButton.addEventListener("click", () => help.showModal());
+if (helpButton) {
+  helpButton.hidden = false;
+  helpButton.addEventListener("click", () => help.showModal());
+}
 
 // What the page at hand adds to the keys, once it is loaded.
 let actions = {};
 let current = -1;
 
+// The story where there is one, else what was found, else the list.
 function stops() {
-  return [...document.querySelectorAll("[data-jump]")].filter((one) => !one.closest("details:not([open])"));
+  const shown = [...document.querySelectorAll("[data-jump]")].filter((one) => one.checkVisibility());
+  const inMain = shown.filter((one) => one.closest("main"));
+  return inMain.length ? inMain : shown;
 }
 
 function move(step) {
@@ -28,60 +36,39 @@ function move(step) {
   if (current === all.length - 1 && step > 0) actions.more?.();
 }
 
-// Where much is folded the next error may be many pages away; nobody waits for it longer than this.
-const SEARCH_MS = 30_000;
-let searching = false;
-
-async function moveError(step) {
-  if (searching) return;
-  searching = true;
-  try {
-    await findError(step, performance.now() + SEARCH_MS);
-  } finally {
-    searching = false;
-  }
-}
-
-async function findError(step, until) {
-  const at = document.querySelector("[data-error].at");
-  while (performance.now() < until) {
-    const all = [...document.querySelectorAll("[data-error]")];
-    let next;
-    if (at) {
-      const place = all.indexOf(at);
-      next = all[place + step];
-    } else {
-      next = step > 0 ? all[0] : all.at(-1);
-    }
-    if (next) {
-      at?.classList.remove("at");
-      next.classList.add("at");
-      openAround(next);
-      jumpTo(next);
-      return;
-    }
-    if (step < 0 || !(await actions.unfoldNext?.(at))) return;
-  }
-}
-
 const keys = {
   j: () => move(1),
   k: () => move(-1),
-  n: () => moveError(1),
-  p: () => moveError(-1),
+  n: () => actions.next?.(1),
+  p: () => actions.next?.(-1),
+  b: () => actions.bookkeeping?.(),
   g: () => scrollTo({ top: 0 }),
   G: () => scrollTo({ top: document.documentElement.scrollHeight }),
   f: () => actions.follow?.(),
   o: () => actions.fold?.(document.querySelector("[data-jump].current")),
   "?": () => (help.open ? help.close() : help.showModal()),
   "/": () => {
-    const field = document.getElementById("q");
+    const field = document.getElementById("find-text") ?? document.getElementById("q");
     if (field) field.focus();
     else location.assign("/sessions#q");
   },
 };
 
+async function goTo() {
+  (await import("./palette.js")).open();
+}
+const paletteButton = document.getElementById("palette-button");
+if (paletteButton) {
+  paletteButton.hidden = false;
+  paletteButton.addEventListener("click", goTo);
+}
+
 document.addEventListener("keydown", (event) => {
+  if (paletteButton && (event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === "k") {
+    event.preventDefault();
+    goTo();
+    return;
+  }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, select, textarea")) {
     if (event.key === "Escape") event.target.blur();
@@ -99,6 +86,12 @@ document.addEventListener("click", (event) => {
   });
 });
 
+// What destroys or ends something asks first; the pages of their own ask by themselves.
+document.addEventListener("submit", (event) => {
+  const sure = event.target.dataset.sure;
+  if (sure && !confirm(sure)) event.preventDefault();
+});
+
 const page = document.body.dataset.page;
 if (page === "session") actions = (await import("./session.js")).start();
-else if (page === "sessions") actions = (await import("./sessions.js")).start();
+else if (document.getElementById("rail")) whileSeen(rail.listen);

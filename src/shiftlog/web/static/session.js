@@ -1,5 +1,7 @@
 // A session: steps and further turns are loaded when they come into sight, new entries as they are written.
 import { dress, jumpTo, openAround, parsed, part, whileSeen } from "./dress.js";
+import { startFinding } from "./finding.js";
+import * as rail from "./rail.js";
 
 const { session, base } = document.body.dataset;
 const timeline = document.getElementById("timeline");
@@ -57,13 +59,18 @@ const inSight = new IntersectionObserver(
 
 function watch(root) {
   root.querySelectorAll("a[data-next], a[data-more-steps]").forEach((link) => inSight.observe(link));
+  root.querySelectorAll("article.turn").forEach((one) => sight.observe(one));
   root.querySelectorAll("details.steps").forEach((one) => one.addEventListener("toggle", () => one.open && loadSteps(one).catch(() => {})));
   root.querySelectorAll("details.subagent").forEach((one) => one.addEventListener("toggle", () => one.open && loadChild(one).catch(() => {})));
 }
 
 async function findHash() {
   const id = decodeURIComponent(location.hash.slice(1));
-  if (!id) return;
+  if (id) await show(id);
+}
+
+// Shows an element of the story, which may have to be loaded first; returns it, or nothing if another page has it.
+export async function show(id) {
   let found = byId(id);
   const number = /^e(\d+)$/.exec(id)?.[1];
   if (!found && number) {
@@ -73,7 +80,10 @@ async function findHash() {
     const article = turn && byId(`t-${turn}`);
     if (turn && !article) {
       const asked = new URLSearchParams(location.search);
-      if (asked.get("turn") !== turn) location.replace(`${base}?turn=${encodeURIComponent(turn)}#${id}`);
+      if (asked.get("turn") !== turn) {
+        asked.set("turn", turn);
+        location.assign(`${base}?${asked}#${id}`);
+      }
       return;
     }
     const details = article?.querySelector("details.steps");
@@ -83,10 +93,20 @@ async function findHash() {
     for (let link = true; !byId(id) && (link = details.querySelector("a[data-more-steps]")); ) await loadMore(link);
     found = byId(id) ?? article;
   }
+  const far = /^t-(.+)$/.exec(id)?.[1];
+  if (!found && far && new URLSearchParams(location.search).get("turn") !== far) location.assign(`${base}?turn=${encodeURIComponent(far)}#${id}`);
   if (!found) return;
+  // An entry that belongs to a step stands as an anchor before it.
+  if (found.classList.contains("also")) found = stepAfter(found);
   openAround(found);
-  found.closest("details")?.setAttribute("open", "");
   jumpTo(found);
+  return found;
+}
+
+function stepAfter(anchor) {
+  let one = anchor;
+  while (one.nextElementSibling && one.classList.contains("also")) one = one.nextElementSibling;
+  return one;
 }
 
 // Live
@@ -107,10 +127,10 @@ function addLoose(fresh) {
   place(fresh, (ready) => last.append(ready));
 }
 
-// As many steps as were told of, or as are here: commands and checkpoints are no dialog.
+// As many steps as are here or, while they are not, as were told of.
 function countSteps(details, told) {
-  const here = "loaded" in details.dataset ? details.querySelectorAll(":scope > .list > .step:not(.quiet)").length : 0;
-  const count = Math.max(told, here);
+  const here = details.querySelectorAll(":scope > .list > .step:not(.quiet)").length;
+  const count = "loaded" in details.dataset && !details.querySelector("a[data-more-steps]") ? here : told ?? here;
   details.querySelector("summary .n").textContent = String(count);
   details.querySelector("summary .word").textContent = count === 1 ? "step" : "steps";
 }
@@ -121,7 +141,6 @@ function renewTurn(article, html) {
   const fresh = parsed(html);
   const next = fresh.querySelector("details.steps");
   if (steps && next) {
-    countSteps(steps, Number(next.querySelector("summary .n").textContent));
     next.replaceWith(steps);
   }
   dress(fresh);
@@ -151,6 +170,68 @@ function renewHead(html) {
   document.title = `${document.querySelector(".head > h1").textContent} · Shiftlog`;
 }
 
+// The outline, and the walk through the errors that it knows.
+
+let errors = [];
+let atError = null;
+
+async function loadOutline() {
+  const place = byId("outline");
+  const fresh = await part(place.dataset.src);
+  dress(fresh);
+  place.replaceChildren(fresh);
+  const outlined = place.querySelector(".outlined");
+  errors = outlined.dataset.errors.split(" ").filter(Boolean);
+  const walk = byId("errors");
+  walk.hidden = errors.length === 0;
+  byId("errors-count").textContent = errors.length === 1 ? "1 error" : `${outlined.dataset.errorsTotal} errors`;
+  place.querySelectorAll("a[data-axis]").forEach((link) =>
+    link.addEventListener("click", (event) => {
+      event.preventDefault();
+      place.dataset.src = link.getAttribute("href");
+      loadOutline().catch(() => {});
+    }),
+  );
+  const here = decodeURIComponent(location.hash.slice(1));
+  if (atError === null && errors.includes(here)) {
+    atError = here;
+    byId(here)?.classList.add("at");
+  }
+  markTurn();
+}
+
+let outlineReady = null;
+let outlineSoon = null;
+
+function renewOutline() {
+  clearTimeout(outlineSoon);
+  outlineSoon = setTimeout(() => loadOutline().catch(() => {}), 1500);
+}
+
+async function walkErrors(step) {
+  await outlineReady;
+  if (!errors.length) return;
+  const at = atError === null ? (step > 0 ? 0 : errors.length - 1) : errors.indexOf(atError) + step;
+  if (at < 0 || at >= errors.length) return;
+  atError = errors[at];
+  byId("errors-count").textContent = `error ${at + 1} of ${errors.length}`;
+  timeline.querySelector(".at")?.classList.remove("at");
+  history.replaceState(history.state, "", `#${encodeURIComponent(atError)}`);
+  (await show(atError))?.classList.add("at");
+}
+
+// The turn in sight is marked in the outline.
+const sight = new IntersectionObserver(() => markTurn(), { rootMargin: "-20% 0px -70% 0px" });
+
+function markTurn() {
+  const turns = [...timeline.querySelectorAll(":scope > article.turn")];
+  const here = turns.findLast((one) => one.getBoundingClientRect().top < innerHeight * 0.3) ?? turns[0];
+  byId("outline").querySelectorAll("a[data-to]").forEach((link) => {
+    if (here && link.dataset.to === here.id) link.setAttribute("aria-current", "true");
+    else link.removeAttribute("aria-current");
+  });
+}
+
 async function take(item) {
   if (item.seq <= lastSeq) return;
   lastSeq = item.seq;
@@ -171,6 +252,8 @@ async function take(item) {
     if (status) article.className = `turn ${status}`;
     if (status === "failed") article.dataset.error = "";
   }
+  // What the head of the turn says now need not stand among its steps too.
+  for (const seq of item.repeats ?? []) byId(`e${seq}`)?.remove();
   for (const [id, html] of Object.entries(item.unfinished ?? {})) if (byId(`t-${id}`)) renewTurn(byId(`t-${id}`), html);
   if (item.html && item.html.trim() && !byId(`e${item.seq}`)) {
     const running = item.command_id && [...timeline.querySelectorAll("[data-command]")].find((one) => one.dataset.command === item.command_id);
@@ -178,8 +261,9 @@ async function take(item) {
     else if (article) await addStep(article, item);
     else if (!item.request_id && isComplete()) addLoose(parsed(item.html));
   }
-  const counted = "steps" in item && article?.querySelector("details.steps");
+  const counted = article?.querySelector("details.steps");
   if (counted) countSteps(counted, item.steps);
+  renewOutline();
   if (byId("follow")?.checked) scrollTo({ top: document.documentElement.scrollHeight });
 }
 
@@ -197,7 +281,12 @@ function takeOutput(item) {
 let queue = Promise.resolve();
 
 function listen() {
-  const source = new EventSource(`${base}/events?after=${lastSeq}`);
+  const mark = byId("rail")?.dataset.mark ?? "";
+  const source = new EventSource(`${base}/events?after=${lastSeq}&since=${mark}`);
+  source.addEventListener("sessions", (event) => {
+    byId("rail").dataset.mark = JSON.parse(event.data).mark;
+    rail.changed();
+  });
   source.addEventListener("entry", (event) => (queue = queue.then(() => take(JSON.parse(event.data))).catch(() => {})));
   source.addEventListener("output", (event) => (queue = queue.then(() => takeOutput(JSON.parse(event.data))).catch(() => {})));
   return source;
@@ -211,26 +300,34 @@ async function showChain() {
   }
 }
 
+function startSwitches() {
+  document.querySelectorAll(".switch").forEach((one) => (one.hidden = false));
+  const shown = byId("bookkeeping");
+  shown.checked = localStorage.getItem("bookkeeping") === "1";
+  const apply = () => document.body.classList.toggle("bookkeeping", shown.checked);
+  shown.addEventListener("change", () => {
+    localStorage.setItem("bookkeeping", shown.checked ? "1" : "");
+    apply();
+  });
+  apply();
+}
+
 export function start() {
   watch(document);
+  startSwitches();
+  const finding = startFinding({ base, show });
   findHash().catch(() => {});
   addEventListener("hashchange", () => findHash().catch(() => {}));
   whileSeen(listen);
+  outlineReady = loadOutline().catch(() => {});
   (window.requestIdleCallback ?? setTimeout)(showChain);
-  const follow = byId("follow");
-  if (follow) follow.closest("label").hidden = false;
+  byId("errors-next").addEventListener("click", () => walkErrors(1));
+  byId("errors-previous").addEventListener("click", () => walkErrors(-1));
   return {
     more: () => timeline.querySelector("a[data-next]") && loadMore(timeline.querySelector("a[data-next]")),
-    follow: () => follow?.click(),
+    follow: () => byId("follow")?.click(),
+    bookkeeping: () => byId("bookkeeping").click(),
     fold: (turn) => turn?.querySelector("details.steps")?.toggleAttribute("open"),
-    unfoldNext: async (from) => {
-      // Steps that are not here yet, in the order of the page, then further turns.
-      const all = [...timeline.querySelectorAll("details.steps:not([data-loaded]), a[data-more-steps]")];
-      const next = all.find((one) => !from || from.compareDocumentPosition(one) & Node.DOCUMENT_POSITION_FOLLOWING);
-      const link = next ?? timeline.querySelector("a[data-next]");
-      if (!link) return false;
-      await (link.matches("a") ? loadMore(link) : loadSteps(link));
-      return true;
-    },
+    next: (step) => finding.walk(step) || walkErrors(step),
   };
 }

@@ -18,6 +18,7 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import HEADERS, NOT_FOUND, PageView, json_response, refusal
+from shiftlog.web.present.addresses import address
 from shiftlog.web.present.charts import lineage_picture
 from shiftlog.web.views.session import number, read_session, session_head
 from shiftlog.web.views.steps import steps_of
@@ -129,4 +130,5 @@ async def output_page(app: App, request: Request) -> PageView:
         "cursor": query.get("cursor") or None,
     }
     page = await app.shells.commands.read_output(arguments, LIBRARY)
-    return PageView(data=page, template="output.html", part="_output.html")
+    back = address("sessions", query["session"]) if query.get("session") else "/sessions"
+    return PageView(data=page, template="output.html", part="_output.html", extra={"back": back})

@@ -1,4 +1,4 @@
-"""The views of one session: facts, summary and timeline in pages; one turn; its entries; one entry."""
+"""The views of one session: facts and timeline in pages; one turn; its entries; one entry."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -8,16 +8,16 @@ from starlette.responses import Response
 
 from shiftlog.app.app import App
 from shiftlog.journal.continuity.answers import vendor_resume
-from shiftlog.journal.history.items import commit_facts, obligation, session_facts
+from shiftlog.journal.history.items import obligation, session_facts
 from shiftlog.journal.journal import find_session
+from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.moves import SessionState, TurnStatus, status_shown
+from shiftlog.model.moves import SessionState, status_shown
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import NOT_FOUND, PageView, refusal
-from shiftlog.web.present.charts import strip
 from shiftlog.web.present.texts import between
-from shiftlog.web.views.steps import steps_of
+from shiftlog.web.views.steps import images_of, steps_of
 from shiftlog.web.views.timeline import (
     ENTRIES_SHOWN,
     Piece,
@@ -30,10 +30,8 @@ from shiftlog.web.views.timeline import (
     read_turn,
     turn_document,
 )
+from shiftlog.web.views.timing import timing_of
 
-GLANCE_TURNS = 2_000
-GLANCE_ITEMS = 50
-FILES_SHOWN = 100
 OPENED_ENTRIES = 40
 SHORT_SESSION = 400
 ENTRIES_MOST = 1_000
@@ -50,7 +48,7 @@ async def read_session(app: App, request: Request, work: Callable[[Reader, Sessi
 
 
 async def session_page(app: App, request: Request) -> PageView:
-    """Show a session: facts, glance and a page of its timeline; `turn` begins it at that turn."""
+    """Show a session: facts and a page of its timeline; `turn` begins it at that turn."""
     query = request.query_params
 
     def work(reader: Reader, session: Session) -> tuple[Item, Item]:
@@ -67,10 +65,7 @@ async def session_page(app: App, request: Request) -> PageView:
         blocks = timeline_blocks(reader, session, pieces, is_end=next_place is None)
         extra: Item = {"timeline": blocks, "is_first": not place}
         if "part" not in query:
-            last = session.turns_total + session.turns_deleted
-            turns = reader.turns(session.id, after=max(0, last - GLANCE_TURNS))
-            data["glance"] = _glance(reader, session, turns)
-            extra |= {"strip": strip(turns, session), "family": _family(reader, session)}
+            extra |= {"family": _family(reader, session), "find": query.get("find", "")}
         return data, extra
 
     data, extra = await read_session(app, request, work)
@@ -91,7 +86,8 @@ async def turn_page(app: App, request: Request) -> PageView:
             "entries": [entry_document(entry) for entry in entries],
             "next_after": next_after,
         }
-        block = turn_block(session, turn, steps_of(entries, children), opened=True, next_after=next_after)
+        steps = steps_of(entries, children, turn)
+        block = turn_block(session, turn, steps, opened=True, next_after=next_after, images=_images(entries))
         return data, {"block": block, "session": session_head(app, reader, session)}
 
     data, extra = await read_session(app, request, work)
@@ -145,6 +141,7 @@ def session_head(app: App, reader: Reader, session: Session) -> Item:
         "duration_s": int(between(facts["started"], ends, now)),
         "is_live": session.is_live,
         "resume_command": vendor_resume(session),
+        "can_undo": bool(reader.entries(session.id, limit=1, kinds=(Kind.CHECKPOINT_SAVED,))),
         "subagent": dict(session.subagent),
         "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
     }
@@ -164,12 +161,15 @@ def timeline_blocks(
             continue
         size = turn.last_seq - turn.begun_seq
         if not whole and turn.is_terminal and size > room:
-            blocks.append(turn_block(session, turn, None if size > 1 else []))
+            begun = reader.entries(session.id, after=turn.begun_seq - 1, until=turn.begun_seq)
+            blocks.append(turn_block(session, turn, None if size > 1 else [], images=_images(begun)))
             continue
         entries, next_after = read_turn(reader, session, turn, 0, WHOLE_TURN if whole else ENTRIES_SHOWN)
         own = [] if next_after else [child for child in children if is_of(child, turn)]
-        opened = whole or not turn.is_terminal
-        blocks.append(turn_block(session, turn, steps_of(entries, own), opened=opened, next_after=next_after))
+        opened = whole or not turn.is_terminal or len(entries) <= OPENED_ENTRIES
+        steps = steps_of(entries, own, turn)
+        block = turn_block(session, turn, steps, opened=opened, next_after=next_after, images=_images(entries))
+        blocks.append(block)
         room -= len(entries)
     strays = read_strays(reader, session, children) if is_end else []
     if strays:
@@ -188,19 +188,41 @@ def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 3
     return int(text)
 
 
+def _images(entries: Sequence[Entry]) -> list[Item]:
+    """Return the images of a turn's request."""
+    return [image for entry in entries if entry.kind is Kind.TURN_BEGUN for image in images_of(entry)]
+
+
+def _request(turn: Turn) -> Item:
+    """Return the request of a turn so that nothing is said twice: a title that only begins the text is left out."""
+    title, text = " ".join(turn.query_title.split()), " ".join(turn.query_text.split())
+    begins = text.startswith(title.rstrip("….").rstrip())
+    return {"request": turn.query_text if text and text != title else None, "title_begins_request": begins}
+
+
 def turn_block(
-    session: Session, turn: Turn, steps: list[Item] | None, *, opened: bool = False, next_after: int | None = None
+    session: Session,
+    turn: Turn,
+    steps: list[Item] | None,
+    *,
+    opened: bool = False,
+    next_after: int | None = None,
+    images: Sequence[Item] = (),
 ) -> Item:
     """Return a turn for the template."""
     document = turn_document(turn)
     return {
+        **_request(turn),
+        "images": list(images),
+        "errors": sum(bool(step["error"]) for step in steps or ()),
+        "timing": timing_of(turn, steps) if steps is not None else None,
         "kind": "turn",
         "seq": turn.begun_seq,
         "turn": document,
         "status": status_shown(turn.status, session.state),
         "steps": steps,
         # Commands and checkpoints are steps beside dialog and actions, notes are none.
-        "count": max(turn.dialog_items + turn.actions, sum(step["type"] != "quiet" for step in steps or ())),
+        "count": turn.dialog_items + turn.actions if steps is None else sum(step["type"] != "quiet" for step in steps),
         "opened": opened,
         "next_after": next_after,
         "duration_s": between(document["begun_at"], document["finished_at"], turn.last_updated),
@@ -220,52 +242,6 @@ def _piece_document(piece: Piece) -> Item:
     if piece.turn is not None:
         return {"kind": "turn", "seq": piece.seq, "turn": turn_document(piece.turn)}
     return {"kind": "entries", "seq": piece.seq, "entries": [entry_document(entry) for entry in piece.entries]}
-
-
-def _glance(reader: Reader, session: Session, turns: Sequence[Turn]) -> Item:
-    """Return a session's request, result and files, and the decisions, failures and commits of its last turns."""
-    files = reader.find_files(Filter(session_id=session.id), Page(limit=FILES_SHOWN * 4))
-    changed: dict[str, Item] = {}
-    for row in reversed(files):
-        known = changed.pop(row.path, {"changes": 0})
-        changed[row.path] = {
-            "path": row.path,
-            "changes": known["changes"] + row.touch.changes,
-            "last_type": row.touch.last_type,
-            "request_id": row.request_id,
-            "seq": row.touch.seq,
-        }
-    first = reader.turns(session.id, limit=GLANCE_ITEMS)
-    final = next((turn for turn in reversed(turns) if turn.response), None)
-    failures = [(turn.failure_note or turn.query_title, turn) for turn in turns if turn.status is TurnStatus.FAILED]
-    failed = _grouped(failures)
-    known = {item["text"] for item in failed}
-    return {
-        "asked": next((turn.query_text for turn in first if turn.query_text), first[0].query_title if first else None),
-        "came_to": final.response if final else None,
-        "came_to_turn": final.request_id if final else None,
-        "failed": failed,
-        "blockers": [item for item in _summary_items(turns, "blockers") if item["text"] not in known],
-        "decisions": _summary_items(turns, "design_decisions"),
-        "requirements": _summary_items(turns, "requirements_discovered"),
-        "commits": [
-            {**commit, "request_id": turn.request_id} for turn in turns for commit in commit_facts(turn.commits)
-        ],
-        "files": list(reversed(changed.values()))[:FILES_SHOWN],
-    }
-
-
-def _summary_items(turns: Sequence[Turn], name: str) -> list[Item]:
-    return _grouped([(text, turn) for turn in turns for text in getattr(turn, name)])
-
-
-def _grouped(texts: Sequence[tuple[str, Turn]]) -> list[Item]:
-    """Return each text once, with its count and the last turn that had it."""
-    found: dict[str, Item] = {}
-    for text, turn in texts:
-        times = found.pop(text)["times"] + 1 if text in found else 1
-        found[text] = {"text": text, "request_id": turn.request_id, "times": times}
-    return list(found.values())[-GLANCE_ITEMS:]
 
 
 def _family(reader: Reader, session: Session) -> Item:

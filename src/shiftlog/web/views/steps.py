@@ -9,8 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from shiftlog.model.entry import Entry, Kind
-from shiftlog.model.nouns import Session
-from shiftlog.model.times import shown
+from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.times import millis, shown
+from shiftlog.web.views.endings import ending_of, failing
+from shiftlog.web.views.notes import note_of, plain_facts
 
 Step = dict[str, Any]
 
@@ -28,44 +30,25 @@ SHELL_TOOLS = frozenset(
         "exec",
     }
 )
-QUIET = frozenset(
-    {Kind.USAGE, Kind.RUN_UPDATED, Kind.SESSION_UPDATED, Kind.CLIENT_JOINED, Kind.LEASE_TAKEN, Kind.CAPSULE_SAVED}
-)
 _HEADS = frozenset({Kind.TURN_BEGUN, Kind.TURN_COMPLETED, Kind.TURN_FAILED})
-SAYS = {
-    Kind.SESSION_OPENED: "Session opened",
-    Kind.SESSION_SUSPENDED: "Session suspended",
-    Kind.SESSION_RESUMED: "Session resumed",
-    Kind.SESSION_CLOSED: "Session closed",
-    Kind.SHELL_OPENED: "Shell opened",
-    Kind.SHELL_ENDED: "Shell ended",
-    Kind.COMMAND_INPUT: "Input",
-    Kind.COMMAND_ASKED: "Approval asked for",
-    Kind.COMMAND_DECIDED: "Approval decided",
-    Kind.HANDOFF_OFFERED: "Hand-over offered",
-    Kind.HANDOFF_ACCEPTED: "Hand-over accepted",
-    Kind.HANDOFF_ENDED: "Hand-over ended",
-    Kind.TOKEN_REISSUED: "Recovery token reissued",
-    Kind.IMPORT_NOTED: "Noted by the import",
-    Kind.ERASED: "Bodies erased",
-    Kind.USAGE: "Usage",
-    Kind.RUN_UPDATED: "Run updated",
-    Kind.SESSION_UPDATED: "Session updated",
-    Kind.CLIENT_JOINED: "Client joined",
-    Kind.LEASE_TAKEN: "Lease taken",
-    Kind.CAPSULE_SAVED: "Capsule saved",
-    Kind.TURN_UPDATED: "Turn updated",
-}
+_NOT_SAID = ("tool_call", "tool_result", "reasoning", "decision")
 
 
-def steps_of(entries: Sequence[Entry], children: Iterable[Session] = ()) -> list[Step]:
-    """Join entries to steps, in the order of the journal; children follow the call that spawned them."""
+def steps_of(entries: Sequence[Entry], children: Iterable[Session] = (), turn: Turn | None = None) -> list[Step]:
+    """Join entries to steps, in the order of the journal; children follow the call that spawned them.
+
+    What the head of `turn` shows, its request and its response, is left out.
+    """
     steps: list[Step] = []
     calls: dict[str, Step] = {}
     commands: dict[str, Step] = {}
     for entry in entries:
         if entry.body is not None and (entry.kind in _HEADS or entry.facts.get("type") == "command"):
             continue  # the turn's head shows the one, the command's own entries the other
+        if turn is not None and is_in_head(turn, entry):
+            continue
+        if entry.kind is Kind.USAGE and steps:
+            _count_tokens(steps[-1], entry.facts)
         step = _joined(entry, calls, commands) or _answered(entry, steps) or _step(entry)
         if step["seqs"][0] != entry.seq:
             continue  # it completed an earlier one
@@ -79,12 +62,29 @@ def steps_of(entries: Sequence[Entry], children: Iterable[Session] = ()) -> list
     return _gathered(steps)
 
 
+def is_in_head(turn: Turn, entry: Entry) -> bool:
+    """Return True if a dialog item repeats the request or the response that the head of its turn shows."""
+    facts = entry.facts
+    if entry.kind is not Kind.DIALOG or facts.get("category") in _NOT_SAID:
+        return False
+    shown = {"user": turn.query_text or turn.query_title, "model": turn.response}.get(str(facts.get("role")), "")
+    return bool(shown) and str(facts.get("content", "")).strip() == shown.strip()
+
+
+def _count_tokens(step: Step, facts: Mapping[str, Any]) -> None:
+    """Add the tokens of a response to the step that it led to."""
+    names = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
+    step["tokens"] = step.get("tokens", 0) + sum(int(facts.get(name) or 0) for name in names)
+    if isinstance(facts.get("cost_usd"), int | float):
+        step["cost_usd"] = (step.get("cost_usd") or 0.0) + facts["cost_usd"]
+
+
 def _joined(entry: Entry, calls: Mapping[str, Step], commands: Mapping[str, Step]) -> Step | None:
     """Add an entry to the earlier step that it completes, and return that step."""
     facts = entry.facts
     if entry.kind is Kind.COMMAND_FINISHED and (step := commands.get(str(facts.get("command_id")))) is not None:
-        seqs = step["seqs"]
-        step.update(_command(entry), seq=step["seq"], seqs=[*seqs, entry.seq], at=step["at"])
+        before = {name: step[name] for name in ("seq", "at", "from_ms")}
+        step.update(_command(entry), **before, seqs=[*step["seqs"], entry.seq], to_ms=millis(entry.at))
         return step
     step = calls.get(str(facts.get("call_id"))) if facts.get("call_id") else None
     if step is None:
@@ -92,11 +92,12 @@ def _joined(entry: Entry, calls: Mapping[str, Step], commands: Mapping[str, Step
     if entry.kind is Kind.ACTION:
         step["actions"].append(_action(entry))
     elif entry.kind is Kind.DIALOG and facts.get("category") == "tool_result" and "result" not in step:
-        _add_result(step, facts)
+        _add_result(step, entry)
     else:
         return None
     step["seqs"].append(entry.seq)
-    step["error"] = step["error"] or (entry.kind is Kind.ACTION and facts.get("status") == "failed")
+    if entry.kind is Kind.ACTION and (how := failing(entry)):
+        step |= {"error": True, "outcome": step["outcome"] or how}
     return step
 
 
@@ -108,19 +109,41 @@ def _answered(entry: Entry, steps: Sequence[Step]) -> Step | None:
     last = steps[-1]
     if last["type"] != "tool" or last.get("call_id") or "result" in last:
         return None
-    _add_result(last, facts)
+    _add_result(last, entry)
     last["seqs"].append(entry.seq)
     return last
 
 
-def _add_result(step: Step, facts: Mapping[str, Any]) -> None:
+def _add_result(step: Step, entry: Entry) -> None:
+    facts = entry.facts
     step["result"] = facts.get("content", "")
+    step["result_seq"] = entry.seq
     step["exit_code"] = facts.get("exit_code")
-    step["duration_ms"] = facts.get("duration_ms")
-    step["denied"] = bool(facts.get("denied"))
-    step["error"] = bool(facts.get("is_error") or facts.get("exit_code") or facts.get("denied"))
+    step["outcome"] = failing(entry)
+    step["error"] = step["outcome"] is not None
+    step["images"] = step.get("images", []) + images_of(entry)
+    lasted = facts.get("duration_ms")
+    step["to_ms"] = max(millis(entry.at), step["from_ms"] + (lasted if isinstance(lasted, int) else 0))
+    # A vendor that gives no duration gives times: between call and result the tool worked.
+    measured = step["to_ms"] - step["from_ms"] if step["seq"] != entry.seq else None
+    step["duration_ms"] = lasted if lasted is not None else measured or None
     if step["type"] == "command":
         step |= {"stdout": step["result"], "state": "failed" if step["error"] else "exited"}
+
+
+def images_of(entry: Entry) -> list[Step]:
+    """Return the images that an entry names; `kept` says whether their bytes are there."""
+    listed = cast(list[dict[str, Any]], entry.facts.get("images") or [])
+    return [
+        {
+            "seq": entry.seq,
+            "number": number,
+            "media_type": str(image.get("media_type") or "image"),
+            "bytes": image.get("bytes"),
+            "kept": bool(image.get("data")),
+        }
+        for number, image in enumerate(listed)
+    ]
 
 
 def _step(entry: Entry) -> Step:
@@ -130,13 +153,14 @@ def _step(entry: Entry) -> Step:
         case Kind.DIALOG:
             return _dialog(entry)
         case Kind.ACTION:
-            return _made(entry, "action", actions=[_action(entry)], error=entry.facts.get("status") == "failed")
+            how = failing(entry)
+            return _made(entry, "action", actions=[_action(entry)], error=how is not None, outcome=how)
         case Kind.COMMAND_STARTED | Kind.COMMAND_FINISHED:
             return _command(entry)
         case Kind.CHECKPOINT_SAVED | Kind.CHECKPOINT_RESTORED:
             return _checkpoint(entry)
         case _:
-            return _note(entry)
+            return _made(entry, **note_of(entry))
 
 
 def _made(entry: Entry, type_: str, **more: Any) -> Step:
@@ -146,7 +170,11 @@ def _made(entry: Entry, type_: str, **more: Any) -> Step:
         "seqs": [entry.seq],
         "kind": str(entry.kind),
         "at": shown(entry.at),
+        "from_ms": millis(entry.at),
+        "to_ms": millis(entry.at),
         "error": False,
+        "outcome": None,
+        "images": images_of(entry),
         "children": [],
         **more,
     }
@@ -165,7 +193,8 @@ def _dialog(entry: Entry) -> Step:
         return step
     if category == "tool_result":
         step = _made(entry, "tool", tool=str(facts.get("tool") or "Result"), content="", input=None, actions=[])
-        _add_result(step, facts)
+        step["images"] = []
+        _add_result(step, entry)
         return step
     if category in ("reasoning", "decision"):
         return _made(entry, str(category), role=role, content=content)
@@ -194,6 +223,7 @@ def _command(entry: Entry) -> Step:
     facts = entry.facts
     state = str(facts.get("state") or "running")
     running = entry.kind is Kind.COMMAND_STARTED
+    how = None if running else ending_of(facts)
     return _made(
         entry,
         "command",
@@ -212,7 +242,8 @@ def _command(entry: Entry) -> Step:
         checkpoint_id=facts.get("checkpoint_id"),
         background=bool(facts.get("background")),
         actions=[],
-        error=not running and (bool(facts.get("exit_code")) or state not in ("exited", "completed", "ok", "finished")),
+        outcome=how,
+        error=how is not None,
     )
 
 
@@ -240,54 +271,9 @@ def _checkpoint(entry: Entry) -> Step:
         restore_command=f"shiftlog undo --to {shlex.quote(str(back_to))}{place}" if back_to else None,
         diff_command=f"shiftlog diff {shlex.quote(str(since))} -p{place}" if since else None,
         error=bool(facts.get("failed")),
+        # A state that is as it was before is bookkeeping.
+        quiet=not restored and not facts.get("files_changed") and facts.get("kind") != "manual",
     )
-
-
-def _note(entry: Entry) -> Step:
-    facts = entry.facts
-    decisions = facts.get("add", {}).get("design_decisions") if entry.kind is Kind.TURN_UPDATED else None
-    if decisions:
-        return _made(entry, "decision", role="model", content="\n".join(f"- {text}" for text in decisions))
-    if entry.kind is Kind.RUN_UPDATED:
-        return _run(entry)
-    quiet = entry.kind in QUIET or entry.kind in (Kind.TURN_UPDATED, Kind.IMPORT_NOTED)
-    says = SAYS.get(entry.kind, str(entry.kind))
-    return _made(entry, "note", says=says, facts=_plain(facts), quiet=quiet)
-
-
-def _run(entry: Entry) -> Step:
-    """Return the step of a run update; one that failed is shown openly, its outcome before its figures."""
-    status = entry.facts.get("status")
-    first = {name: entry.facts[name] for name in ("status", "returncode", "error") if name in entry.facts}
-    facts = _plain({name: value for name, value in (first | dict(entry.facts)).items() if name != "derived"})
-    bad = status in ("failed", "orphaned")
-    return _made(entry, "note", says=SAYS[entry.kind], facts=facts, quiet=not bad, error=status == "failed")
-
-
-def _plain(facts: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Return the facts of a note that fit on a line."""
-    lines: list[tuple[str, str]] = []
-    for name, value in facts.items():
-        if name in ("test_clock", "vendor", "title_source", "capsule", "raw") or value in (None, "", [], {}, False):
-            continue
-        if isinstance(value, dict | list):
-            said = ", ".join(_texts(cast(object, value)))
-        else:
-            said = str(cast(object, value))
-        lines.append((name.replace("_", " "), said[:400]))
-    return lines
-
-
-def _texts(value: object, depth: int = 0) -> Iterable[str]:
-    if isinstance(value, dict) and depth < 3:
-        for name, item in cast(dict[str, object], value).items():
-            if item not in (None, "", [], {}):
-                yield f"{name} {' '.join(_texts(item, depth + 1))}"
-    elif isinstance(value, list) and depth < 3:
-        for item in cast(list[object], value)[:20]:
-            yield from _texts(item, depth + 1)
-    else:
-        yield str(cast(object, value))[:200]
 
 
 def _place_child(steps: list[Step], calls: Mapping[str, Step], child: Session) -> None:
@@ -297,7 +283,8 @@ def _place_child(steps: list[Step], calls: Mapping[str, Step], child: Session) -
         step["children"].append(card)
     else:
         at = shown(child.started)
-        steps.append({"type": "child", "seq": 0, "seqs": [], "kind": "child", "at": at, "error": False, **card})
+        moment = {"at": at, "from_ms": millis(child.started), "to_ms": millis(child.last_activity)}
+        steps.append({"type": "child", "seq": 0, "seqs": [], "kind": "child", "error": False, **moment, **card})
 
 
 def child_card(child: Session) -> Step:
@@ -319,7 +306,10 @@ def _gathered(steps: list[Step]) -> list[Step]:
     """Group neighbouring minor notes under one line."""
     gathered: list[Step] = []
     for step in steps:
-        if step["type"] == "note" and step["quiet"]:
+        if step["type"] in ("note", "checkpoint") and step["quiet"]:
+            if step["type"] == "checkpoint":
+                known = {name: step[name] for name in ("checkpoint_id", "workspace") if step[name]}
+                step = {**step, "type": "note", "says": "Checkpoint", "facts": plain_facts(known)}
             if gathered and gathered[-1]["type"] == "quiet":
                 gathered[-1]["notes"].append(step)
                 gathered[-1]["seqs"] += step["seqs"]

@@ -3,6 +3,7 @@
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from datetime import date, timedelta
 from typing import Any
 
@@ -15,12 +16,18 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.prices import DECIMALS
 from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import HEADERS, PageView
+from shiftlog.web.present.addresses import address
 from shiftlog.web.present.charts import bars, levels
+from shiftlog.web.views.rail import dated
 
 DIMENSIONS = ("day", "model", "agent", "project")
 FILTERS = ("agent", "agent_id", "model", "project", "from", "to")
 DAYS = 30
 DAYS_DRAWN = 120
+STACKED = 5
+UNITS = ("tokens", "usd")
+# The filter of the list of sessions that a row of each table leads to.
+_NARROWED = {"model": "model", "agent": "agent_id", "project": "project"}
 _TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
 COLUMNS = ("sessions", *_TOKENS, "tokens", "cost_usd", "cost_unknown")
 
@@ -31,11 +38,17 @@ async def usage_page(app: App, request: Request) -> PageView:
     """Show usage of the last month, or of the days that the query names."""
     data = await _totals(app, request.query_params)
     tables: dict[str, list[Item]] = data["by"]
-    days = _every_day(tables["day"])
+    models = [str(row["model"] or "unknown") for row in tables["model"]][:STACKED]
+    days = _every_day(tables["day"], dated(data["filters"], app.clock.now()), app.clock.now().date())
+    for row in days:
+        row["href"] = address("sessions", **{"from": row["day"], "to": row["day"]})
+    limits = {
+        unit: [(one["agent_id"], one["limit"]) for one in data["budgets"] if one["unit"] == unit] for unit in UNITS
+    }
     pictures = {
         "day": [
-            bars(days, "day", "tokens", "Tokens per day"),
-            bars(days, "day", "cost_usd", "Cost per day"),
+            bars(_stacked(days, data["by_day_and_model"], models, value), "day", value, title, limits=limits[unit])
+            for value, title, unit in (("tokens", "Tokens per day", "tokens"), ("cost_usd", "Cost per day", "usd"))
         ]
     }
     for name in DIMENSIONS[1:]:
@@ -43,7 +56,8 @@ async def usage_page(app: App, request: Request) -> PageView:
             levels(tables[name], name, "tokens", f"Tokens per {name}"),
             levels(tables[name], name, "cost_usd", f"Cost per {name}"),
         ]
-    return PageView(data=data, template="usage.html", extra={"pictures": pictures, "dimensions": DIMENSIONS})
+    extra: Item = {"pictures": pictures, "dimensions": DIMENSIONS, "models": models, "narrowed": _NARROWED}
+    return PageView(data=data, template="usage.html", extra=extra)
 
 
 async def usage_file(app: App, request: Request) -> Response:
@@ -67,22 +81,37 @@ async def _totals(app: App, query: Mapping[str, str]) -> Item:
     if "from" not in filters and "to" not in filters:
         filters["from"] = (now.date() - timedelta(days=DAYS - 1)).isoformat()
 
-    def work(reader: Reader) -> tuple[Item, Item, list[Item]]:
-        where = runs_filter(reader, filters, now)
+    def work(reader: Reader) -> tuple[Item, Item, Item, int, list[Item]]:
+        where = runs_filter(reader, dated(filters, now), now)
         # A session has one day, agent and project but may have used many models, so models are added up apart.
         return (
             total_usage(reader, runs, where, ["day", "agent", "project"]),
             total_usage(reader, runs, where, ["model"]),
+            total_usage(reader, runs, where, ["day", "model"]),
+            reader.count("turn", replace(where, from_=where.started_from, started_from=None)),
             list(app.spending_limits.states(reader, runs, now)),
         )
 
-    rest, models, budgets = await app.store.read(work)
+    rest, models, apart, turns, budgets = await app.store.read(work)
     tables = {name: _summed(rest["rows"], name) for name in DIMENSIONS if name != "model"}
     tables["model"] = _summed(models["rows"], "model")
     tables["day"].sort(key=lambda row: str(row["day"]))
+    total = rest["total"]
+    given = sum(total[column] for column in _TOKENS if column != "output_tokens")
     return {
         "filters": filters,
-        "total": rest["total"] | {"tokens": sum(rest["total"][column] for column in _TOKENS)},
+        "total": total | {"tokens": sum(total[column] for column in _TOKENS), "turns": turns},
+        "cache_hit_rate": round(total["cached_input_tokens"] / given, 4) if given else None,
+        "cost_per_turn_usd": round(total["cost_usd"] / turns, DECIMALS) if turns and total["cost_usd"] else None,
+        "by_day_and_model": [
+            {
+                "day": row["day"],
+                "model": row["model"],
+                "tokens": sum(row[column] for column in _TOKENS),
+                "cost_usd": row["cost_usd"],
+            }
+            for row in apart["rows"]
+        ],
         "by": {name: tables[name] for name in DIMENSIONS},
         "budgets": budgets,
         "warnings": rest["warnings"],
@@ -104,16 +133,37 @@ def _summed(rows: Iterable[Item], name: str) -> list[Item]:
     return sorted(sums.values(), key=by_cost)
 
 
-def _every_day(rows: list[Item]) -> list[Item]:
-    """Fill in days without usage, unless there are too many to draw."""
+def _every_day(rows: list[Item], filters: Mapping[str, str], today: date) -> list[Item]:
+    """Return every day that was asked about, also those without usage; beyond a limit from the first that has any."""
     if not rows:
-        return rows
-    first, last = date.fromisoformat(rows[0]["day"]), date.fromisoformat(rows[-1]["day"])
-    known = {row["day"]: row for row in rows}
+        return []
+    ends = [date.fromisoformat(row["day"]) for row in (rows[0], rows[-1])]
+    first = min(ends[0], _date(filters.get("from")) or ends[0])
+    last = max(ends[1], min(today, _date(filters.get("to")) or today))
     if (last - first).days > DAYS_DRAWN:
-        return rows
+        first, last = ends
+    known = {row["day"]: row for row in rows}
+    if (last - first).days > DAYS_DRAWN * 10:
+        return [dict(row) for row in rows]
     names = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
-    return [known.get(name, {"day": name, "tokens": 0, "cost_usd": 0.0}) for name in names]
+    return [dict(known.get(name, {"day": name, "tokens": 0, "cost_usd": 0.0})) for name in names]
+
+
+def _date(text: str | None) -> date | None:
+    try:
+        return date.fromisoformat((text or "")[:10])
+    except ValueError:
+        return None
+
+
+def _stacked(days: Iterable[Item], apart: Iterable[Item], models: list[str], value: str) -> list[Item]:
+    """Return days with what each model took of `value`; models beyond the named ones count as others."""
+    of_day: dict[str, list[float]] = {}
+    for row in apart:
+        name = str(row["model"] or "unknown")
+        place = models.index(name) if name in models else len(models)
+        of_day.setdefault(row["day"], [0.0] * (len(models) + 1))[place] += float(row[value] or 0)
+    return [{**day, "stack": of_day.get(day["day"], [])} for day in days]
 
 
 def _cell(value: object) -> object:

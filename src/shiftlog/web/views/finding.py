@@ -1,0 +1,49 @@
+"""Search inside one session: every entry that matches, in the order of the journal."""
+
+from typing import Any
+
+from starlette.requests import Request
+
+from shiftlog.app.app import App
+from shiftlog.journal.history.requests import expression
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.nouns import Session
+from shiftlog.model.search import Term, Word, positive_terms
+from shiftlog.store.protocol import Filter, Reader
+from shiftlog.web.answers import PageView
+from shiftlog.web.views.session import read_session, session_head
+
+MATCHES = 1_000
+
+Item = dict[str, Any]
+
+
+async def find_page(app: App, request: Request) -> PageView:
+    """List the entries of a session that match `q`."""
+    text = request.query_params.get("q", "").strip()
+    if not text:
+        raise InvalidParameter.missing("q")
+    try:
+        expr = expression(text)
+    except InvalidParameter as error:
+        raise InvalidParameter.invalid("q", str(error.details.get("constraint", "")), text) from None
+
+    def work(reader: Reader, session: Session) -> tuple[Item, Item]:
+        found = reader.search(expr, Filter(session_id=session.id), unit="entry", limit=MATCHES, most=MATCHES)
+        hits = sorted(found.hits, key=lambda hit: hit.seq)
+        data: Item = {
+            "session_id": session.id,
+            "q": text,
+            "terms": [_said(term) for term in positive_terms(expr)],
+            "total": found.total,
+            "matches": [{"seq": hit.seq, "request_id": hit.turn} for hit in hits],
+        }
+        return data, {"session": session_head(app, reader, session)}
+
+    data, extra = await read_session(app, request, work)
+    return PageView(data=data, template="find.html", extra=extra)
+
+
+def _said(term: Term) -> str:
+    """Return the letters that a term looks for, for marking them on the page."""
+    return term.text if isinstance(term, Word) else " ".join(term.words)

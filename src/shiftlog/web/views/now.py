@@ -1,0 +1,75 @@
+"""What waits for a person, what works and what failed lately: the first page beside the list."""
+
+from collections.abc import Iterable, Sequence
+from datetime import timedelta
+from typing import Any
+
+from shiftlog.app.app import App
+from shiftlog.model.moves import SessionState, TurnStatus
+from shiftlog.model.times import shown
+from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.web.views.rail import list_row
+
+FAILED_DAYS = 7
+FAILED_SHOWN = 10
+WORKING_SHOWN = 30
+AWAITING_SHOWN = 20
+PROJECTS_SHOWN = 12
+
+Item = dict[str, Any]
+
+
+async def read_overview(app: App, listed: Sequence[Item]) -> Item:
+    """Return what the first page shows; `listed` are the sessions of the list beside it."""
+    questions = app.shells.open_questions() if app.live_shells() else []
+    now = app.clock.now()
+
+    def work(reader: Reader) -> Item:
+        awaiting = Filter(states=frozenset({str(SessionState.AWAITING_SUCCESSOR)}))
+        rows = reader.find_sessions(awaiting, Page(limit=AWAITING_SHOWN), by_activity=True)
+        failed = Filter(turn_status=str(TurnStatus.FAILED), from_=now - timedelta(days=FAILED_DAYS))
+        turns = [
+            row for row in reader.find_turns(failed, Page(limit=FAILED_SHOWN)) if row.turn.status is TurnStatus.FAILED
+        ]
+        return {
+            "questions": questions,
+            "titles": _titles(reader, (str(one["session_id"]) for one in questions)),
+            "awaiting": [list_row(app, reader, row.session, now) for row in rows],
+            "working": [
+                {**item, "turn": _current(reader, str(item["session_id"]))}
+                for item in _every(listed)
+                if item["state"] == SessionState.OPEN and item["turns_open"]
+            ][:WORKING_SHOWN],
+            "failed": [
+                {
+                    "session_id": row.session.id,
+                    "session_title": row.session.title,
+                    "request_id": row.turn.request_id,
+                    "title": row.turn.query_title,
+                    "note": row.turn.failure_note,
+                    "at": shown(row.turn.finished_at or row.turn.last_updated),
+                }
+                for row in turns
+            ],
+            "projects": list(dict.fromkeys(str(item["project"]) for item in listed if item["project"]))[
+                :PROJECTS_SHOWN
+            ],
+        }
+
+    return await app.store.read(work)
+
+
+def _every(listed: Iterable[Item]) -> Iterable[Item]:
+    for item in listed:
+        yield item
+        yield from item["children"]
+
+
+def _titles(reader: Reader, names: Iterable[str]) -> dict[str, str]:
+    return {name: session.title for name in set(names) if (session := reader.session(name)) is not None}
+
+
+def _current(reader: Reader, session_id: str) -> str:
+    session = reader.session(session_id)
+    turn = reader.turn(session_id, session.current_turn) if session and session.current_turn else None
+    return turn.query_title if turn else ""

@@ -1,0 +1,72 @@
+"""What the command palette finds: sessions, projects and files by a part of their name."""
+
+from typing import Any
+
+from starlette.requests import Request
+
+from shiftlog.app.app import App
+from shiftlog.model.caller import LIBRARY
+from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.times import shown
+from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.web.answers import PageView
+from shiftlog.web.present.addresses import address
+
+RECENT = 300
+OF_EACH = 8
+TEXT_CHARS = 200
+FILES_READ = 200
+
+Item = dict[str, Any]
+
+
+async def palette_page(app: App, request: Request) -> PageView:
+    """List what fits `q`: recent sessions by title, projects and files by name, then sessions by their words."""
+    text = request.query_params.get("q", "").strip()[:TEXT_CHARS]
+    found = await app.store.read(lambda reader: _named(reader, text.casefold()))
+    known = {item["href"] for item in found}
+    found += [item for item in await _searched(app, text) if item["href"] not in known]
+    return PageView(data={"q": text, "items": found}, template="palette.html")
+
+
+def _named(reader: Reader, text: str) -> list[Item]:
+    rows = [row.session for row in reader.find_sessions(Filter(), Page(limit=RECENT), by_activity=True)]
+    sessions = [
+        _item("session", session.title, session.agent_id, address("sessions", session.id), shown(session.last_activity))
+        for session in rows
+        if text in session.title.casefold() or session.id.casefold().endswith(text)
+    ][:OF_EACH]
+    names = dict.fromkeys(row.workspace.rstrip("/").rpartition("/")[2] for row in rows if row.workspace)
+    projects = [_item("project", name, "", address("projects", name)) for name in names if text in name.casefold()]
+    return [*sessions, *projects[:OF_EACH], *(_files(reader, text) if len(text) > 1 else [])]
+
+
+def _files(reader: Reader, text: str) -> list[Item]:
+    pattern = "".join(f"[{char}]" if char in "*?[" else char for char in text)
+    found: dict[tuple[str, str], Item] = {}
+    for row in reader.find_files(Filter(path=f"*{pattern}*"), Page(limit=FILES_READ)):
+        session = reader.session(row.session_id)
+        project = session.workspace.rstrip("/").rpartition("/")[2] if session and session.workspace else ""
+        where = address("files", project=project, path=row.path)
+        found.setdefault((project, row.path), _item("file", row.path, project, where))
+        if len(found) == OF_EACH:
+            break
+    return list(found.values())
+
+
+async def _searched(app: App, text: str) -> list[Item]:
+    if len(text) < 3:
+        return []
+    try:
+        asked = {"text": text, "kinds": ["session"], "limit": OF_EACH}
+        items: list[Item] = (await app.history.query_history(asked, LIBRARY))["items"]
+    except InvalidParameter:
+        return []  # half a search expression is no mistake while it is typed
+    return [
+        _item("session", str(item["title"]), str(item["agent_id"]), address("sessions", item["session_id"]))
+        for item in items
+    ]
+
+
+def _item(kind: str, title: str, about: str, href: str, at: str | None = None) -> Item:
+    return {"kind": kind, "title": title, "about": about, "href": href, "at": at}
