@@ -101,6 +101,16 @@ async def test_another_id_in_the_call_makes_a_child_of_the_clients_session(tmp_p
         assert (same["session_id"], same["joined"]) == (session.id, True)
 
 
+async def test_a_subagent_that_names_its_parent_has_a_session_of_its_own(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        session = await started(hooked)
+        opened = await hooked.app.harness.call("open_session", {**TITLED, "parent_session_id": session.id}, by_id())
+        assert not opened["joined"]
+        child = await hooked.app.harness.session(opened["session_id"])
+        assert (child.parent_session_id, child.vendor_session_id) == (session.id, None)
+        assert (await hooked.app.harness.session(session.id)).title != "My own title"
+
+
 async def test_resuming_never_means_the_clients_own_session_unless_it_is_named(tmp_path: Path) -> None:
     async with open_hook_app(tmp_path) as hooked:
         harness, own = hooked.app.harness, await started(hooked)

@@ -169,7 +169,8 @@ class Sessions:
         place = place_of(writer, caller, values["agent"], (values.get("vendor_session_id") or "").strip() or None)
         own = place.session if place.session is not None and place.session.is_live else None
         named = values.get("session_id")
-        joins = own is not None and named in (None, own.id)
+        # A sub-agent that says who started it has a session of its own, also inside its parent's client.
+        joins = own is not None and named in (None, own.id) and not values.get("parent_session_id")
         session_id = own.id if own is not None and joins else self._free_id(writer, values, now)
         over_limit = self._spending(writer, values["agent_id"], now)
         pen = self._journal.pen(writer, session_id, own if joins else None)

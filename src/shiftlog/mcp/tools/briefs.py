@@ -28,7 +28,7 @@ _PLAIN_STREAM = {"binary": False, "open": False, "spool_full": False, "cursor": 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Brief:
-    """What one tool leaves out: `full_only` always, `sent` if the call named it, `defaults` if equal, and empty values.
+    """Fields left out: `full_only` always, `sent` if the call named it, `defaults` if equal, and empty values.
 
     `kept` stays even if empty. With `deep`, empty values inside objects and lists go, too.
     """
@@ -53,8 +53,9 @@ class Brief:
         ordered = {name: left[name] for name in (*self.first, *left) if name in left}
         if self.deep:
             ordered = {name: _filled(value) for name, value in ordered.items()}
-        if sent.get("session_id") is not None and "items" in ordered:
-            ordered["items"] = [_without(item, "session_id") for item in ordered["items"]]
+        if "items" in ordered:
+            known = {"session_id"} if sent.get("session_id") is not None else set[str]()
+            ordered["items"] = [_item(item, known) for item in ordered["items"]]
         return {
             name: value
             for name, value in ordered.items()
@@ -62,8 +63,10 @@ class Brief:
         }
 
 
-def _without(item: Answer, name: str) -> Answer:
-    return {key: value for key, value in item.items() if key != name}
+def _item(item: Answer, sent: set[str]) -> Answer:
+    """Return an item of a list without the call that its own ids say, and without a summary that repeats its title."""
+    left_out = {"more", *sent, *(["summary"] if item.get("summary") == item.get("title") else [])}
+    return {name: value for name, value in item.items() if name not in left_out}
 
 
 def _is_nothing(value: object) -> bool:

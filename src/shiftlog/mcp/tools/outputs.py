@@ -82,7 +82,7 @@ UPDATE_TURN = answer({"dialog_items": NUMBER, "actions": NUMBER, **_RECEIPT}, {"
 FINISH_TURN = answer({"status": one_of("completed", "failed"), **_RECEIPT}, {"request_id": _REQUEST_ID, **_WARNINGS})
 QUERY_HISTORY = answer(
     {
-        "items": said(OBJECTS, "Each with kind, ids, times, summary, more; from a search also score and snippet."),
+        "items": said(OBJECTS, "Each with kind, ids, times, summary; from a search also score and snippet."),
         "total": NUMBER,
         "next_cursor": said(TEXT_OR_NULL, "Null at the end."),
         "truncated": said(FLAG, "Something was cut to max_chars; note says how to read it."),
