@@ -10,6 +10,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from shiftlog.model.ids import short_id
 from tests.cli.support import PROGRAM, on_terminal, shiftlog, write
 from tests.daemon.support import DEADLINE_S, INITIALIZE, INITIALIZED, Bridge, environment, lock_holder
 
@@ -31,7 +32,7 @@ def test_status_lists_open_sessions(home: Path) -> None:
     name = write(home, "open_session", agent="Tester", title="At work")["session_id"]
     shown = shiftlog(home, "status").out
     assert "1 session (1 open)" in shown
-    assert re.search(rf"{name} +Tester +0 +\d s ago  At work", shown)
+    assert re.search(rf"At work +Tester +0 +\d+ s ago  {short_id(name)}", shown)
     assert max(map(len, on_terminal(home, "status", width=70).plain.splitlines())) <= 70
 
 

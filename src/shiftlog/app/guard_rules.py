@@ -1,4 +1,4 @@
-"""How the guard judges a tool call of an agent: commands by the operator's policy, files by the workspace's rules.
+"""The guard's judgement of an agent's tool calls: commands by the operator's policy, files by the workspace's rules.
 
 Nothing here runs, answers or records; `app.guard` does.
 """
@@ -31,7 +31,7 @@ _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolVerdict:
-    """What the operator's rules say about a tool call; `entries` are the `ask` entries that a person would approve."""
+    """The operator's verdict on a tool call; `entries` are the `ask` entries that a person would approve."""
 
     decision: Decision
     reason: str = ""

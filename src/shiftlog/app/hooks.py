@@ -95,12 +95,12 @@ class Hooks:
 
     @cached_property
     def composer(self) -> "Composer":
-        """What masks the texts of events; without its key events wait."""
+        """Return the composer that masks the texts of events; without its key events wait."""
         return composer_for(worker_settings(self.app))
 
     @property
     def fault(self) -> str | None:
-        """Why the spool does not move; None if it does."""
+        """Return why the spool does not move; None if it does."""
         return self._fault or self.spool.stuck_reason()
 
     # Draining

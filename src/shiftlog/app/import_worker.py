@@ -15,7 +15,7 @@ from shiftlog.journal.intake.usage import whole_entry
 
 
 class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a worker must know to mask and name as its daemon does."""
+    """The settings by which a worker masks and names as its daemon does."""
 
     mac_key: bytes
     rules: list[tuple[str, str, str]] = []

@@ -14,6 +14,7 @@ import click
 
 from shiftlog.cli.connecting import json_option, open_client
 from shiftlog.cli.screen.output import Column, Printer, print_json
+from shiftlog.cli.screen.progress import ProgressLine
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.text.figures import tokens
 from shiftlog.text.printable import terminal_line
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from shiftlog.link.client import Client
 
 FAILED, INTERRUPTED = 1, 130
-BAR_AFTER_S = 0.5
 BAR_CHARS = 24
 MOST_KEPT = 100
 # A watch gives up after this many daemons in a row that ended at once.
@@ -100,7 +100,7 @@ def _absolute(name: str, folders: str) -> str:
 
 def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> int:
     """Print progress and report; the first Ctrl-C stops the import after its batch, and its report is still printed."""
-    bar = _Bar(shown=not quiet and sys.stderr.isatty() and not params["watch"])
+    line = ProgressLine(shown=not quiet and not params["watch"])
     report: Shown | None = None
     interrupts: list[int] = []
 
@@ -117,14 +117,14 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
     try:
         for item in client.stream("import", params, output=output):
             if "progress" in item:
-                bar.show(item["progress"])
+                _draw(line, item["progress"])
                 continue
             report = item["report"] if report is None else _added(report, item["report"])
             if params["watch"] and (as_json or not quiet):
                 _show_change(item["report"], as_json=as_json)
     finally:
         signal.signal(signal.SIGINT, before)
-        bar.clear()
+        line.clear()
     if report is not None and as_json and not params["watch"]:
         print_json(report)
     elif report is not None and not as_json and not quiet:
@@ -138,35 +138,19 @@ def _follow(client: "Client", params: Shown, *, as_json: bool, quiet: bool) -> i
     return 0 if report["ok"] else FAILED
 
 
-class _Bar:
-    """A progress line on a terminal."""
-
-    def __init__(self, *, shown: bool) -> None:
-        self._shown = shown
-        self._started = time.monotonic()
-        self._drawn = False
-
-    def show(self, progress: Shown) -> None:
-        passed = time.monotonic() - self._started
-        if not self._shown or passed < BAR_AFTER_S:
-            return
-        done, total = progress["bytes_done"], max(progress["bytes"], 1)
-        share = min(done / total, 1.0)
-        full = int(share * BAR_CHARS)
-        left_s = passed / share - passed if share > 0.01 else 0.0
-        left = f"{left_s:.0f} s" if left_s < 90 else f"{left_s / 60:.0f} min"
-        line = (
-            f"[{'█' * full}{'·' * (BAR_CHARS - full)}] {share:4.0%}  {progress['files_done']}/{progress['files']} files"
-            f"  {done / 1e6 / passed:.1f} MB/s  {left} left"
-        )
-        sys.stderr.write(f"\r\x1b[2K{line}")
-        sys.stderr.flush()
-        self._drawn = True
-
-    def clear(self) -> None:
-        if self._drawn:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+def _draw(line: ProgressLine, progress: Shown) -> None:
+    passed = line.passed_s
+    if passed is None:
+        return
+    done, total = progress["bytes_done"], max(progress["bytes"], 1)
+    share = min(done / total, 1.0)
+    full = int(share * BAR_CHARS)
+    left_s = passed / share - passed if share > 0.01 else 0.0
+    left = f"{left_s:.0f} s" if left_s < 90 else f"{left_s / 60:.0f} min"
+    line.draw(
+        f"[{'█' * full}{'·' * (BAR_CHARS - full)}] {share:4.0%}  {progress['files_done']}/{progress['files']} files"
+        f"  {done / 1e6 / passed:.1f} MB/s  {left} left"
+    )
 
 
 def _show_change(report: Shown, *, as_json: bool) -> None:

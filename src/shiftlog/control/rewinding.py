@@ -39,7 +39,7 @@ NAMED = 10
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RewindPlan:
-    """What a rewind does: the session, the turns that it leaves, and the transcript that it writes."""
+    """The plan of a rewind: the session, the turns that it leaves, and the transcript that it writes."""
 
     session: Session
     turn: Turn

@@ -23,7 +23,7 @@ class Services(Protocol):
 
     @property
     def idle_stop_s(self) -> float | None:
-        """How long the daemon stays without client and work; None for ever."""
+        """Return how long the daemon stays without client and work; None for ever."""
         ...
 
     @property
@@ -33,7 +33,7 @@ class Services(Protocol):
 
     @property
     def must_restart(self) -> str | None:
-        """Why the daemon should make way for a new one; None mostly."""
+        """Return why the daemon should make way for a new one; None mostly."""
         ...
 
     @property

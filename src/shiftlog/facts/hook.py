@@ -29,7 +29,7 @@ class HookFact(msgspec.Struct, frozen=True, kw_only=True):
     prompt_title: str = ""
     prompt_name: str | None = None
     context: tuple[str, ...] = ()
-    """What an editor put before the prompt."""
+    """The text that an editor put before the prompt."""
     trigger: str | None = None
     reason: str | None = None
     error: str | None = None

@@ -14,7 +14,7 @@ Json: TypeAlias = dict[str, Any]
 
 
 class VendorSession(NamedTuple):
-    """Which session of the vendor a fact belongs to; `agent_id` names a child inside it (Claude Code subagents).
+    """The vendor's session that a fact belongs to; `agent_id` names a child inside it (Claude Code subagents).
 
     Children with a thread of their own (Codex) have `agent_id` None and a `parent` in their `SessionOpened`.
     """
@@ -34,7 +34,7 @@ Key: TypeAlias = tuple[str | int | Mac, ...]
 
 
 class Disposition(StrEnum):
-    """What became of one non-blank line; each line has exactly one."""
+    """The fate of one non-blank line; each line has exactly one."""
 
     MAPPED = "mapped"
     COUNTED = "counted"
@@ -44,7 +44,7 @@ class Disposition(StrEnum):
 
 
 class TitleSource(IntEnum):
-    """Where a title comes from; the larger one wins, of equals the later."""
+    """The source of a title; the larger one wins, of equals the later."""
 
     PROMPT = 1
     SUMMARY = 2
@@ -77,7 +77,7 @@ class RecordIds(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, g
 
 
 class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What kind of child a session is."""
+    """The kind of a child session."""
 
     kind: str
     name: str | None = None
@@ -87,7 +87,7 @@ class Subagent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Parent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Where a child hangs, as far as the child's own records say; a `ChildLink` of the parent may say more."""
+    """The parent of a child, as far as the child's own records say; a `ChildLink` of the parent may say more."""
 
     session: VendorSession
     call_id: str | None = None
@@ -95,7 +95,7 @@ class Parent(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Fact(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="fact", gc=False):
-    """What all facts share.
+    """The fields that all facts share.
 
     `at` is the record's time as the journal writes it (UTC, milliseconds, `Z`), or None where the file had none so far.
     `turn` is the request id of the turn (deterministic), None for what belongs to the session as a whole. A fact whose
@@ -195,7 +195,7 @@ class ToolCall(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="tool_ca
 
 
 class ToolResult(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
-    """What a call gave back; `orphan` means that this file never showed the call."""
+    """The result of a call; `orphan` means that this file never showed the call."""
 
     call_id: str
     tool: str | None = None
@@ -247,7 +247,7 @@ class UsageFact(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="usage"
     web_searches: int = 0
     rule: Literal["maximum", "first"] = "maximum"
     tier: str | None = None
-    """What beside the model decides the price: see `billing_tier`."""
+    """The facts that decide the price besides the model: see `billing_tier`."""
     message_id: str | None = None
     joins: bool = False
     copied: bool = False
@@ -277,7 +277,7 @@ class ChildLink(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="child_
 
 
 class Note(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="note"):
-    """What becomes `import.noted`: an unknown record (`body` {unknown, raw}), abandoned turns, a child's result …
+    """Becomes `import.noted`: an unknown record (`body` {unknown, raw}), abandoned turns, a child's result …
 
     A note of kind `child` belongs to a child that this file may never open (a workflow's journal).
     """
@@ -308,7 +308,7 @@ COPIED = "copied"
 
 
 class LineCounts(msgspec.Struct, kw_only=True):
-    """How many lines had which disposition; the five sum up to the non-blank lines. The rest are details of them."""
+    """The number of lines of each disposition; the five sum up to the non-blank lines. The rest are details of them."""
 
     mapped: int = 0
     counted: int = 0
@@ -344,7 +344,7 @@ class Standing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Hints(msgspec.Struct, frozen=True, kw_only=True):
-    """What the caller knows of a file besides its bytes; readers never see a path."""
+    """The caller's knowledge of a file besides its bytes; readers never see a path."""
 
     session_id: str | None = None
     """The vendor id in the file's name, or the name without its ending."""

@@ -29,7 +29,7 @@ _LIVE = frozenset({"open", "suspended"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientPlace:
-    """Where a caller is: in which session, and which signal says so.
+    """The place of a caller: in which session, and which signal says so.
 
     `vendor_id` is the client's own id, also before a session has it. `outer` is the session of the client that started
     this one. `attribution` is `uncertain` for a call that may be a subagent's.

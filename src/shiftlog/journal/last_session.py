@@ -22,7 +22,7 @@ FINAL_STATES = frozenset({str(SessionState.SEALED), str(SessionState.SUCCEEDED)}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Asked:
-    """What is asked: sessions of an agent and those offered to it, or of any agent in a workspace or its project.
+    """The wanted sessions: an agent and those offered to it, or of any agent in a workspace or its project.
 
     `cwd` is a directory in that workspace. `own` names the sessions that the caller holds; `around` those of the client
     that it runs in, which are never an answer. `since` bounds the last activity; `with_empty` asks for empty ones too.

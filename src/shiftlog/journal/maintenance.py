@@ -32,7 +32,7 @@ ChangedStreams = Callable[[str, Mapping[str, Any]], Sequence[str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rebuilt:
-    """What rebuilding one session came to."""
+    """The outcome of rebuilding one session."""
 
     session_id: str
     entries: int

@@ -1,4 +1,4 @@
-"""Which build of Shiftlog this is: two builds of one version differ, and the later one is known.
+"""The build of this Shiftlog: two builds of one version differ, and the later one is known.
 
 An installed package is known by the list of its files, which the installer wrote with their hashes; a checkout by
 names, sizes and times of its files. Few imports, because the bridge asks for this at each start.

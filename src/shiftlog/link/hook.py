@@ -42,13 +42,21 @@ def main() -> int:
         agent = AGENTS.get(sys.argv[1] if len(sys.argv) > 1 else "")
         if agent is not None:
             _record(agent)
-    except BaseException:  # noqa: BLE001 - a hook must never disturb its agent
-        try:
-            if sys.argv[2:3] == [BEFORE_TOOL]:
-                _print_closed(AGENTS[sys.argv[1]], "its hook failed")
-        except BaseException:  # noqa: BLE001, S110
-            pass
+    except BaseException:  # noqa: BLE001 - a hook must never disturb its agent; a slow daemon is no news to it either
+        if sys.argv[2:3] == [BEFORE_TOOL]:
+            _refuse_after_failure()
     return 0
+
+
+def _refuse_after_failure() -> None:
+    """Refuse the tool call in `enforce` mode; name on standard error what keeps the hook from doing even that."""
+    try:
+        _print_closed(AGENTS[sys.argv[1]], "its hook failed")
+    except BaseException as error:  # noqa: BLE001
+        try:
+            sys.stderr.write(f"shiftlog-hook: the call could not be judged: {type(error).__name__}: {error}\n")
+        except (AttributeError, OSError, ValueError):
+            return  # standard error is closed: nothing is left to tell it to
 
 
 def _record(agent: str) -> None:

@@ -1,4 +1,4 @@
-"""How many requests of a connection, and of all connections, run at once; the others wait.
+"""The limits on requests of a connection, and of all connections, that run at once; the others wait.
 
 Without it a client that sends and never reads would fill the memory with answers. Cancellations pass by the requests
 that wait, and take out the one that they name.

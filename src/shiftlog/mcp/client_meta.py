@@ -1,4 +1,4 @@
-"""What agents' clients tell about themselves in the metadata of a tool call: their session and their id of the call."""
+"""Facts about an agent's client in the metadata of a tool call: their session and their id of the call."""
 
 from collections.abc import Mapping
 from dataclasses import replace

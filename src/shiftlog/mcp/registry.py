@@ -21,7 +21,7 @@ LONE_DIALECTS = frozenset({"execkit"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What a tool answers: the data, shown as structured content and as JSON text, then further texts.
+    """The answer of a tool: the data, shown as structured content and as JSON text, then further texts.
 
     A list has no structured form in every revision, so it is shown as text alone.
     """

@@ -9,7 +9,7 @@ META, ENVIRONMENT = "meta", "environment"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSigns:
-    """What tells in which agent's client a caller runs.
+    """The signs that tell in which agent's client a caller runs.
 
     `vendor_ids` are the client's own session ids by agent kind; `via` says where they come from: the metadata of the
     call, or the environment that the client gave the process. `tool_call` is the client's id of this call.

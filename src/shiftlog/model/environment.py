@@ -1,4 +1,4 @@
-"""Which environment variables look secret, judged by their names alone."""
+"""Environment variables that look secret, judged by their names alone."""
 
 import re
 

@@ -49,7 +49,7 @@ SHOWN_CHARS = 200
 
 
 class Category(StrEnum):
-    """What an error means to its caller; each face takes its own code from this."""
+    """The meaning of an error for its caller; each face takes its own code from this."""
 
     INVALID = "invalid"  # the request is malformed: correct it
     NOT_FOUND = "not_found"

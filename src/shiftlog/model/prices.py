@@ -36,7 +36,7 @@ _DATED = re.compile(r"[-@](?:\d{8}|\d{4}-\d{2}-\d{2})$")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Price:
-    """What a million tokens of each class cost; a cache class without a price of its own costs what input costs.
+    """The price of a million tokens of each class; a cache class without a price of its own costs what input costs.
 
     The exception is a cache written for an hour: no vendor sells it at the price of input, so without a price it is
     unknown. `fast`, `priority`, `batch` and `flex` multiply every class, `long_input` and `long_output` those of

@@ -27,7 +27,7 @@ class Backend:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Level:
-    """What a tier means on one backend; None leaves the choice to the backend."""
+    """The meaning of a tier on one backend; None leaves the choice to the backend."""
 
     model: str | None = None
     effort: str | None = None
@@ -52,7 +52,7 @@ class Resonance:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResolvedRun:
-    """What a run is recorded with; None is unknown."""
+    """The facts that a run is recorded with; None is unknown."""
 
     backend: str
     agent: str

@@ -18,7 +18,7 @@ class ShellHome:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownCommand:
-    """How a command began and, once it is over, how it ended; a refused one has no beginning."""
+    """The beginning of a command and, once it is over, its end; a refused one has no beginning."""
 
     session_id: str
     request_id: str | None
@@ -28,7 +28,7 @@ class KnownCommand:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownShell:
-    """How a shell was opened and, once it is over, how it ended; its last command, and those without a recorded end."""
+    """The opening of a shell and, once it is over, its end; its last command, and those without a recorded end."""
 
     session_id: str
     opened_at: datetime

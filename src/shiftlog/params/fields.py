@@ -34,7 +34,7 @@ _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]{1,4})?
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Field:
-    """What one parameter accepts; a subclass per type. With `or_blank` a blank text counts as absent.
+    """The values that one parameter accepts; a subclass per type. With `or_blank` a blank text counts as absent.
 
     `default`, `examples` and `format` are for the schema alone; a reader of the values applies its own default. A field
     that is not `listed` is accepted without being in the schema: few callers need it.

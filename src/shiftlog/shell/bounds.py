@@ -16,7 +16,7 @@ from shiftlog.shell.state import Shell
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellBounds:
-    """How far a shell reaches: its mode, its workspace, and the lists that it was opened with."""
+    """The reach of a shell: its mode, its workspace, and the lists that it was opened with."""
 
     mode: str = FULL_ACCESS
     workspace: str | None = None

@@ -54,7 +54,7 @@ class OfferedRun:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EndedRun:
-    """How a command ended; `programs` are the program starts, None if the kernel does not tell.
+    """The end of a command; `programs` are the program starts, None if the kernel does not tell.
 
     `state` is `finished` with an exit code, `cancelled` if the client ended it, `unknown` if the daemon did.
     """

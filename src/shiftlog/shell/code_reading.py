@@ -28,7 +28,7 @@ UNJUDGED = "unjudged code"
 
 @dataclass(slots=True)
 class _Findings:
-    """What the files of one command add to the judgement of its text."""
+    """The additions of a command's files to the judgement of its text."""
 
     refusal: ShiftlogError | None = None
     asks: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])

@@ -44,7 +44,7 @@ Result = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandLimits:
-    """What the operator allows for commands."""
+    """The operator's limits for commands."""
 
     timeout_s_max: int = 3600
     background: int = 16

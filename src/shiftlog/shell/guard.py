@@ -47,7 +47,7 @@ def is_looser(mode: str | None, than: str) -> bool:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandJudgement:
-    """What the guard decides about a command text; `refusal` is raised instead of running it.
+    """The guard's decision about a command text; `refusal` is raised instead of running it.
 
     It holds for one directory and for the definitions that the shell had `before`; `after` are its definitions once
     the command ran to its end, `after_stop` those it has wherever the command broke off.

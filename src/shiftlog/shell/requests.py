@@ -20,7 +20,7 @@ CONTAINER = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Conventions:
-    """How a face treats requests: a dialect lowers counts that are too large, shows more, waits for a busy shell."""
+    """The conventions of a face: a dialect lowers counts that are too large, shows more, waits for a busy shell."""
 
     dialect: bool = False
     shown_chars: int = 30_000

@@ -35,7 +35,7 @@ Result = dict[str, Any]
 
 @dataclass(slots=True, kw_only=True)
 class TransferCount:
-    """How far a transfer is; `total` is None until the size of the file is known."""
+    """The progress of a transfer; `total` is None until the size of the file is known."""
 
     done: int = 0
     total: int | None = None

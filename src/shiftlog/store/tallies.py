@@ -53,7 +53,7 @@ _DAY_MS = 86_400_000
 
 
 class Basis(StrEnum):
-    """Where the cost of a part comes from."""
+    """The source of a part's cost."""
 
     STATED = "stated"  # the vendor or a client stated it
     PRICED = "priced"  # computed from prices
@@ -70,7 +70,7 @@ Parts = tuple[tuple[str | None, Basis], ...]
 
 
 class TallyKey(NamedTuple):
-    """What the sessions of a tally have in common; `reported` says that their tokens are as a run reported them."""
+    """The common facts of the sessions of a tally; `reported` says that their tokens are as a run reported them."""
 
     day: str
     agent: str

@@ -1,4 +1,4 @@
-"""What a checkpoint does not hold: counted, so that results can tell it, and found, so that no undo removes it."""
+"""Files outside a checkpoint: counted, so that results can tell it, and found, so that no undo removes it."""
 
 from collections.abc import Collection, Iterable
 

@@ -41,7 +41,7 @@ class Side:
 
     @property
     def is_directory(self) -> bool:
-        """Whether it is a directory, of which only the permissions count."""
+        """Return True if it is a directory, of which only the permissions count."""
         return self.mode == _DIRECTORY
 
 
@@ -58,7 +58,7 @@ class Difference:
 
     @property
     def is_directory(self) -> bool:
-        """Whether the permissions of a directory differ."""
+        """Return True if the permissions of a directory differ."""
         return any(side is not None and side.is_directory for side in (self.old, self.new))
 
     @property

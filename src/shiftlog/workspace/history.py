@@ -18,7 +18,7 @@ LONGEST_ID = 40
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangedBy:
-    """What changed the workspace: a command, a tool call, or a turn; `checkpoint_id` holds the state before it."""
+    """The cause of a change: a command, a tool call, or a turn; `checkpoint_id` holds the state before it."""
 
     checkpoint_id: str
     tree: str

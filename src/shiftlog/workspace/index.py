@@ -59,7 +59,7 @@ printf '%s' "$tree"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexChange:
-    """What goes into the index: lines for git, the state of the files, those that cannot be trusted yet, those gone."""
+    """Contents of the index: lines for git, the state of the files, those that cannot be trusted yet, those gone."""
 
     lines: bytes
     facts: dict[bytes, FileStat]

@@ -16,7 +16,7 @@ Env = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ran:
-    """How a program on the target ended."""
+    """The end of a program on the target."""
 
     exit_code: int
     stdout: bytes
@@ -107,7 +107,7 @@ class Location:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cause:
-    """Why a checkpoint is taken or restored; `by` names a client outside the session.
+    """The reason to take or restore a checkpoint; `by` names a client outside the session.
 
     `command_id` is a command of one of our shells, `call_id` a tool call of an agent's own.
     """
@@ -203,7 +203,7 @@ class Busy:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckpointLimits:
-    """How much a checkpoint may hold, and how many automatic ones are kept."""
+    """The limits of a checkpoint: and how many automatic ones are kept."""
 
     file_bytes: int = 50 * 1024 * 1024
     tree_files: int = 200_000

@@ -16,7 +16,7 @@ Action = Literal["written", "created", "deleted", "mode"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NotCovered:
-    """What a checkpoint leaves out; an excluded directory counts once."""
+    """The counts of files that a checkpoint leaves out; an excluded directory counts once."""
 
     ignored: int = 0
     secret: int = 0
@@ -77,7 +77,7 @@ class Listing:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileDiff:
-    """How one file differs between two states."""
+    """The difference of one file between two states."""
 
     path: str
     status: Status
@@ -112,7 +112,7 @@ class CheckpointDiff:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Change:
-    """What a restore did to one path."""
+    """The change that a restore made to one path."""
 
     path: str
     action: Action
@@ -154,7 +154,7 @@ class RestoreResult:
 
     @property
     def hint(self) -> str | None:
-        """How to remove the files that were left in place."""
+        """Return how to remove the files that were left in place."""
         count = len(self.left_in_place)
         if not count:
             return None

@@ -59,7 +59,7 @@ cat >"$1" || exit 24
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IndexState:
-    """What the index of a scope holds; of `recent` files git knows no times to trust, so their signatures count."""
+    """The contents of a scope's index; of `recent` files git knows no times to trust, so their signatures count."""
 
     tree: str = ""
     files: int = 0
@@ -195,7 +195,7 @@ async def update_index(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Look:
-    """What a scan found, the state of the files, those still recent, and those to read although git trusts them."""
+    """The result of a scan: the state of the files, those still recent, and those to read although git trusts them."""
 
     found: Sorted
     facts: dict[bytes, FileStat]

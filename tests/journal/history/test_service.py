@@ -408,7 +408,7 @@ async def test_what_is_not_there_is_not_found_and_the_operation_is_named(harness
         ("status", "active"),
         ("turn_status", "open"),
         ("run_status", "done"),
-        ("from", "yesterday"),
+        ("from", "the other day"),
         ("to", "2026-13-01"),
         ("from", "0001-01-01T00:00:00+14:00"),
         ("agent_id", "---"),

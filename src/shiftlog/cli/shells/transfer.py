@@ -1,7 +1,5 @@
 """The commands `put` and `get`: copy a file to or from a shell over ssh or in a container."""
 
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +7,11 @@ import click
 
 from shiftlog.cli.connecting import complete_shell, json_option, open_client, streamed
 from shiftlog.cli.screen.output import Printer, print_json
+from shiftlog.cli.screen.progress import ProgressLine
 from shiftlog.text.figures import size
 from shiftlog.text.printable import terminal_line
 
 Item = dict[str, Any]
-BAR_AFTER_S = 0.5
 
 
 @click.command(short_help="Copy a file to an ssh or container shell.")
@@ -57,13 +55,13 @@ def get(shell: str, remote: str, local: str, as_json: bool) -> None:
 
 
 def _copy(method: str, params: Item, as_json: bool) -> None:
-    line = _ProgressLine(shown=not as_json and sys.stderr.isatty())
+    line = ProgressLine(shown=not as_json)
     result: Item = {}
     try:
         with open_client() as client, streamed(client, method, params) as events:
             for event in events:
                 if event.pop("event") == "progress":
-                    line.show(event["bytes"], event["total"])
+                    _draw(line, event["bytes"], event["total"])
                 else:
                     result = event
     finally:
@@ -82,25 +80,8 @@ def _copy(method: str, params: Item, as_json: bool) -> None:
         printer.line(("The target has no sha256sum, so only the size was compared there.", "yellow"))
 
 
-class _ProgressLine:
-    """A line on a terminal that shows how far a copy is."""
-
-    def __init__(self, *, shown: bool) -> None:
-        self._shown = shown
-        self._began = time.monotonic()
-        self._drawn = False
-
-    def show(self, done: int, total: int) -> None:
-        passed = time.monotonic() - self._began
-        if not self._shown or passed < BAR_AFTER_S:
-            return
+def _draw(line: ProgressLine, done: int, total: int) -> None:
+    passed = line.passed_s
+    if passed is not None:
         share = done / total if total else 1.0
-        line = f"{share:4.0%}  {size(done)} of {size(total)}  {size(int(done / passed))}/s"
-        sys.stderr.write(f"\r\x1b[2K{line}")
-        sys.stderr.flush()
-        self._drawn = True
-
-    def clear(self) -> None:
-        if self._drawn:
-            sys.stderr.write("\r\x1b[2K")
-            sys.stderr.flush()
+        line.draw(f"{share:4.0%}  {size(done)} of {size(total)}  {size(int(done / passed))}/s")

@@ -58,7 +58,7 @@ class Binding:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CallContext:
-    """Where a call comes from: the client, its workspace if it is known, the agent it works for, and its binding.
+    """The origin of a call: the client, its workspace if it is known, the agent it works for, and its binding.
 
     With `strict` an unknown parameter is refused. With `again` the client repeats the call because the
     first answer was lost.

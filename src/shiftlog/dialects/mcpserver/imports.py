@@ -35,7 +35,7 @@ _STATUSES: tuple[tuple[tuple[str, ...], TurnStatus], ...] = (
 
 @dataclass(slots=True, kw_only=True)
 class Tally:
-    """What became of the turns of an import."""
+    """The fate of the turns of an import."""
 
     imported: int = 0
     merged: int = 0

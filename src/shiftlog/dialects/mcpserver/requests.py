@@ -104,7 +104,7 @@ class JsonOf(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Params:
-    """What a method takes; `aliases` are other spellings of a name, folded to lower case."""
+    """The parameters of a method; `aliases` are other spellings of a name, folded to lower case."""
 
     record: Record
     aliases: Mapping[str, str]
@@ -440,7 +440,7 @@ SESSION_OBJECT_FIELDS: dict[str, Field] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeOrFields(Params):
-    """What comes as one object, named `sessionLog`, or else as its fields."""
+    """Parameters that come as one object, named `sessionLog`, or else as its fields."""
 
     whole: Params
 

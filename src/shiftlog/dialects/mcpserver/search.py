@@ -30,7 +30,7 @@ class Term:
 
 @dataclass(frozen=True, slots=True)
 class Without:
-    """What must not match."""
+    """A part that must not match."""
 
     part: "Expression"
 

@@ -14,7 +14,7 @@ from shiftlog.guard.bash.tree import Effort, Fault, Part, Script, Unclosed, Unkn
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntaxFault:
-    """Where and why a text is broken, for the caller."""
+    """The place and reason of a fault in a text, for the caller."""
 
     line: int
     column: int

@@ -45,7 +45,7 @@ class LineSource(ByteSource, Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BudgetReport:
-    """What a budget did to a text."""
+    """The effect of a budget on a text."""
 
     mode: str
     lines_total: int

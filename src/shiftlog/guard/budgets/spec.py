@@ -42,7 +42,7 @@ class Keep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    """Which lines are kept, and how many characters of them; without `max_chars` the caller's cap applies."""
+    """The lines that are kept, and how many characters of them; without `max_chars` the caller's cap applies."""
 
     grep: Grep | None = None
     keep: Keep | None = None

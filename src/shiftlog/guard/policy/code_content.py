@@ -26,7 +26,7 @@ _RULE = re.compile(r"(?P<targets>[^\s#:=][^:=#]*?)\s*::?(?![=:])(?P<needs>[^=;]*
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ContentJudgement:
-    """What a file's content means for the command that runs it; `files` are run by it in turn."""
+    """The meaning of a file's content for the command that runs it; `files` are run by it in turn."""
 
     violations: tuple[Violation, ...] = ()
     asks: tuple[Ask, ...] = ()

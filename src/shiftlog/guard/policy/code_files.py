@@ -59,7 +59,7 @@ class CodeFile:
     via: tuple[str, ...] = ()
     goals: tuple[str, ...] = ()
     expected: bool = True
-    """Whether the program does not work without it; a git hook need not be there."""
+    """True if the program does not work without it; a git hook need not be there."""
 
 
 def code_files(starts: Iterable[Start], cwd: str) -> tuple[CodeFile, ...]:

@@ -53,7 +53,7 @@ class Danger:
 
 
 class Stdin(NamedTuple):
-    """Where a command's standard input comes from."""
+    """The source of a command's standard input."""
 
     kind: Literal["inherited", "pipe", "text", "file", "null"] = "inherited"
     download: bool = False
@@ -61,7 +61,7 @@ class Stdin(NamedTuple):
 
 
 class Position(NamedTuple):
-    """Where in a command the survey is, and what holds there."""
+    """The place of the survey in a command, and what holds there."""
 
     via: tuple[str, ...] = ()
     stdin: Stdin = Stdin()

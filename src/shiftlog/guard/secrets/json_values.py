@@ -38,7 +38,7 @@ class MaskText(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _KeyContext:
-    """What the keys above a value tell about it."""
+    """The hints that the keys above a value give about it."""
 
     secret: SecretName | None = None
     direct: bool = False

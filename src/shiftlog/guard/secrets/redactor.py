@@ -78,7 +78,7 @@ class Redacted:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FoundSecret:
-    """Where a secret is and which rule found it; `shown` is the text around it, masked."""
+    """The place of a secret and the rule that found it; `shown` is the text around it, masked."""
 
     line: int
     column: int

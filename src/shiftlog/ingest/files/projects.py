@@ -20,7 +20,7 @@ _ADDRESS = re.compile(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SessionLocation:
-    """Where a session worked, and the folder of its transcript."""
+    """The directory of a session, and the folder of its transcript."""
 
     cwd: str | None = None
     repository: str | None = None

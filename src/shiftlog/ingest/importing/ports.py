@@ -82,7 +82,7 @@ class ImportJournal(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportProgress:
-    """How far an import is."""
+    """The progress of an import."""
 
     files_done: int
     files: int

@@ -37,7 +37,7 @@ class FileReaders(Protocol):
 
     @property
     def at_once(self) -> int:
-        """How many files may be read ahead."""
+        """Return how many files may be read ahead."""
         ...
 
     def read(self, job: FileJob) -> Iterator[Batch]:

@@ -44,7 +44,7 @@ _GEMINI_TYPES = frozenset("user gemini info error warning".split())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Format:
-    """How one agent's transcripts are recognised and read."""
+    """The recognition and reading of one agent's transcripts."""
 
     agent: str
     reader: str

@@ -19,7 +19,7 @@ _RECENT_ITEMS = 64
 
 
 class ReaderState(msgspec.Struct, kw_only=True, omit_defaults=True):
-    """What every reader remembers between lines; saved whole, also to another process."""
+    """The memory of every reader between lines; saved whole, also to another process."""
 
     version: int = VERSION
     at: str | None = None

@@ -60,7 +60,7 @@ class RestoredTranscript:
 
 
 class Places:
-    """Where and how a session worked, as it changed with its entries: directory, branch, version, policies."""
+    """The circumstances of a session, as they changed with its entries: directory, branch, version, policies."""
 
     def __init__(self, changes: Iterable[tuple[int, Mapping[str, Any]]]) -> None:
         self._seqs: list[int] = []
@@ -120,7 +120,7 @@ def late_dialog(turn: Turn) -> list[Entry]:
 
 @dataclass(slots=True)
 class TranscriptWriter:
-    """What both formats share: dialog in order, each result after its call."""
+    """The parts that both formats share: dialog in order, each result after its call."""
 
     session: Session
     restored: RestoredTranscript

@@ -34,7 +34,7 @@ UNCONTINUED = "Session closed without successor"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Ending:
-    """How a session is to end."""
+    """The wanted end of a session."""
 
     reason: str = DEFAULT_REASON
     note: str | None = None

@@ -31,7 +31,7 @@ _RENAMING = "Branch: renamed refs/heads/"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Left:
-    """What a session left: where its agent worked until when, the files it touched, its shells, what was undone."""
+    """The traces of a session: where its agent worked until when, the files it touched, its shells, what was undone."""
 
     workspace: str | None
     since: datetime
@@ -63,7 +63,7 @@ async def look(left: Left, live_shells: Collection[str] = ()) -> dict[str, Any] 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Repository:
-    """What git says about a workspace; everything is unknown where there is no repository."""
+    """The state of a workspace according to git; everything is unknown where there is no repository."""
 
     files: frozenset[str] = frozenset()
     committed: frozenset[str] = frozenset()

@@ -1,4 +1,4 @@
-"""How the files that a session touched stand in git: committed, modified, untracked; None where that is not known.
+"""The state in git of the files that a session touched: committed, modified, untracked; None where that is not known.
 
 The content of these files is compared with git's own ids. No filter of the workspace runs for that, so a file whose
 stored form differs by a filter of its own counts as modified.

@@ -15,7 +15,7 @@ _NOT_ASKED = frozenset({"cursor", "limit", "max_chars"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cursor:
-    """Where to read on: which of the kinds asked for, and the position in its list."""
+    """The position to read on from: which of the kinds asked for, and the position in its list."""
 
     part: int = 0
     after: tuple[int, int] | None = None

@@ -59,7 +59,7 @@ class Matches:
 
 
 class Trails:
-    """What the pages of recent searches have shown. Forgotten ones go on by position."""
+    """The results that pages of recent searches have shown. Forgotten ones go on by position."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, list[Key]] = OrderedDict()

@@ -67,7 +67,7 @@ _events = msgspec.msgpack.Decoder(dict[str, dict[str, str]]).decode
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
-    """What an event came to; `repeated` is one that was taken before."""
+    """The outcome of an event; `repeated` is one that was taken before."""
 
     session_id: str | None
     repeated: bool = False

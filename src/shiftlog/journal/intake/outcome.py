@@ -1,4 +1,4 @@
-"""What one batch of imported facts came to, as the import reports it."""
+"""The outcome of one batch of imported facts, as the import reports it."""
 
 from collections import Counter
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True, kw_only=True)
 class BatchOutcome:
-    """What a batch came to."""
+    """The outcome of a batch."""
 
     entries: int = 0
     sessions: dict[str, bool] = field(default_factory=dict[str, bool])

@@ -169,7 +169,7 @@ class HeldItems:
 
 
 class HeldTurns:
-    """What the turns of a batch hold that were recorded otherwise."""
+    """The contents of those turns of a batch that were recorded otherwise."""
 
     def __init__(self, pens: Pens, origins: Origins) -> None:
         self._pens = pens

@@ -20,7 +20,7 @@ Document = dict[str, Any]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Growth:
-    """What one report adds to its owner; negative where it had been counted elsewhere."""
+    """The usage that one report adds to its owner; negative where it had been counted elsewhere."""
 
     session_id: str
     turn: str | None

@@ -36,7 +36,7 @@ LIVE_POLICY = "live"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claims:
-    """What a token says: which session, for whom, from which head on, under which policy, until when."""
+    """The claims of a token: which session, for whom, from which head on, under which policy, until when."""
 
     session_id: str
     agent: str

@@ -24,7 +24,7 @@ NEAR_FROM = 0.8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Limit:
-    """What a day may cost, in US dollars and in tokens of all classes; 0 sets no limit."""
+    """The limits of a day, in US dollars and in tokens of all classes; 0 sets no limit."""
 
     day_usd: float = 0.0
     day_tokens: int = 0

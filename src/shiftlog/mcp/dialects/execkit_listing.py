@@ -1,4 +1,4 @@
-"""What the seven tools of the execkit dialect say of themselves: parameters and descriptions.
+"""The texts of the seven tools of the execkit dialect: parameters and descriptions.
 
 `execkit` has what they do.
 """

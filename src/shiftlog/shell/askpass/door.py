@@ -35,7 +35,7 @@ _WORDS = frozenset({"yes", "no"})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AskingShell:
-    """What a prompt needs of its shell: its names, its masking, and how it learns a value to mask."""
+    """The parts of a shell that a prompt needs: its names, its masking, and how it learns a value to mask."""
 
     shell_id: str
     session_id: str

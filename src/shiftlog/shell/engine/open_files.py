@@ -1,4 +1,4 @@
-"""Whether a shell may open the files that running a command takes; `ulimit -n 5` or many open files leave too few.
+"""A check that a shell may open the files that running a command takes; `ulimit -n 5` or many open files leave too few.
 
 Bash then skips every command with status 1, as if the command itself had failed, so such a shell is ended.
 """

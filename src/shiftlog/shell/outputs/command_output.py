@@ -88,12 +88,12 @@ class CommandOutput(OutputSink):
 
     @property
     def redactions(self) -> int:
-        """How many secrets were masked in both streams."""
+        """Return how many secrets were masked in both streams."""
         return self.stdout.redactions + self.stderr.redactions
 
     @property
     def raw_bytes(self) -> int:
-        """How many bytes the command wrote so far."""
+        """Return how many bytes the command wrote so far."""
         return self.stdout.raw_bytes + self.stderr.raw_bytes
 
     @property

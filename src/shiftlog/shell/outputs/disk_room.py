@@ -1,4 +1,4 @@
-"""How much of the disk outputs may take: they leave a reserve free, for the journal and for other programs."""
+"""The share of the disk that outputs may take: they leave a reserve free, for the journal and for other programs."""
 
 import os
 from pathlib import Path

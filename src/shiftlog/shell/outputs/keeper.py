@@ -44,7 +44,7 @@ _UNRECORDED = 200
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OutputLimits:
-    """How much output is kept, set by the operator."""
+    """The operator's limits on kept output."""
 
     command_bytes: int = OUTPUT_COMMAND_BYTES
     total_bytes: int = OUTPUT_TOTAL_BYTES

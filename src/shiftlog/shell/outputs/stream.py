@@ -55,7 +55,7 @@ class StreamOutput:
 
     @property
     def redactions(self) -> int:
-        """How many secrets were masked."""
+        """Return how many secrets were masked."""
         return self._recalled[1] if self._recalled else self._scan.classes.total()
 
     @property

@@ -13,7 +13,7 @@ from shiftlog.shell.ports import Stream, Terminal
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WireEnd:
-    """How a wire ended: the program's exit code, or `lost` if that is unknown."""
+    """The end of a wire: the program's exit code, or `lost` if that is unknown."""
 
     exit_code: int | None
     lost: bool = False

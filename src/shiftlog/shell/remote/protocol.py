@@ -1,4 +1,4 @@
-r"""How a remote shell is spoken to: the texts for its standard input, the same over ssh and in containers; no I/O.
+r"""The protocol of a remote shell: the texts for its standard input, the same over ssh and in containers; no I/O.
 
 A recent bash gets the engine's own protocol on the wire (`BashProtocol`). Other shells get `PortableProtocol`, which
 costs a fork per command. The other programs on a target are in `programs.py`.
@@ -35,7 +35,7 @@ def holds_token(token: str) -> str:
 
 
 class PortableProtocol:
-    """How any sh is spoken to; the returned texts are for its standard input.
+    """The protocol of any sh; the returned texts are for its standard input.
 
     No function can replace `:` or `eval`, and an expansion writes the report.
     """

@@ -28,7 +28,7 @@ _PROBE_S = 5.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Capabilities:
-    """What can be enforced here; `why` gives the reason for each missing mechanism."""
+    """The mechanisms that can be enforced here; `why` gives the reason for each missing mechanism."""
 
     landlock_abi: int
     seccomp: bool

@@ -27,7 +27,7 @@ TERMINALS = ("/dev/pts", "/dev/ptmx")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileRules:
-    """What Landlock enforces; all paths are real paths. `executable` None means every file that is not hidden.
+    """The rules of Landlock; all paths are real paths. `executable` None means every file that is not hidden.
 
     `writable` are directories, as paths or as descriptors that the launcher inherits.
     """

@@ -36,7 +36,7 @@ _NO_FILES = RuleFiles(denied=(), executable=None, interpreters=(), named=())
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WrappedStart:
-    """How to start the shell: command line, environment and descriptors of the first process."""
+    """The way to start the shell: command line, environment and descriptors of the first process."""
 
     argv: list[str]
     env: dict[str, str]
@@ -85,7 +85,7 @@ class Launch:
 
     @property
     def own_terminals(self) -> bool:
-        """Whether the shell has terminals that no other program has."""
+        """Return True if the shell has terminals that no other program has."""
         return self._bwrap or (self._spec.confined and self._machine.own_terminals)
 
     @property
@@ -95,7 +95,7 @@ class Launch:
 
     @property
     def runtime_dir(self) -> Path | None:
-        """Where the engine must keep its pipes so that the shell can reach them; None if it may choose."""
+        """Return where the engine must keep its pipes so that the shell can reach them; None if it may choose."""
         return None if self._runtime is None else Path(self._runtime)
 
     @property

@@ -26,7 +26,7 @@ _NO_SETUID_NO_EXEC = 2 | 8
 
 
 class LaunchPlan:
-    """What the launcher checks and applies, in this order: mounts, limits, capabilities, Landlock, seccomp, program.
+    """The rules that are checked and applied, in this order: mounts, limits, capabilities, Landlock, seccomp, program.
 
     `places` are the writable mounts that bubblewrap was told to make, each with the descriptor of the directory that it
     must show; -1 for one that the sandbox made itself. None means that bubblewrap is not used.

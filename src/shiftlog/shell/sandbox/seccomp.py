@@ -31,7 +31,7 @@ _CONFINED = ("open_by_handle_at", "io_uring_setup", "kexec_load", "kexec_file_lo
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOptions:
-    """What a filter does; `metadata` says who controls chmod and similar calls without read-only mounts.
+    """The rules of a filter; `metadata` says who controls chmod and similar calls without read-only mounts.
 
     With `sockets` the broker connects sockets; local datagrams, which need no connection, are refused.
     """

@@ -60,7 +60,7 @@ class SandboxSpec:
     require_kernel: bool = False
     require_bwrap: bool = False
     shows_cwd: bool = False
-    """Whether `cwd` stays visible in a directory that the sandbox replaces; only if full access is permitted."""
+    """True if `cwd` stays visible in a directory that the sandbox replaces; only if full access is permitted."""
 
     @property
     def confined(self) -> bool:

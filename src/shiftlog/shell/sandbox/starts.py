@@ -40,7 +40,7 @@ class ProgramJudge(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeSpec:
-    """How the supervisor makes its judge: it calls `factory` (`module:callable`) with `options`, which are JSON."""
+    """The factory of the supervisor's judge: it calls `factory` (`module:callable`) with `options`, which are JSON."""
 
     factory: str
     options: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -48,7 +48,7 @@ class JudgeSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BrokerRules:
-    """What the broker needs besides the judge. All paths are real paths.
+    """The settings that the broker needs besides the judge. All paths are real paths.
 
     `named` are the files of programs in rules, so that links and copies are recognised; `denied` ones are denied
     completely. `interpreters` may start as the interpreter of a permitted script. `writable` is where chmod and similar

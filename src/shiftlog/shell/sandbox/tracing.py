@@ -38,7 +38,7 @@ class Tracer:
 
     @property
     def busy(self) -> bool:
-        """Whether any start is followed."""
+        """Return True if any start is followed."""
         return bool(self._followed)
 
     def follow(self, thread: int, check: Callable[[int], bool]) -> None:

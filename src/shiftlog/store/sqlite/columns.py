@@ -1,4 +1,4 @@
-"""What of a session and of a turn stands in columns of its own beside the document, to be filtered and sorted by."""
+"""The parts of sessions and turns in columns of their own beside the document, to be filtered and sorted by."""
 
 from typing import cast
 

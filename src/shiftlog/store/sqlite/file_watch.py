@@ -31,7 +31,7 @@ NONE: Identity = (0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """What the file of the last entry says: its id, and in which database and log it was stored."""
+    """The contents of the file of the last entry: its id, and in which database and log it was stored."""
 
     entry_id: int
     database: Identity

@@ -66,7 +66,7 @@ class SqliteStore:
 
     @property
     def fault(self) -> StorageError | None:
-        """Why nothing can be written at present; None if all is well."""
+        """Return why nothing can be written at present; None if all is well."""
         return self._closed_to_writes if self._writer is None else self._writer.fault
 
     @property

@@ -29,7 +29,7 @@ from shiftlog.store.sqlite.tallies import recount, tally
 
 @dataclass(slots=True)
 class Backlog:
-    """What a group of works still owes the search indexes.
+    """The updates that a group of works still owes the search indexes.
 
     FTS5 writes a segment at every savepoint, and merging many small ones takes a sixth of the work of busy writers; so
     the whole group is indexed at its end. `grown` names sessions and ranges of entries whose substrings are indexed

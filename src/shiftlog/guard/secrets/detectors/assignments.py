@@ -101,7 +101,7 @@ class _Announcement:
 
     @property
     def need(self) -> Need:
-        """How suspicious the value must look: comparisons and arguments often announce no secret."""
+        """Return how suspicious the value must look: comparisons and arguments often announce no secret."""
         if (
             "==" in self.sep
             or self.sep in ("!=", "||", "??", "?:", "or", ":-")

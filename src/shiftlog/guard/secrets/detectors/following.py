@@ -89,7 +89,7 @@ _RUN = re.compile(r"\s*(?P<value>[A-Za-z0-9+/_.~-]{6,4096}={0,2})(?P<after>[\"'`
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Expectation:
-    """What the next line may hold."""
+    """The possible contents of the next line."""
 
     find: Callable[[str], tuple[list[SecretSpan], bool]]  # the secrets of a line, and whether to go on
     lines: int = _LINES

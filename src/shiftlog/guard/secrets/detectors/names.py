@@ -14,7 +14,7 @@ from shiftlog.guard.secrets.detectors.words import split_words
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretName:
-    """What a name tells about the value after it."""
+    """The hint that a name gives about the value after it."""
 
     kind: SecretKind
     need: Need

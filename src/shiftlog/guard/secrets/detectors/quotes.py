@@ -1,4 +1,4 @@
-r"""Where words and values start and end in a line: word edges, quotes, escaped quotes, ends of unquoted values.
+r"""The edges of words and values in a line: word edges, quotes, escaped quotes, ends of unquoted values.
 
 Finds positions only; `values` decides whether a value is a secret. Text inside text is escaped (`"…\nghp_…"` in JSON,
 `%3Dghp_…` in a URL, `\u003d`, terminal colours), and a word may begin right after such an escape.

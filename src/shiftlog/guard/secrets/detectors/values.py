@@ -17,7 +17,7 @@ _MIN_KEY_CHARS = 12
 
 
 class Need(IntEnum):
-    """How much a value must look like a secret, given its name."""
+    """The degree to which a value must look like a secret, given its name."""
 
     ANY = 0  # headers and keys of JSON objects: everything but references, placeholders and types
     PLAIN = 1  # passwords: a plain word is enough
@@ -27,7 +27,7 @@ class Need(IntEnum):
 
 
 class Notation(IntEnum):
-    """How the value is written, as far as the line shows."""
+    """The form in which the value is written, as far as the line shows."""
 
     CODE = 0  # `name = value`, arguments: an unquoted identifier is a variable
     CONFIG = 1  # `name: value` to the end of its line: an unquoted word is a literal

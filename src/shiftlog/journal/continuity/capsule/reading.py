@@ -36,7 +36,7 @@ CAPSULE_KINDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """What capsules of a session are built from: its turns, the entries that count, and what was taken back."""
+    """The material for capsules of a session: its turns, the entries that count, and what was taken back."""
 
     turns: Sequence[Turn]
     entries: Sequence[Entry]

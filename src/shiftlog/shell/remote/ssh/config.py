@@ -20,7 +20,7 @@ _PROGRAMS = {"proxycommand": "ProxyCommand", "knownhostscommand": "KnownHostsCom
 
 @dataclass(slots=True, kw_only=True)
 class Alias:
-    """What the configuration says of one host; `runs` names a setting that would run a program."""
+    """The configuration of one host; `runs` names a setting that would run a program."""
 
     values: dict[str, str] = field(default_factory=dict[str, str])
     identity_files: list[str] = field(default_factory=list[str])

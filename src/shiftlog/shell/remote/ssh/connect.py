@@ -28,7 +28,7 @@ _SIGNATURES = {"ssh-rsa": ("rsa-sha2-512", "rsa-sha2-256")}
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """How to log in at the last hop: with a password, with a named key, or with all keys that are found."""
+    """The way to log in at the last hop: with a password, with a named key, or with all keys that are found."""
 
     password: str | None = field(default=None, repr=False)
     key_path: str | None = None

@@ -46,7 +46,7 @@ class KnownKey:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KnownHost:
-    """What the file says of one host; `elsewhere` holds for it under the standard port only."""
+    """The file's lines about one host; `elsewhere` holds for it under the standard port only."""
 
     lines: tuple[KnownKey, ...]
     elsewhere: tuple[KnownKey, ...] = ()
