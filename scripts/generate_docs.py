@@ -19,6 +19,7 @@ from settings_table import reference_table
 from spelling_tables import spellings_page, with_summary
 
 from shiftlog.app.app import open_app
+from shiftlog.cli.continuity import PlainOption
 from shiftlog.cli.program import SECTIONS, program
 from shiftlog.mcp.catalogue import registry_for
 from shiftlog.mcp.registry import Prompt, Registry, Resource, Tool
@@ -128,7 +129,7 @@ def _paragraphs(text: str) -> list[str]:
 
 
 def _spelling(option: click.Option, context: click.Context) -> str:
-    names = ", ".join(option.opts)
+    names = ", ".join(option.opts[:1] if isinstance(option, PlainOption) else option.opts)
     if option.secondary_opts:
         names += f" / {', '.join(option.secondary_opts)}"
     return names if option.is_flag else f"{names} {option.make_metavar(context)}"

@@ -66,7 +66,7 @@ class Terminal:
     ) -> None:
         self._screen, theirs = pty.openpty()
         fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", height, width, 0, 0))
-        inherited = environment(home, TERM="xterm-256color")
+        inherited = environment(home, TERM="xterm-256color", SHIFTLOG_PAGER="")
         for name in ("NO_COLOR", "COLUMNS", "LINES"):
             inherited.pop(name, None)
         self.process = subprocess.Popen(

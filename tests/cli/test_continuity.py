@@ -13,6 +13,7 @@ from shiftlog.cli.continuity import CLOSE_OPTIONS, RESUME_OPTIONS, close, resume
 from shiftlog.dialects.delx.names import RESERVED
 from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.link.client import connect
+from shiftlog.model.ids import short_id
 from tests.cli.agent import agent
 from tests.cli.support import shiftlog
 
@@ -150,15 +151,15 @@ def test_a_session_is_handed_over_and_the_tree_shows_it(home: Path) -> None:
     session = opened(home)
     made = shiftlog(home, "handover", "offer", session, "--to", "night-shift", "--json").json()
     listed = shiftlog(home, "handover", "list").out
-    assert session in listed
+    assert short_id(session) in listed
     assert "night-shift" in listed
     token = made["recovery_token"]
     answer = shiftlog(home, "handover", "accept", token, "--agent-id", "night-shift", "--json").json()
     successor = answer["data"]["resumed_session_id"]
     assert shiftlog(home, "handover", "list").out == "Nothing is on offer.\n"
     first, second = shiftlog(home, "lineage", successor).out.splitlines()
-    assert first.startswith(f"{session}  succeeded  alpha")
-    assert second.startswith(f"└─ successor: {successor}  open  night-shift")
+    assert re.fullmatch(rf"Fix the cache bug  succeeded  alpha, .* ago  {short_id(session)}", first)
+    assert re.fullmatch(rf"└─ successor: Fix the cache bug  open  night-shift, .* ago  {short_id(successor)}", second)
     assert shiftlog(home, "lineage", session, "--json").json()["children"][0]["session_id"] == successor
 
 
@@ -215,7 +216,7 @@ def test_the_list_of_sessions_says_what_must_be_continued_and_by_when(home: Path
     shiftlog(home, "sessions", env=env)  # which starts the daemon with that clock
     session = opened(home)
     shiftlog(home, "close", session, "--succession-policy", "successor_required", env=env)
-    obligation = f"{session} must be continued by 2026-07-08 12:00:00Z"
+    obligation = f"{short_id(session)} must be continued by 2026-07-08 12:00:00Z"
     assert shiftlog(home, "sessions", env=env).out.splitlines()[-1] == obligation
     clock.write_text("2026-07-09T12:00:00Z")
     assert shiftlog(home, "sessions", env=env).out.splitlines()[-1] == f"{obligation}, overdue"
@@ -261,3 +262,15 @@ def test_refusals_tell_a_person_what_to_do_in_words_of_the_command_line(home: Pa
         held = holder.call("open_session", agent="Codex", title="Held")["session_id"]
         for command in (("close", held), ("resume", "Codex"), ("handover", "offer", held)):
             assert "hint: Take it over with --on-held take_over" in shiftlog(home, *command, status=1).err
+
+
+def test_the_help_of_close_has_plain_words_and_the_tools_own_names_work_too(home: Path) -> None:
+    words = shiftlog(home, "close", "--help").out + shiftlog(home, "resume", "--help").out
+    for ritual in ("ritual", "epitaph", "rebirth"):
+        assert ritual not in words
+    for plain in ("--note VALUE", "--no-prose BOOL", "--allow-successor BOOL"):
+        assert plain in words
+    first, second = opened(home), opened(home)
+    assert "Done." in shiftlog(home, "close", first, "--note", "Done.").out
+    assert shiftlog(home, "close", second, "--no-prose").out.startswith("{")
+    assert "Done." in shiftlog(home, "show", first).out

@@ -11,6 +11,7 @@ import pytest
 
 from shiftlog import __version__
 from shiftlog.cli.program import SECTIONS, program
+from shiftlog.model.ids import short_id
 from tests.cli.support import PROGRAM, on_terminal, shiftlog, write
 from tests.daemon.support import DEADLINE_S, environment
 
@@ -99,7 +100,7 @@ def test_an_unknown_session_is_an_error_with_a_way_out(demo: Path) -> None:
     assert done.out == ""
     assert done.err == (
         f"error: Session not found: {NOWHERE}\n"
-        "hint: shiftlog sessions lists the ids; `last` is the most recently active one\n"
+        "hint: shiftlog sessions lists the ids; 4 characters of one are enough, and `last` is the newest\n"
     )
     error = shiftlog(demo, "show", NOWHERE, "--json", status=1).json()["error"]
     assert error["code"] == "session_not_found"
@@ -107,7 +108,8 @@ def test_an_unknown_session_is_an_error_with_a_way_out(demo: Path) -> None:
 
 
 def test_an_id_that_cannot_be_one_is_misuse(demo: Path) -> None:
-    assert "canonical format" in shiftlog(demo, "show", "nonsense", status=2).err
+    assert "canonical format" in shiftlog(demo, "show", "no sense", status=2).err
+    assert "Session not found: nonsense" in shiftlog(demo, "show", "nonsense", status=1).err
 
 
 def test_an_agents_own_id_that_fits_two_sessions_is_misuse_that_names_both(home: Path) -> None:
@@ -119,12 +121,15 @@ def test_an_agents_own_id_that_fits_two_sessions_is_misuse_that_names_both(home:
         for agent in ("Codex", "ClaudeCode")
     ]
     done = shiftlog(home, "show", vendor, status=2)
-    assert done.err.splitlines()[0].endswith("the vendor session id fits more than one session")
-    assert done.err.splitlines()[1] == f"hint: It is one of {', '.join(both)}"
+    said, *named, hint = done.err.splitlines()
+    assert said == f"error: '{vendor}' fits 2 sessions"
+    assert sorted(named) == sorted(f"  {short_id(name)}  Fix" for name in both)
+    assert hint == "hint: Type more of it, or one of these ids"
 
 
 def test_a_date_that_is_none_is_misuse(demo: Path) -> None:
-    assert "ISO 8601" in shiftlog(demo, "sessions", "--from", "yesterday", status=2).err
+    said = "Invalid value for '--since' / '--from': '5q' is neither a date or time nor an age such as 7d"
+    assert said in shiftlog(demo, "sessions", "--since", "5q", status=2).err
 
 
 def test_a_mistake_in_the_settings_is_named_by_every_command(home: Path) -> None:
@@ -223,7 +228,7 @@ def test_an_error_that_cannot_be_told_as_asked_keeps_its_status(
     demo: Path, streams: tuple[str, ...], told: bytes
 ) -> None:
     done = subprocess.run(
-        ["sh", "-c", f'exec "$@" {" ".join(streams)}', "sh", *PROGRAM, "show", "nope"],
+        ["sh", "-c", f'exec "$@" {" ".join(streams)}', "sh", *PROGRAM, "show", "no id"],
         check=False,
         env=environment(demo),
         capture_output=True,

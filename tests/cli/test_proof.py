@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftlog.model.ids import short_id
 from tests.cli.agent import agent
 from tests.cli.support import Terminal, closed, on_terminal, recorded_session, shiftlog, write
 
@@ -269,8 +270,9 @@ def test_erasing_asks_first(home: Path) -> None:
     done = shiftlog(home, *erase, status=2)
     assert "cannot be undone" in done.err
     assert "--yes" in done.err
-    with Terminal(home, *erase) as terminal:
-        terminal.wait_for("for good? [y/N]")
+    named = ("erase", short_id(session_id), *erase[2:])
+    with Terminal(home, *named, width=200) as terminal:
+        terminal.wait_for(f"Erase what entry 4 of 'Fix the login' ({session_id}) said, for good? [y/N]")
         terminal.press("n\n")
         assert terminal.end() == 1
     assert "Nothing was erased." in terminal.plain

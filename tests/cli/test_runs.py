@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
+from shiftlog.cli.runs import shown_model
 from tests.cli.support import on_terminal, shiftlog, write
+from tests.contract import builders as b
 from tests.daemon.support import end_daemon
 
 OPUS = "claude-opus-4-5"
@@ -59,12 +61,13 @@ def test_a_cost_alone_tells_of_no_tokens_and_a_tiny_one_is_not_nothing(home: Pat
 
 def test_runs_are_listed_newest_first_with_tokens_and_cost(ledger: Path) -> None:
     header, *lines = shiftlog(ledger, "runs").out.splitlines()
-    assert header.split()[:4] == ["RUN", "STATUS", "BACKEND", "MODEL"]
+    assert header.split()[:4] == ["TITLE", "STATUS", "BACKEND", "MODEL"]
     assert [line.split()[:3] for line in lines] == [
-        ["3", "running", "codex"],
-        ["2", "failed", "codex"],
-        ["1", "ok", "claude_code"],
+        ["Work", "running", "codex"],
+        ["Work", "failed", "codex"],
+        ["Work", "ok", "claude_code"],
     ]
+    assert [line.split()[-1] for line in lines] == ["3", "2", "1"]
     assert "1:02:05" in lines[2]
     assert "$7.50" in lines[2]
     assert "unknown" in lines[1]
@@ -93,6 +96,8 @@ def test_runs_as_json_hold_every_fact_and_the_total(ledger: Path) -> None:
         (["--project", "shop"], [1]),
         (["--day", "today"], [3, 2, 1]),
         (["--day", "2020-01-01"], []),
+        (["--since", "7d"], [3, 2, 1]),
+        (["--to", "2020-01-01"], []),
         (["--backend", "codex", "--status", "running"], [3]),
     ],
 )
@@ -185,3 +190,12 @@ def test_long_names_never_take_the_place_of_what_was_used(home: Path) -> None:
 def test_what_makes_no_sense_is_misuse(ledger: Path, arguments: list[str], says: str) -> None:
     done = shiftlog(ledger, *arguments, status=2)
     assert says in done.err + done.out
+
+
+def test_a_model_that_was_not_given_is_marked_as_assumed() -> None:
+    assert shown_model({"model": "m", "resolved": ["model"]}) == "m (assumed)"
+    assert [shown_model({"model": name, "resolved": []}) for name in ("m", None)] == ["m", ""]
+    resolved = b.session(model="m", run=b.run(1, model="m", resolved=("model",)))
+    assert resolved.is_model_assumed
+    assert not b.session(model="m", run=b.run(1, model="m")).is_model_assumed
+    assert not b.session(model="told later", run=b.run(1, model="m", resolved=("model",))).is_model_assumed

@@ -148,3 +148,11 @@ async def test_agent_ids_are_listed_once_each_in_the_order_of_their_keys(store: 
     assert await agents(like="zo") == [("zoe", "Zoe")]
     assert await agents(like="%") == [("50%_off", "50%_off")]
     assert await agents(like="a_a") == []
+
+
+async def test_names_of_sessions_are_listed_with_their_vendors_without_hidden_ones(store: Store) -> None:
+    await b.stored(store, of=full_session())
+    await b.stored(store, of=b.session("two"))
+    await b.stored(store, of=b.session("three", hidden=True))
+    named = [(ONE, UUID.lower()), (b.session_id("two"), None)]
+    assert await store.read(lambda reader: reader.session_names()) == named

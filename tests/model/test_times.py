@@ -59,3 +59,31 @@ def test_a_text_that_names_no_instant_is_refused(text: str) -> None:
 )
 def test_the_spellings_of_iso_8601_name_the_same_second(text: str) -> None:
     assert times.shown(times.parse(text)) == "2026-07-01T10:00:00Z"
+
+
+NOW = datetime(2026, 7, 8, 12, 30, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("7d", "2026-07-01T12:30:00Z"),
+        ("2w", "2026-06-24T12:30:00Z"),
+        ("12h", "2026-07-08T00:30:00Z"),
+        ("30min", "2026-07-08T12:00:00Z"),
+        ("30m", "2026-07-08T12:00:00Z"),
+        (" 90 S ", "2026-07-08T12:28:30Z"),
+    ],
+)
+def test_an_age_is_a_time_before_now(text: str, meant: str) -> None:
+    read = times.read_relative(text, NOW)
+    assert isinstance(read, datetime)
+    assert times.shown(read) == meant
+
+
+def test_days_have_names_and_other_texts_are_no_ages() -> None:
+    assert times.read_relative("today", NOW) == "2026-07-08"
+    assert times.read_relative("Yesterday", NOW) == "2026-07-07"
+    assert [times.read_relative(text, NOW) for text in ("", "7", "d", "7 years", "-7d", "2026-07-01", "७d")] == [
+        None
+    ] * 7

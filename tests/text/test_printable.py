@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shiftlog.text.printable import blanked, excerpt, one_line, page_text, terminal_line, terminal_text
+from shiftlog.text.printable import blanked, cut_line, excerpt, one_line, page_text, terminal_line, terminal_text
 
 ANY_TEXT = st.text(st.characters(exclude_categories=()))
 
@@ -65,3 +65,23 @@ def test_a_blanked_text_has_a_space_for_each_hidden_character() -> None:
 def test_an_excerpt_can_be_encoded_and_is_short(text: str) -> None:
     assert len(excerpt(text).encode()) <= 800
     assert excerpt("\ud800" + "x" * 300) == "?" + "x" * 199
+
+
+@pytest.mark.parametrize(
+    ("line", "most", "shown"),
+    [
+        ("Fix the login", 13, "Fix the login"),
+        ("Fix the login page", 12, "Fix the…"),
+        ("Fix the login page", 14, "Fix the login…"),
+        ("Internationalisation", 8, "Interna…"),
+        ("A internationalisation", 12, "A internati…"),
+    ],
+)
+def test_a_line_is_cut_between_words_unless_that_would_lose_most_of_it(line: str, most: int, shown: str) -> None:
+    assert cut_line(line, most) == shown
+    assert one_line(line, most) == shown
+
+
+@given(st.text(), st.integers(2, 40))
+def test_a_cut_line_fits(text: str, most: int) -> None:
+    assert len(cut_line(text, most)) <= most

@@ -63,10 +63,19 @@ def test_a_second_link_leads_to_the_same_page_and_to_a_session(home: Path, sessi
     assert f"url=/sessions/{session_id}" in answer.text
 
 
-def test_printing_says_how_long_the_link_works(home: Path) -> None:
-    shown = shiftlog(home, "open", "--print")
-    assert "/open?code=" in shown
-    assert "within a minute" in shown
+def test_printing_gives_the_address_alone_and_a_note_beside_it(home: Path) -> None:
+    done = subprocess.run(
+        [str(SHIFTLOG), "open", "--print"],
+        env=environment(home),
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+    assert done.stdout.startswith("http://127.0.0.1:")
+    assert "/open?code=" in done.stdout
+    assert len(done.stdout.splitlines()) == 1
+    assert "within a minute" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -78,6 +87,17 @@ def test_export_writes_a_session(home: Path, session_id: str, tmp_path: Path, fo
     file = tmp_path / f"session.{form}"
     shiftlog(home, "export", session_id, "-o", str(file))
     assert file.read_text("utf-8").startswith(begins)
+
+
+def test_a_file_whose_ending_names_no_format_is_refused(home: Path, session_id: str, tmp_path: Path) -> None:
+    for name in ("session.pdf", "session.json", "SESSION.DOCX"):
+        said = shiftlog(home, "export", session_id, "-o", str(tmp_path / name), status=2)
+        assert f"No format is known for files that end in '{Path(name).suffix.lower()}'" in said
+        assert ".html, .htm, .md, .markdown, .jsonl, .ndjson" in said
+    assert list(tmp_path.iterdir()) == []
+    shiftlog(home, "export", session_id, "--format", "jsonl", "-o", str(tmp_path / "session.json"))
+    shiftlog(home, "export", session_id, "-o", str(tmp_path / "plain"))
+    assert (tmp_path / "plain").read_text().startswith("# ")
 
 
 def test_export_of_nothing_leaves_no_file(home: Path, tmp_path: Path) -> None:

@@ -9,8 +9,18 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import ask, complete_shell, json_option, limit_option, options
+from shiftlog.cli.connecting import (
+    ask,
+    complete_shell,
+    filters,
+    json_option,
+    limit_option,
+    options,
+    since_option,
+)
 from shiftlog.cli.screen.output import Column, Printer, print_json, since
+from shiftlog.cli.screen.paging import paged
+from shiftlog.cli.screen.patches import print_patch
 from shiftlog.text.figures import count, size
 from shiftlog.text.printable import terminal_text
 
@@ -20,7 +30,7 @@ KINDS = ("manual", "auto", "open", "turn", "end", "safety")
 PATCH_CHARS = 1_000_000
 SHOWN_ID = 12
 MARKS = {"added": "A", "modified": "M", "deleted": "D", "type_changed": "T", "mode_changed": "m"}
-STYLES = {"A": "green", "D": "red", "+": "green", "-": "red", "@": "cyan"}
+STYLES = {"A": "green", "D": "red"}
 DONE = {"written": "written back", "created": "brought back", "deleted": "removed", "mode": "mode set back"}
 
 _COLUMNS = (
@@ -72,10 +82,17 @@ def _paths(paths: tuple[str, ...], workspace: str | None, shell: str | None) -> 
 @shell_option
 @click.option("--turn", metavar="TURN", help="Only checkpoints of this turn.")
 @click.option("--kind", type=click.Choice(KINDS), help="Only checkpoints of this kind.")
+@since_option("Taken at this time or later")
 @limit_option(200, default=50)
 @json_option
 def checkpoints(
-    workspace: str | None, shell: str | None, turn: str | None, kind: str | None, limit: int, as_json: bool
+    workspace: str | None,
+    shell: str | None,
+    turn: str | None,
+    kind: str | None,
+    limit: int,
+    as_json: bool,
+    **given: str | None,
 ) -> None:
     """List the checkpoints of WORKSPACE (default: the one around the working directory), the newest first.
 
@@ -86,18 +103,20 @@ def checkpoints(
     \b
     Examples:
       shiftlog checkpoints
+      shiftlog checkpoints --since 2h
       shiftlog checkpoints ~/src/webshop --kind manual
     """
-    found = ask("checkpoints", {**_target(workspace, shell), "request_id": turn, "kind": kind, "limit": limit})
+    asked = {**_target(workspace, shell), **filters(**given), "request_id": turn, "kind": kind, "limit": limit}
+    found = ask("checkpoints", asked)
     if as_json:
         print_json(found)
         return
-    printer = Printer()
     rows: list[Item] = found["checkpoints"]
-    printer.line((found["workspace"], "bold"))
-    printer.table(_COLUMNS, rows, nothing="No checkpoint matches.")
-    if found["next_cursor"]:
-        printer.line((f"The newest {count(len(rows), 'checkpoint')}; --limit shows more", "dim"))
+    with paged() as printer:
+        printer.line((found["workspace"], "bold"))
+        printer.table(_COLUMNS, rows, nothing="No checkpoint matches.")
+        if found["next_cursor"]:
+            printer.line((f"The newest {count(len(rows), 'checkpoint')}; --limit shows more", "dim"))
 
 
 @click.command(short_help="Show what changed since a checkpoint.")
@@ -132,13 +151,16 @@ def diff(
     if as_json:
         print_json(found)
         return
-    printer = Printer()
+    with paged() as printer:
+        _print_diff(printer, found, patch)
+
+
+def _print_diff(printer: Printer, found: Item, patch: bool) -> None:
     if not found["files_changed"]:
         printer.line("Nothing changed.")
         return
-    for line in (found["patch"] or "").splitlines() if patch else ():
-        heading = line.startswith(("diff --git", "--- ", "+++ ", "index "))
-        printer.line((line, "bold" if heading else STYLES.get(line[:1], "")))
+    if patch and found["patch"]:
+        print_patch(printer, found["patch"])
     for file in () if patch else found["files"]:
         mark = MARKS.get(file["status"], "?")
         lines = "binary" if file["binary"] else f"+{file['insertions'] or 0} -{file['deletions'] or 0}"
@@ -193,8 +215,8 @@ def rewind(
 ) -> None:
     """Restore the files of a workspace to their state at the start of TURN.
 
-    TURN is a request id, as `shiftlog show` and `shiftlog checkpoints` list it, or `last` for the newest turn in this
-    workspace. Overwritten and removed files are saved in a safety checkpoint first.
+    TURN is a request id, as `shiftlog show` and `shiftlog checkpoints` list it, the beginning of one, or `last` for the
+    newest turn in this workspace. Overwritten and removed files are saved in a safety checkpoint first.
 
     With --with-conversation a new transcript of Claude Code or Codex ends before TURN too; the old one stays as it is.
     The command that resumes it is printed. If another program or person changed files since, nothing happens without

@@ -5,18 +5,19 @@ The daemon is started if it does not run. `shiftlog.control` defines the request
 
 from collections.abc import Callable, Generator
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 from click.shell_completion import CompletionItem
 
-from shiftlog.model.errors import InternalError, SessionNotFound, ShiftlogError, StorageError, Unauthorized
+from shiftlog.model.errors import InternalError, ShiftlogError, StorageError, Unauthorized
 from shiftlog.model.moves import SessionState
+from shiftlog.model.times import AGES, read_iso, read_relative
 
 if TYPE_CHECKING:
     from shiftlog.link.client import Client
 
-LAST = "last"
 STATES = tuple(map(str, SessionState))
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,13 +82,8 @@ def _about(client: "Client", params: dict[str, Any], session: str | None) -> dic
 
 
 def resolve_session(client: "Client", name: str) -> str:
-    """Return a name that the daemon accepts: `last` becomes the id of the most recently active session."""
-    if name != LAST:
-        return name
-    newest: list[dict[str, Any]] = client.call("sessions", {"limit": 1})["items"]
-    if not newest:
-        raise SessionNotFound("There is no session yet", hint="shiftlog run records a demo session")
-    return newest[0]["session_id"]
+    """Return the id of the session that the user named: by an id or its beginning, a run number, or `last`."""
+    return client.call("session_named", {"name": name})["session_id"]
 
 
 def _completion(method: str, listed: str, name: str, about: str) -> Callable[..., list[CompletionItem]]:
@@ -109,7 +105,7 @@ complete_shell = _completion("shells", "shells", "shell_id", "cwd")
 
 
 def session_argument(*, required: bool = True) -> Callable[[F], F]:
-    """Add the argument SESSION: a session id, a run number, a vendor's own id, or `last`."""
+    """Add the argument SESSION: a session id or the beginning of one, a run number, a vendor's own id, or `last`."""
     return click.argument("session", required=required, shell_complete=_complete_session)
 
 
@@ -134,6 +130,26 @@ def number_option(
 def limit_option(most: int, *, default: int) -> Callable[[F], F]:
     """Add the option --limit of a list."""
     return number_option("--limit", within=click.IntRange(1, most), default=default, help="Print at most this many.")
+
+
+def since_option(says: str) -> Callable[[F], F]:
+    """Add the option --since of a list: a date, a time, or an age."""
+    says = f"{says}: 7d, 12h, today, 2026-01-31."
+    return click.option("--since", "--from", "from_", metavar="WHEN", callback=_check_when, help=says)
+
+
+def until_option(says: str) -> Callable[[F], F]:
+    """Add the option --to of a list."""
+    return click.option("--to", metavar="WHEN", callback=_check_when, help=says)
+
+
+def _check_when(context: click.Context, parameter: click.Parameter, text: str | None) -> str | None:
+    if text and read_relative(text, datetime.now(UTC)) is None:
+        try:
+            read_iso(text)
+        except ValueError:
+            raise click.BadParameter(f"'{text}' is neither a date or time nor {AGES}.") from None
+    return text
 
 
 def _agent_kind(context: click.Context, parameter: click.Parameter, name: str | None) -> str | None:
@@ -161,8 +177,8 @@ filter_options = options(
     agent_id_option,
     click.option("--status", type=click.Choice(STATES), help="Only sessions in this state."),
     project_option,
-    click.option("--from", "from_", metavar="DATE", help="Active on this date or later (2026-01-31)."),
-    click.option("--to", metavar="DATE", help="Started on this date or earlier."),
+    since_option("Active at this time or later"),
+    until_option("Started at this time or earlier."),
 )
 
 

@@ -1,6 +1,7 @@
 """The commands `close` and `resume`, which call the tools of the same names and take the same parameters."""
 
 from collections.abc import Callable
+from copy import copy
 from typing import Any, TypeVar
 
 import click
@@ -9,7 +10,7 @@ from shiftlog.cli.connecting import ask, json_option, open_client, options, reso
 from shiftlog.cli.errors import HINTS
 from shiftlog.cli.screen.output import print_json, since
 from shiftlog.dialects.delx.names import RESERVED
-from shiftlog.model.errors import SessionNotFound
+from shiftlog.model.errors import InvalidParameter, InvalidSessionId, SessionNotFound
 from shiftlog.text.printable import terminal_line, terminal_text
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,6 +53,8 @@ RESUME_OPTIONS = {
     **VIEW,
     "idempotency_key": "Repeat the first answer to this key.",
 }
+# Plain names for parameters of the tools; their own names work too.
+PLAIN_NAMES = {"epitaph": "note", "ritual_strip": "no_prose", "allow_rebirth": "allow_successor"}
 _FLAGS = frozenset({"ritual_strip", "include_summary", "allow_rebirth"})
 _BOOLEANS = frozenset({"true", "false", "yes", "no", "1", "0"})
 
@@ -60,7 +63,21 @@ def _spelled(name: str) -> str:
     return "--" + name.replace("_", "-")
 
 
-_SWITCHES = frozenset(map(_spelled, (*_FLAGS, "include_meta", "include_nudge", "compact_output")))
+_SWITCHES = frozenset(
+    _spelled(name)
+    for flag in (*_FLAGS, "include_meta", "include_nudge", "compact_output")
+    for name in (flag, PLAIN_NAMES.get(flag, flag))
+)
+
+
+class PlainOption(click.Option):
+    """An option of which the help shows the first name alone."""
+
+    def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
+        """Return the line of the help."""
+        plain = copy(self)
+        plain.opts = self.opts[:1]
+        return click.Option.get_help_record(plain, ctx)
 
 
 class _BooleanSwitches(click.Command):
@@ -84,7 +101,6 @@ def _unknown(command: str | None, option: str) -> Facts:
     """Return the refusal of a tool for an unknown argument."""
     from shiftlog.dialects.delx.refusals import refusal
     from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
-    from shiftlog.model.errors import InvalidParameter
     from shiftlog.text.nearest import unknown_and_nearest
 
     tool, fields = ("close_session", CLOSE_SESSION) if command == "close" else ("resume_session", RESUME_SESSION)
@@ -96,9 +112,14 @@ def _parameters(described: dict[str, str]) -> Callable[[F], F]:
     """Add an option for each parameter of a tool; the service checks their values."""
     switch: dict[str, Any] = {"is_flag": False, "flag_value": "true"}
     added = [
-        click.option(_spelled(name), name, metavar="BOOL", help=text, **switch)
-        if name in _FLAGS
-        else click.option(_spelled(name), name, metavar="VALUE", help=text)
+        click.option(
+            *dict.fromkeys((_spelled(PLAIN_NAMES.get(name, name)), _spelled(name))),
+            name,
+            cls=PlainOption,
+            metavar="BOOL" if name in _FLAGS else "VALUE",
+            help=text,
+            **(switch if name in _FLAGS else {}),
+        )
         for name, text in described.items()
     ]
     ignored: dict[str, Any] = {**switch, "hidden": True, "expose_value": False, "help": "Accepted and ignored."}
@@ -168,24 +189,37 @@ def _hint(code: str, details: Facts) -> str | None:
 def close(session: str | None, as_json: bool, **arguments: Any) -> int:
     """Close SESSION: write its capsule, sign its journal and issue a recovery token to continue it.
 
-    SESSION is a session id, a run number, the vendor's own session id, or `last`. The token is shown only once; only
-    its hash is kept.
+    SESSION is an id or its beginning, a run number, the vendor's own session id, or `last`. The token is shown only
+    once; only its hash is kept.
 
     \b
     Examples:
-      shiftlog close last --reason end_of_shift
+      shiftlog close last --reason end_of_shift --note 'The import is done, the report is not.'
       shiftlog close 42 --succession-policy successor_required --json
     """
     if session is not None:
         _refuse_two("SESSION", session, "--session-id", arguments["session_id"])
+    return _named_in("close_session", {**arguments, "session_id": session or arguments["session_id"]}, as_json)
+
+
+def _named_in(tool: str, arguments: Facts, as_json: bool) -> int:
+    """Call a tool with the full id of the session that the user named, and print its answer.
+
+    The tool itself refuses a name that fits nothing, so that scripts get its own code.
+    """
+    from shiftlog.dialects.delx.refusals import refusal
+
+    named = arguments["session_id"]
+    if named is not None:
         try:
             with open_client() as client:
-                arguments["session_id"] = resolve_session(client, session)
-        except SessionNotFound as error:
-            from shiftlog.dialects.delx.refusals import refusal
-
-            return _refuse(refusal("close_session", error), as_json)
-    return print_answer(call_tool("close_session", arguments), as_json)
+                arguments["session_id"] = resolve_session(client, named)
+        except (SessionNotFound, InvalidSessionId) as error:
+            if named == "last":
+                return _refuse(refusal(tool, error), as_json)
+        except InvalidParameter as error:
+            return _refuse(refusal(tool, error), as_json)
+    return print_answer(call_tool(tool, arguments), as_json)
 
 
 @click.command(cls=_BooleanSwitches, short_help="Resume an agent's latest session.")
@@ -205,4 +239,4 @@ def resume(agent: str | None, as_json: bool, **arguments: Any) -> int:
     if agent is not None:
         _refuse_two("AGENT", agent, "--agent-id", arguments["agent_id"])
         arguments["agent_id"] = agent
-    return print_answer(call_tool("resume_session", arguments), as_json)
+    return _named_in("resume_session", arguments, as_json)

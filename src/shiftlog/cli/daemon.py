@@ -9,7 +9,7 @@ from typing import Any
 import click
 
 from shiftlog.cli.connecting import ask, json_option, open_client
-from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since
+from shiftlog.cli.screen.output import Column, Part, Printer, id_column, print_json, since, title_column
 from shiftlog.link import processes, wire
 from shiftlog.text.figures import count, largest_unit, size
 
@@ -17,11 +17,11 @@ ANSWER_S = 5.0
 END_S = 5.0
 LOOK_EVERY_S = 0.02
 OPEN_COLUMNS = (
-    Column("OPEN SESSION", "session_id"),
+    title_column("OPEN SESSION"),
     Column("AGENT", "agent_id", spare=1),
-    Column("TURNS", "turns", right=True),
+    Column("TURNS", "turns", right=True, spare=2),
     Column("ACTIVE", lambda item: f"{since(item['last_activity'])} ago", right=True),
-    Column("TITLE", lambda item: (item["title"], "bold"), cut=True),
+    id_column(),
 )
 
 Facts = dict[str, Any]

@@ -156,6 +156,18 @@ def _print_error(error: ShiftlogError, as_json: bool) -> None:
         if text:
             shown = word if os.environ.get("NO_COLOR") else click.style(word, fg=colour)
             click.echo(f"{shown} {terminal_line(text)}", err=True)
+        for line in _candidates(error) if word == "error:" else ():
+            click.echo(f"  {line}", err=True)
+
+
+def _candidates(error: ShiftlogError) -> list[str]:
+    """Return a line for each thing that a name fits which fits several."""
+    from shiftlog.text.printable import terminal_line
+
+    found = cast("list[dict[str, object]]", error.details.get("candidates") or [])
+    lines = [f"{item['id']}  {terminal_line(item.get('title', ''))}".rstrip() for item in found if "id" in item]
+    total = error.details.get("total")
+    return [*lines, f"… and {total - len(lines):,} more"] if isinstance(total, int) and total > len(lines) else lines
 
 
 def _defect(error: Exception) -> InternalError:

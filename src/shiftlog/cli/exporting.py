@@ -18,6 +18,7 @@ from shiftlog.text.printable import terminal_line, terminal_text
 
 STANDARD_OUTPUT = Path("-")
 FORMATS = ("html", "md", "jsonl")
+DEFAULT = "md"
 ENDINGS = {".html": "html", ".htm": "html", ".md": "md", ".markdown": "md", ".jsonl": "jsonl", ".ndjson": "jsonl"}
 
 
@@ -55,7 +56,7 @@ def export(session: str, form: str | None, vendor: str | None, output: Path | No
             raise click.UsageError("--as and --format do not go together")
         _restore(session, vendor, output)
         return
-    chosen = form or (ENDINGS.get(output.suffix.lower()) if output else None) or "md"
+    chosen = form or _format_of(output)
     with ask_stream("export", {"format": chosen}, session=session) as pieces:
         first = next(pieces)  # before the file is touched
         with _opened(output, 0o666) as file:
@@ -65,6 +66,17 @@ def export(session: str, form: str | None, vendor: str | None, output: Path | No
                 file.write(piece["text"] if is_plain else terminal_text(piece["text"]))
     if output is not None:
         click.echo(terminal_line(f"Wrote {output}"), err=True)
+
+
+def _format_of(output: Path | None) -> str:
+    """Return the format that the ending of a file names; refuse any other ending instead of writing Markdown."""
+    ending = output.suffix.lower() if output else ""
+    if not ending:
+        return DEFAULT
+    if ending not in ENDINGS:
+        known = ", ".join(ENDINGS)
+        raise click.UsageError(f"No format is known for files that end in '{ending}'. Use {known}, or say --format.")
+    return ENDINGS[ending]
 
 
 def _restore(session: str, vendor: str, output: Path | None) -> None:

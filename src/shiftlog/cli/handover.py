@@ -6,20 +6,41 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import ask, json_option, number_option, open_client, resolve_session, session_argument
+from shiftlog.cli.connecting import (
+    ask,
+    filters,
+    json_option,
+    number_option,
+    open_client,
+    resolve_session,
+    session_argument,
+    since_option,
+)
 from shiftlog.cli.continuity import call_tool, print_answer
-from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since, styled, when
+from shiftlog.cli.screen.output import (
+    Column,
+    Part,
+    Printer,
+    id_column,
+    print_json,
+    since,
+    styled,
+    title_column,
+    when,
+)
+from shiftlog.cli.screen.paging import paged
+from shiftlog.model.ids import short_id
 from shiftlog.text.printable import terminal_line, terminal_text
 
 Facts = dict[str, Any]
 
 _OFFERS = (
-    Column("SESSION", "session_id"),
+    title_column(),
     Column("STATE", lambda item: styled(item["state"])),
     Column("FROM", "agent_id", spare=2),
     Column("TO", lambda item: item["offered_to"] or "anyone", spare=1),
     Column("UNTIL", lambda item: when(item["expires_at"]), right=True),
-    Column("TITLE", "title", cut=True),
+    id_column(),
 )
 
 reason_option = click.option("--reason", metavar="TEXT", help="Reason, free text.")
@@ -156,15 +177,17 @@ def _end_offer(question: str, session: str | None, given: Facts, as_json: bool) 
 
 
 @handover.command("list", short_help="List the open offers.")
+@since_option("Offered at this time or later")
 @json_option
-def list_offers(as_json: bool) -> None:
+def list_offers(as_json: bool, **given: str | None) -> None:
     """List the open offers with their recipients and expiry times.
 
     \b
-    Example:
+    Examples:
       shiftlog handover list
+      shiftlog handover list --since 7d
     """
-    found = ask("offers")
+    found = ask("offers", filters(**given))
     if as_json:
         print_json(found)
         return
@@ -187,30 +210,30 @@ def lineage(session: str, as_json: bool) -> None:
     if as_json:
         print_json(tree)
         return
-    printer = Printer()
-    for parts in tree_lines(tree, name):
-        printer.line(*parts)
+    with paged() as printer:
+        for parts in tree_lines(tree, name):
+            printer.line(*parts)
 
 
 def tree_lines(tree: Facts, marked: str = "") -> Iterator[list[Part]]:
     """Yield the lines of a drawn tree; the marked session is bold."""
     if tree["earlier_session_id"]:
-        yield [("… continues ", "dim"), (tree["earlier_session_id"], "cyan")]
+        yield [("… continues ", "dim"), (short_id(tree["earlier_session_id"]), "cyan")]
     waiting: list[tuple[Facts, str, str]] = [(tree, "", "")]
     while waiting:
         node, lead, below = waiting.pop()
-        name = (node["session_id"], "bold cyan" if node["session_id"] == marked else "cyan")
+        title = (terminal_line(node["title"]), "bold" if node["session_id"] == marked else "")
         how = "" if node["relation"] == "root" else f"{node['relation']}: "
         offered = f", offered to {node['offered_to']}" if node["offered_to"] else ""
         facts = f"  {terminal_line(node['agent_id'])}, {since(node['started'])} ago{offered}  "
         yield [
             (lead, "dim"),
             (how, "dim"),
-            name,
+            title,
             "  ",
             styled(node["state"]),
             (facts, "dim"),
-            terminal_line(node["title"]),
+            (short_id(node["session_id"]), "cyan"),
             (f"  … and {node['left_out']:,} more" if node["left_out"] else "", "dim"),
         ]
         children: list[Facts] = node["children"]

@@ -10,7 +10,7 @@ from typing import Any
 
 import click
 
-from shiftlog.cli.connecting import ask, filter_options, filters, json_option, number_option
+from shiftlog.cli.connecting import ask, filter_options, filters, json_option, number_option, since_option
 from shiftlog.cli.screen.output import Printer, json_text, print_json, since
 from shiftlog.model.times import parse
 from shiftlog.text.figures import count, largest_unit
@@ -163,8 +163,9 @@ def suggest(session: str | None, least: int, limit: int, as_json: bool, **given:
 
 
 @click.command(short_help="List commands and prompts that wait for you.")
+@since_option("Asked at this time or later")
 @json_option
-def approvals(as_json: bool) -> None:
+def approvals(as_json: bool, **given: str | None) -> None:
     """List the commands of agents that wait for your approval, because an `ask` rule of the policy matches them.
 
     Password prompts of `sudo -A` and ssh in an agent's shell are listed too. The oldest comes first.
@@ -173,7 +174,7 @@ def approvals(as_json: bool) -> None:
     Example:
       shiftlog approvals
     """
-    found = ask("approvals")
+    found = ask("approvals", filters(**given))
     if as_json:
         print_json(found)
         return

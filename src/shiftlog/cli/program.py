@@ -15,6 +15,7 @@ import click
 
 from shiftlog import __version__
 from shiftlog.cli.errors import reporting_closed_pipe, run_reporting
+from shiftlog.cli.screen import NO_PAGER
 from shiftlog.link import processes
 
 SECTIONS: dict[str, dict[str, str]] = {
@@ -81,6 +82,49 @@ SECTIONS: dict[str, dict[str, str]] = {
 }
 
 
+def _choose_colour(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
+    if value is not None:
+        ctx.color = {"always": True, "never": False, "auto": None}[value]
+
+
+def _choose_pager(ctx: click.Context, param: click.Parameter, value: bool) -> None:
+    if value:
+        ctx.meta[NO_PAGER] = True
+
+
+def _screen_options(*, hidden: bool) -> list[click.Parameter]:
+    """Return the options --color and --no-pager, which work before and after the name of a command."""
+    return [
+        click.Option(
+            ["--color"],
+            type=click.Choice(["auto", "always", "never"]),
+            is_flag=False,
+            flag_value="always",
+            expose_value=False,
+            callback=_choose_colour,
+            hidden=hidden,
+            help="When to use colours (default: auto, on a terminal unless NO_COLOR is set).",
+        ),
+        click.Option(
+            ["--no-pager"],
+            is_flag=True,
+            expose_value=False,
+            callback=_choose_pager,
+            hidden=hidden,
+            help="Do not show long output in a pager ($SHIFTLOG_PAGER, $PAGER or less).",
+        ),
+    ]
+
+
+def _with_screen_options(command: click.Command) -> click.Command:
+    """Add the options of the screen to a command and the commands of a group, once."""
+    for each in command.commands.values() if isinstance(command, click.Group) else ():
+        _with_screen_options(each)
+    if not any("--no-pager" in param.opts for param in command.params):
+        command.params += _screen_options(hidden=True)
+    return command
+
+
 class CommandGroup(click.Group):
     """The group of all commands; it imports a command's module on demand."""
 
@@ -91,7 +135,7 @@ class CommandGroup(click.Group):
         for section in SECTIONS.values():
             if cmd_name in section:
                 module, _, attribute = section[cmd_name].partition(":")
-                return getattr(import_module(f"shiftlog.cli.{module}"), attribute)
+                return _with_screen_options(getattr(import_module(f"shiftlog.cli.{module}"), attribute))
         return None
 
     def resolve_command(
@@ -136,7 +180,8 @@ def program(ctx: click.Context) -> None:
     """Shiftlog is the session layer for AI agents: a record of their work that cannot be quietly changed.
 
     Agents write through MCP; you read, search and verify here. A small daemon keeps the record; commands start it on
-    demand.
+    demand. On a terminal, output has colours and long output goes through a pager, as with git; --color and --no-pager
+    change that, also after the name of a command.
 
     \b
     Begin with:
@@ -146,6 +191,9 @@ def program(ctx: click.Context) -> None:
     """
     if ctx.invoked_subcommand is None:
         click.echo(ctx.get_help())
+
+
+program.params += _screen_options(hidden=False)
 
 
 @click.command(short_help="Print a shell completion script.")

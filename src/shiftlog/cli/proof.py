@@ -9,7 +9,7 @@ from typing import IO, Any
 
 import click
 
-from shiftlog.cli.connecting import ask, ask_stream, json_option, open_client, resolve_session, session_argument
+from shiftlog.cli.connecting import ask, ask_stream, json_option, open_client, session_argument
 from shiftlog.cli.screen.output import Printer, ProgressBar, print_json
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.text.figures import count
@@ -193,12 +193,13 @@ def erase(session: str, entries: tuple[int, ...], reason: str, yes: bool, as_jso
       shiftlog erase last --entry 7 --reason 'a customer asked for it'
     """
     with open_client() as client:
-        name = resolve_session(client, session)
+        named: dict[str, str] = client.call("session_named", {"name": session})
+        name = named["session_id"]
         numbers = sorted(set(entries))
         if not yes:
             if not sys.stdin.isatty():
                 raise click.UsageError("Erasing cannot be undone, and there is no terminal to confirm it. Add --yes.")
-            question = f"Erase what {_listed(numbers)} of {name} said, for good?"
+            question = f"Erase what {_listed(numbers)} of '{named['title']}' ({name}) said, for good?"
             if not click.confirm(terminal_line(question), err=True):
                 click.echo("Nothing was erased.", err=True)
                 return 1

@@ -211,7 +211,7 @@ def open_(session: str | None, only_print: bool, as_json: bool) -> None:
         printer.line("The page is open in your browser.", (" shiftlog open --print gives a link instead.", "dim"))
         return
     printer.line((url, "green"))
-    printer.line(("The link works once, within a minute.", "dim"))
+    click.echo("The link works once, within a minute.", err=True)  # so that a script reads the address alone
 
 
 def _browse(url: str) -> bool:

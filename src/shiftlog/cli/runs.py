@@ -19,8 +19,11 @@ from shiftlog.cli.connecting import (
     limit_option,
     options,
     project_option,
+    since_option,
+    until_option,
 )
-from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled, when
+from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled, title_column, when
+from shiftlog.cli.screen.paging import paged
 from shiftlog.model.moves import RunStatus
 from shiftlog.text.figures import count, exact_money, stopwatch
 from shiftlog.text.printable import terminal_line
@@ -30,11 +33,17 @@ STATUSES = tuple(map(str, RunStatus))
 
 Item = dict[str, Any]
 
+
+def shown_model(run: Item) -> str:
+    """Return the model of a run; one that followed from the operator's table is marked as assumed."""
+    return f"{run['model']} (assumed)" if run["model"] and "model" in run["resolved"] else run["model"] or ""
+
+
 _RUN_COLUMNS = (
-    Column("RUN", "run_id", right=True),
+    title_column(),
     Column("STATUS", lambda run: styled(run["status"])),
     Column("BACKEND", "backend", spare=2),
-    Column("MODEL", lambda run: (run["model"] or "", "bold"), cut=True),
+    Column("MODEL", shown_model, cut=True),
     Column("CALLER", "caller", spare=3),
     Column("STARTED", lambda run: when(run["started"]), spare=1),
     Column("TIME", lambda run: stopwatch(run["duration_ms"]), right=True),
@@ -42,7 +51,7 @@ _RUN_COLUMNS = (
     Column("CACHED", lambda run: _tokens(run, "cached_input_tokens"), right=True, spare=5),
     Column("OUTPUT", lambda run: _tokens(run, "output_tokens"), right=True, spare=4),
     Column("COST", lambda run: _cost(_used(run).get("cost_usd")), right=True),
-    Column("SESSION", "session_id", spare=6),
+    Column("RUN", lambda run: (str(run["run_id"]), "cyan"), right=True),
 )
 _TO_CACHE = "cache_creation_tokens"
 # The columns of a total: title, figure, and which are left out first.
@@ -79,6 +88,8 @@ _run_filters = options(
     click.option("--status", "run_status", type=click.Choice(STATUSES), help="Only runs in this state."),
     project_option,
     click.option("--day", metavar="DATE", help="On this day in UTC (2026-01-31, or today)."),
+    since_option("Started (tokens: used) at this time or later"),
+    until_option("Up to this time."),
 )
 
 
@@ -95,7 +106,7 @@ def runs(limit: int, as_json: bool, **given: str | None) -> None:
     \b
     Examples:
       shiftlog runs
-      shiftlog runs --status failed --day today
+      shiftlog runs --status failed --since 7d
       shiftlog runs --backend codex --json
     """
     chosen = filters(**given)
@@ -103,12 +114,12 @@ def runs(limit: int, as_json: bool, **given: str | None) -> None:
     if as_json:
         print_json(found)
         return
-    printer = Printer()
     items: list[Item] = found["items"]
     nothing = "No run matches these filters." if chosen else "There is no run yet."
-    printer.table(_RUN_COLUMNS, items, nothing=nothing)
-    if found["total"] > len(items):
-        printer.line((f"{len(items):,} of {count(found['total'], 'run')}; --limit shows more", "dim"))
+    with paged() as printer:
+        printer.table(_RUN_COLUMNS, items, nothing=nothing)
+        if found["total"] > len(items):
+            printer.line((f"{len(items):,} of {count(found['total'], 'run')}; --limit shows more", "dim"))
 
 
 @click.command(short_help="Add up tokens and cost.")
@@ -119,8 +130,6 @@ def runs(limit: int, as_json: bool, **given: str | None) -> None:
     help="Group by; repeatable (default: day).",
 )
 @_run_filters
-@click.option("--from", "from_", metavar="DATE", help="From this date on (2026-01-31).")
-@click.option("--to", metavar="DATE", help="Up to this date.")
 @json_option
 @click.option("--csv", "as_csv", is_flag=True, help="Print CSV for spreadsheets.")
 def usage(by: tuple[str, ...], as_json: bool, as_csv: bool, **given: str | None) -> None:
@@ -133,7 +142,7 @@ def usage(by: tuple[str, ...], as_json: bool, as_csv: bool, **given: str | None)
     \b
     Examples:
       shiftlog usage
-      shiftlog usage --by model --from 2026-01-01
+      shiftlog usage --by model --since 30d
       shiftlog usage --by day --by agent --csv
     """
     if as_json and as_csv:
@@ -146,11 +155,13 @@ def usage(by: tuple[str, ...], as_json: bool, as_csv: bool, **given: str | None)
     elif as_csv:
         _print_csv(dimensions, found)
     else:
-        _print_usage(dimensions, found, "No run matches these filters." if chosen else "There is no run yet.")
+        with paged() as printer:
+            _print_usage(
+                printer, dimensions, found, "No run matches these filters." if chosen else "There is no run yet."
+            )
 
 
-def _print_usage(dimensions: Sequence[str], found: Item, nothing: str) -> None:
-    printer = Printer()
+def _print_usage(printer: Printer, dimensions: Sequence[str], found: Item, nothing: str) -> None:
     rows: list[Item] = found["rows"]
     if not rows:
         printer.line(nothing)

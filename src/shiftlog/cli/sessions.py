@@ -25,8 +25,20 @@ from shiftlog.cli.connecting import (
     session_argument,
     streamed,
 )
-from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since, styled, when
+from shiftlog.cli.screen.output import (
+    Column,
+    Part,
+    Printer,
+    id_column,
+    print_json,
+    since,
+    styled,
+    title_column,
+    when,
+)
+from shiftlog.cli.screen.paging import paged
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.ids import short_id
 from shiftlog.model.times import shown
 from shiftlog.text.figures import count
 from shiftlog.text.printable import terminal_line
@@ -45,13 +57,13 @@ Item = dict[str, Any]
 
 _MARKED = re.compile("«([^»]*)»")
 _COLUMNS = (
-    Column("SESSION", "session_id"),
+    title_column(),
     Column("STATE", lambda item: styled(item["state"])),
     Column("AGENT", "agent_id", spare=2),
     Column("PROJECT", "project", spare=1),
-    Column("TURNS", "turns", right=True),
+    Column("TURNS", "turns", right=True, spare=3),
     Column("ACTIVE", lambda item: f"{since(item['last_activity'])} ago", right=True),
-    Column("TITLE", lambda item: (item["title"], "bold"), cut=True),
+    id_column(),
 )
 
 
@@ -62,28 +74,31 @@ _COLUMNS = (
 def sessions(limit: int, as_json: bool, **given: str | None) -> None:
     """List sessions; the most recently active one comes first.
 
+    Every command that takes a session accepts the ID of this list, or the first characters of it.
+
     \b
     Examples:
       shiftlog sessions
+      shiftlog sessions --since 7d
       shiftlog sessions --status open --project webshop
-      shiftlog sessions --agent ClaudeCode --from 2026-01-01 --json
+      shiftlog sessions --agent ClaudeCode --since 2026-01-01 --json
     """
     chosen = filters(**given)
     found = ask("sessions", {**chosen, "limit": limit})
     if as_json:
         print_json(found)
         return
-    printer = Printer()
     items: list[Item] = found["items"]
     nothing = "No session matches these filters." if chosen else "There is no session yet."
-    printer.table(_COLUMNS, items, nothing=nothing)
-    for item in items:
-        if "successor_deadline" in item:
-            by = when(item["successor_deadline"])
-            overdue: Part = (", overdue", "red") if item["overdue"] else ""
-            printer.line(item["session_id"], (f" must be continued by {by}", "dim"), overdue)
-    if found["total"] > len(items):
-        printer.line((f"{len(items):,} of {count(found['total'], 'session')}; --limit shows more", "dim"))
+    with paged() as printer:
+        printer.table(_COLUMNS, items, nothing=nothing)
+        for item in items:
+            if "successor_deadline" in item:
+                by = when(item["successor_deadline"])
+                overdue: Part = (", overdue", "red") if item["overdue"] else ""
+                printer.line((short_id(item["session_id"]), "cyan"), (f" must be continued by {by}", "dim"), overdue)
+        if found["total"] > len(items):
+            printer.line((f"{len(items):,} of {count(found['total'], 'session')}; --limit shows more", "dim"))
 
 
 @click.command(short_help="Search everything that agents recorded.")
@@ -124,7 +139,11 @@ def search(
     if as_json:
         print_json(found)
         return
-    printer = Printer()
+    with paged() as printer:
+        _print_hits(printer, words, found, limit)
+
+
+def _print_hits(printer: Printer, words: str, found: Item, limit: int) -> None:
     items: list[Item] = found["items"]
     if not items:
         printer.line("Nothing found.")
@@ -140,8 +159,8 @@ def search(
 
 
 def _print_hit(printer: Printer, item: Item) -> None:
-    """Print the location of a hit, then the text around it."""
-    place: list[Part] = [(item["session_id"], "cyan"), ("  #" + str(item["seq"]), "dim")]
+    """Print what a hit is called, then where it is, then the text around it."""
+    place: list[Part] = [(short_id(item["session_id"]), "cyan"), ("  #" + str(item["seq"]), "dim")]
     match item["kind"]:
         case "session":
             place += ["  ", styled(item["state"]), (f"  {since(item['last_activity'])} ago", "dim")]
@@ -158,15 +177,17 @@ def _print_hit(printer: Printer, item: Item) -> None:
         case _:
             place.append((f"  {item['entry_kind']}  {when(item['at'])}", "dim"))
             heading = ""
-    printer.line(*place)
     if heading:
-        printer.line("  ", (terminal_line(heading), "bold"))
-    printer.line("  ", *_highlighted(printer, item["snippet"]))
+        printer.item((terminal_line(heading), "bold"))
+        printer.item(*place, indent=2)
+    else:
+        printer.item(*place)
+    printer.item(*_highlighted(printer, item["snippet"]), indent=2, hang=0)
 
 
 def _highlighted(printer: Printer, snippet: str) -> Iterator[Part]:
     """Yield a snippet with its matches in colour; without colours its marks stay."""
-    if not printer.is_terminal:
+    if not printer.colours:
         yield snippet
         return
     for n, piece in enumerate(_MARKED.split(snippet)):
@@ -181,8 +202,8 @@ def _highlighted(printer: Printer, snippet: str) -> Iterator[Part]:
 def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
     """Print the newest entries of SESSION, or of all sessions.
 
-    SESSION is a session id, a run number, or `last` for the most recently active session. With --json each entry is
-    one line.
+    SESSION is an id or its beginning, a run number, or `last` for the most recently active session. With --json each
+    entry is one line.
 
     \b
     Examples:

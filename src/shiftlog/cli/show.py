@@ -1,4 +1,4 @@
-"""`shiftlog show`: prints one session, as text or as one JSON document.
+"""`shiftlog show`: prints one session, as text or as one JSON document. `screen.story` prints the steps of a turn.
 
 Turns are printed as they arrive, so that a session of any length starts to print at once.
 """
@@ -10,13 +10,13 @@ import click
 
 from shiftlog.cli.connecting import ask_stream, json_option, number_option, session_argument
 from shiftlog.cli.screen.output import Part, Printer, json_text, styled, when
-from shiftlog.model.errors import TurnNotFound
-from shiftlog.model.moves import status_shown
+from shiftlog.cli.screen.paging import paged
+from shiftlog.cli.screen.story import StoryPrinter
+from shiftlog.model.ids import short_id
 from shiftlog.model.times import parse
 from shiftlog.text.figures import count, exact_money, largest_unit
 from shiftlog.text.printable import terminal_line
 
-MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("…", "yellow")}
 LISTS = (
     ("Decisions", "design_decisions"),
     ("Requirements", "requirements_discovered"),
@@ -33,44 +33,48 @@ Facts = dict[str, Any]
 
 @click.command(short_help="Print one session.")
 @session_argument()
-@click.option("--turn", metavar="TURN", help="Only this turn: its number or its request id.")
-@click.option("--full", is_flag=True, help="Print long texts in full.")
+@click.option("--turn", metavar="TURN", help="Only this turn: its number, the beginning of its request id, or `last`.")
+@click.option("--full", is_flag=True, help="Print long texts in full, results of tools, and bookkeeping.")
 @number_option("--lines", within=click.IntRange(1), default=12, help="Print at most this many lines of a text.")
 @json_option
 def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) -> None:
-    """Print a session: its turns with request, answer, dialog, actions and files.
+    """Print a session as it happened: requests, commands with the last lines of output, changes, answers.
 
-    SESSION is a session id, a run number, the vendor's own session id, or `last` for the most recently active
-    session.
+    A command or call that was refused, failed or timed out says so, with its exit code and duration. SESSION is an id,
+    as `shiftlog sessions` lists it or in full, or the beginning of one; a run number; the vendor's own session id; or
+    `last` for the most recently active session.
 
     \b
     Examples:
       shiftlog show last
+      shiftlog show 019f55
       shiftlog show last --turn 2 --full
       shiftlog show ClaudeCode-20260131T090000Z-fix-the-login --json
     """
-    with ask_stream("show", {}, session=session) as items:
+    with ask_stream("show" if as_json else "story", {"turn": turn}, session=session) as items:
         facts: Facts = next(items)["session"]
-        turns = items if turn is None else _only(items, turn, facts["session_id"])
         if as_json:
-            _print_document(facts, turns)
+            _print_document(facts, items)
             return
-        printer = Printer()
-        _print_session(printer, facts)
-        for item in turns:
-            status = status_shown(item["turn"]["status"], facts["state"])
-            _print_turn(printer, item["turn"], status, item["contents"], None if full else lines)
+        max_lines = None if full else lines
+        with paged() as printer:
+            _print_session(printer, facts)
+            story = StoryPrinter(printer, max_lines)
+            for block in items:
+                _print_block(printer, story, block, max_lines)
 
 
-def _only(items: Iterable[Facts], wanted: str, session_id: str) -> list[Facts]:
-    for item in items:
-        if wanted in (item["turn"]["request_id"], str(item["turn"]["ordinal"])):
-            return [item]
-    raise TurnNotFound(
-        f"Turn not found: {wanted}",
-        details={"session_id": session_id, "request_id": wanted},
-        hint="shiftlog show without --turn lists the session's turns",
-    )
+def _print_block(printer: Printer, story: StoryPrinter, block: Facts, max_lines: int | None) -> None:
+    """Print a turn, or what happened between turns."""
+    if block["kind"] == "turn":
+        printer.line()
+        _print_turn(printer, story, block, max_lines)
+        return
+    steps = [step for step in block["steps"] if story.prints(step)]
+    if steps:
+        printer.line()
+    for step in steps:
+        story.step(step)
 
 
 def _print_document(facts: Facts, turns: Iterable[Facts]) -> None:
@@ -86,12 +90,12 @@ def _print_document(facts: Facts, turns: Iterable[Facts]) -> None:
 
 def _print_session(printer: Printer, facts: Facts) -> None:
     printer.line((terminal_line(facts["title"]), "bold"))
-    printer.line((facts["session_id"], "cyan"))
+    printer.line((facts["session_id"], "cyan"), (f"  {short_id(facts['session_id'])}", "cyan dim"))
     agent = facts["agent"]
     if facts["agent_id"] != agent:
         agent = f"{agent} as {facts['agent_id']}"
     reason = f" ({terminal_line(facts['reason'])})" if facts["reason"] else ""
-    _facts(printer, styled(facts["state"]), reason, _dotted(agent, facts["model"], facts["workspace"]))
+    _facts(printer, styled(facts["state"]), reason, _dotted(agent, _model(facts), facts["workspace"]))
     ended = facts["closed_at"] or facts["last_activity"]
     _facts(printer, _span(facts["started"], ended))
     figures = [count(facts["turns_total"], "turn"), count(facts["entry_count"], "entry")]
@@ -116,8 +120,12 @@ def _print_session(printer: Printer, facts: Facts) -> None:
         printer.block(facts["closing_note"], style="italic")
 
 
+def _model(facts: Facts) -> str | None:
+    return f"{facts['model']} (assumed)" if facts.get("model_assumed") else facts["model"]
+
+
 def _facts(printer: Printer, *parts: Part) -> None:
-    printer.line(*(part if isinstance(part, tuple) else (part, "dim") for part in parts))
+    printer.item(*(part if isinstance(part, tuple) else (part, "dim") for part in parts))
 
 
 def _dotted(*words: str | None) -> str:
@@ -132,32 +140,52 @@ def _span(start: str, end: str | None) -> str:
     return f"{when(start)} – {until} ({largest_unit((parse(end) - parse(start)).total_seconds())})"
 
 
-def _print_turn(printer: Printer, turn: Facts, status: str, contents: list[Facts], max_lines: int | None) -> None:
-    printer.line()
+def _print_turn(printer: Printer, story: StoryPrinter, block: Facts, max_lines: int | None) -> None:
+    turn: Facts = block["turn"]
+    steps: list[Facts] = block["steps"] or []
     title = terminal_line(turn["query_title"])
-    printer.item((f"Turn {turn['ordinal']}  ", "bold"), styled(status), "  ", (title, "bold"))
+    printer.item((f"Turn {turn['ordinal']}  ", "bold"), styled(block["status"]), "  ", (title, "bold"))
     _facts(printer, f"  {turn['request_id']}")
-    _facts(printer, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*turn['tags'])}")
-    _section(printer, "Request", turn["query_text"], max_lines)
-    _section(printer, "Understood as", turn["interpretation"], max_lines)
-    for kind, heading in (("dialog", "Dialog"), ("action", "Actions")):
-        if items := [item for item in contents if item["kind"] == kind]:
-            _heading(printer, heading)
-            for item in items:
-                _print_content(printer, item, max_lines)
-    for heading, name in LISTS:
-        if turn[name]:
-            _heading(printer, heading)
-            for text in turn[name]:
-                seen = name == "files_modified" and text in turn["files_seen"]
-                printer.item(f"- {terminal_line(text)}", ("  seen" if seen else "", "dim"), indent=4)
-    if turn["commits"]:
-        _heading(printer, "Commits")
-        for commit in turn["commits"]:
-            message = terminal_line(commit.get("message") or "")
-            printer.item((terminal_line(commit["sha"])[:12], "yellow"), f" {message}", indent=4)
+    _facts(printer, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*_figures(block), *turn['tags'])}")
+    if turn["query_text"].strip() != turn["query_title"].strip():
+        _section(printer, "Request", turn["query_text"], max_lines)
+    if turn["interpretation"].strip() not in {str(step.get("content") or "").strip() for step in steps}:
+        _section(printer, "Understood as", turn["interpretation"], max_lines)
+    shown = [step for step in steps if story.prints(step) and not _is_in_head(step, turn)]
+    if shown:
+        _heading(printer, "Steps")
+    for step in shown:
+        story.step(step)
+    _print_lists(printer, turn, " ".join(str(step["content"]) for step in steps if step["type"] == "decision"))
     _section(printer, "Response", turn["response"], max_lines)
     _section(printer, "Failed", turn["failure_note"], max_lines)
+
+
+def _figures(block: Facts) -> list[str]:
+    tokens, cost = block["tokens"], block["cost_usd"]
+    return [*([count(tokens, "token")] if tokens else []), *([exact_money(cost)] if cost is not None else [])]
+
+
+def _is_in_head(step: Facts, turn: Facts) -> bool:
+    """Return True if a step repeats the request or the response, which the turn shows anyway."""
+    said = str(step.get("content") or "").strip()
+    return step["type"] == "say" and bool(said) and said in (turn["query_text"].strip(), turn["response"].strip())
+
+
+def _print_lists(printer: Printer, turn: Facts, decided: str) -> None:
+    """Print the lists of a turn; decisions that a step tells are not repeated."""
+    for heading, name in LISTS:
+        texts = [text for text in turn[name] if name != "design_decisions" or text not in decided]
+        if texts:
+            _heading(printer, heading)
+        for text in texts:
+            seen = name == "files_modified" and text in turn["files_seen"]
+            printer.item(f"- {terminal_line(text)}", ("  seen" if seen else "", "dim"), indent=4)
+    if turn["commits"]:
+        _heading(printer, "Commits")
+    for commit in turn["commits"]:
+        message = terminal_line(commit.get("message") or "")
+        printer.item((terminal_line(commit["sha"])[:12], "yellow"), f" {message}", indent=4)
 
 
 def _heading(printer: Printer, title: str) -> None:
@@ -168,20 +196,3 @@ def _section(printer: Printer, title: str, text: str | None, max_lines: int | No
     if text:
         _heading(printer, title)
         printer.block(text, indent=4, max_lines=max_lines)
-
-
-def _print_content(printer: Printer, item: Facts, max_lines: int | None) -> None:
-    """Print an item of the dialog or an action."""
-    at = when(item["at"])[11:] if item["kind"] == "dialog" else " "
-    if item.get("erased"):
-        printer.line("    ", (f"{at} #{item['seq']} (erased)", "dim"))
-        return
-    if item["kind"] == "dialog":
-        printer.line("    ", (f"{at} #{item['seq']} {item.get('role')} {item.get('category')}", "dim"))
-        printer.block(str(item.get("content") or ""), indent=6, max_lines=max_lines)
-        return
-    mark = MARKS.get(str(item.get("status")), ("·", ""))
-    path = f" {terminal_line(item['file_path'])}" if item.get("file_path") else ""
-    described = terminal_line(item.get("description") or "")
-    number = (f" #{item['seq']} ", "dim")
-    printer.item(mark, number, str(item.get("type")), (path, "cyan"), f"  {described}", indent=4)

@@ -26,7 +26,14 @@ FILE_NAME = "config.toml"
 POLICY = "policy"
 # Variables of ours that are not settings: where state lives, what scripts run, and the clock of the tests.
 NOT_SETTINGS = frozenset(
-    {"SHIFTLOG_HOME", "SHIFTLOG_REPL", "SHIFTLOG_TEST", "SHIFTLOG_NOW", "SHIFTLOG_ASKED_POLICY_FILES"}
+    {
+        "SHIFTLOG_HOME",
+        "SHIFTLOG_PAGER",
+        "SHIFTLOG_REPL",
+        "SHIFTLOG_TEST",
+        "SHIFTLOG_NOW",
+        "SHIFTLOG_ASKED_POLICY_FILES",
+    }
 )
 _SHIPPED = Path(__file__).parent.parent / "defaults"
 

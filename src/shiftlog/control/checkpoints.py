@@ -10,6 +10,8 @@ from pathlib import PurePath
 from typing import Any
 
 from shiftlog.app.app import App
+from shiftlog.control.naming import LAST, named_request
+from shiftlog.control.newer import newer_page
 from shiftlog.control.questions import Params, Question
 from shiftlog.control.shells import PERSON, named_shell
 from shiftlog.model.caller import Caller
@@ -22,7 +24,6 @@ from shiftlog.workspace.ports import Location
 
 Where = dict[str, Any]
 
-LAST = "last"
 SESSIONS_AT_ONCE = 500
 LIVE = frozenset({str(SessionState.OPEN), str(SessionState.SUSPENDED)})
 
@@ -31,15 +32,18 @@ async def list_checkpoints(app: App, params: Params, caller: Caller) -> object:
     """List the checkpoints of a workspace, newest first."""
     where, location = await _where(app, params)
     chosen = {name: params[name] for name in ("request_id", "kind", "limit", "cursor") if params.get(name)}
-    return {"workspace": location.path, **await app.workspaces.list_checkpoints({**where, **chosen}, caller)}
+    if "request_id" in chosen:
+        chosen["request_id"] = await _turn(app, location, chosen["request_id"])
+    found = await app.workspaces.list_checkpoints({**where, **chosen}, caller)
+    return {"workspace": location.path, **newer_page(found, "checkpoints", params, "created_at", app.clock.now())}
 
 
 async def diff(app: App, params: Params, caller: Caller) -> object:
     """Show what changed since a checkpoint, a turn or a command."""
     where, location = await _where(app, params)
     given = dict(params["diff"])
-    if given.get("before_turn") == LAST:
-        given["before_turn"] = await _last_turn(app, location)
+    if given.get("before_turn"):
+        given["before_turn"] = await _turn(app, location, given["before_turn"])
     if given.get("paths"):
         given["paths"] = _inside(location, given["paths"])
     return {"workspace": location.path, **await app.workspaces.diff_checkpoint({**where, **given}, caller)}
@@ -68,8 +72,7 @@ async def undo(app: App, params: Params, caller: Caller) -> object:
 async def rewind(app: App, params: Params, caller: Caller) -> object:
     """Go back to the workspace as it was when a turn opened."""
     where, location = await _where(app, params)
-    turn = str(params["request_id"])
-    turn = await _last_turn(app, location) if turn == LAST else turn
+    turn = await _turn(app, location, str(params["request_id"]))
     if params.get("with_conversation"):
         from shiftlog.control.rewinding import rewind_both
 
@@ -160,11 +163,15 @@ def _has_turns(done: Sequence[ChangedBy]) -> bool:
     return any(one.command_id is None for one in done)
 
 
-async def _last_turn(app: App, location: Location) -> str:
-    for record in reversed(await app.workspaces.log.read(location)):
-        if record.cause.request_id is not None:
-            return record.cause.request_id
-    raise TurnNotFound("no turn is known in this workspace", hint="shiftlog checkpoints shows the turns")
+async def _turn(app: App, location: Location, typed: str) -> str:
+    """Return the turn of a workspace that a person means: by its id, the beginning of it, or `last`."""
+    records = await app.workspaces.log.read(location)
+    known = [record.cause.request_id for record in records if record.cause.request_id is not None]
+    if typed != LAST:
+        return named_request(typed, known)
+    if not known:
+        raise TurnNotFound("no turn is known in this workspace", hint="shiftlog checkpoints shows the turns")
+    return known[-1]
 
 
 def _live_sessions(reader: Reader) -> list[str]:

@@ -1,6 +1,7 @@
 """Questions about closing, resuming and handing over sessions."""
 
 from shiftlog.app.app import App
+from shiftlog.control.newer import newer
 from shiftlog.control.questions import Params, Question
 from shiftlog.dialects.delx.refusals import refusal
 from shiftlog.journal.clients import sessions_around
@@ -35,7 +36,8 @@ async def _close_or_resume(app: App, params: Params, caller: Caller) -> object:
 
 
 async def _offers(app: App, params: Params, caller: Caller) -> object:
-    return {"items": await app.store.read(lambda reader: [shown_offer(each) for each in offered(reader)])}
+    items = await app.store.read(lambda reader: [shown_offer(each) for each in offered(reader)])
+    return {"items": newer(items, params, "offered_at", app.clock.now())}
 
 
 async def _lineage(app: App, params: Params, caller: Caller) -> object:

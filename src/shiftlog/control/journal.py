@@ -5,6 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from shiftlog.app.app import App
+from shiftlog.control.naming import named_session, named_turn
 from shiftlog.control.questions import Params, Question
 from shiftlog.journal.history.following import follow
 from shiftlog.journal.history.items import TURN_KINDS, session_facts, session_item, turn_contents, turn_facts
@@ -49,11 +50,18 @@ async def _status(app: App, params: Params, caller: Caller) -> object:
     return await app.store.read(work)
 
 
+async def _session_named(app: App, params: Params, caller: Caller) -> object:
+    """Return the id of the session that a person named."""
+    typed = str(params["name"])
+    session = await app.store.read(lambda reader: named_session(reader, typed))
+    return {"session_id": session.id, "title": session.title}
+
+
 async def _sessions(app: App, params: Params, caller: Caller) -> object:
     def work(reader: Reader) -> dict[str, Any]:
-        where = filter_of(reader, params)
-        rows = reader.find_sessions(where, Page(limit=int(params.get("limit", 20))), by_activity=True)
         now = app.clock.now()
+        where = filter_of(reader, params, now)
+        rows = reader.find_sessions(where, Page(limit=int(params.get("limit", 20))), by_activity=True)
         return {
             "items": [session_item(row.session, now=now, runs=app.runs) for row in rows],
             "total": reader.count("session", where),
@@ -66,10 +74,12 @@ async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[obje
     name = str(params["session_id"])
     session = await app.store.read(lambda reader: find_session(reader, name))
     facts = await app.store.read(lambda reader: session_facts(session, app.runs, reader))
+    typed = params.get("turn")
+    turns = [await app.store.read(lambda reader: named_turn(reader, session, str(typed)))] if typed else None
     yield {"session": facts}
     after = 0
     while True:
-        turns = await app.store.read(
+        turns = turns or await app.store.read(
             lambda reader, after=after: reader.turns(session.id, after=after, limit=TURNS_AT_ONCE)
         )
         for turn in turns:
@@ -84,8 +94,9 @@ async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[obje
             )
             yield {"turn": turn_facts(turn), "contents": turn_contents(turn, entries)}
             after = turn.ordinal
-        if len(turns) < TURNS_AT_ONCE:
+        if typed or len(turns) < TURNS_AT_ONCE:
             return
+        turns = None
 
 
 async def _tail(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
@@ -173,6 +184,7 @@ async def _usage(app: App, params: Params, caller: Caller) -> object:
 
 QUESTIONS: dict[str, Question] = {
     "status": _status,
+    "session_named": _session_named,
     "sessions": _sessions,
     "show": _show,
     "search": lambda app, params, caller: app.history.query_history(params, caller),

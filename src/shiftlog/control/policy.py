@@ -7,6 +7,7 @@ import asyncio
 from dataclasses import asdict
 
 from shiftlog.app.app import App
+from shiftlog.control.newer import newer
 from shiftlog.control.questions import Params, Question
 from shiftlog.guard.policy.explain import explain
 from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
@@ -98,7 +99,7 @@ def _commands(reader: Reader, params: Params, most: int) -> list[str]:
 
 async def list_approvals(app: App, params: Params, caller: Caller) -> object:
     """List the open questions, oldest first: commands that need approval, and prompts of programs."""
-    return {"items": app.shells.open_questions()}
+    return {"items": newer(app.shells.open_questions(), params, "asked_at", app.clock.now())}
 
 
 async def approve(app: App, params: Params, caller: Caller) -> object:

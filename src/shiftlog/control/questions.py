@@ -18,7 +18,7 @@ Question = Callable[[App, Params, Caller], Answer]
 
 # Module of this package → the keys of its QUESTIONS. It is imported with its first question, because some load much.
 MODULES = {
-    "journal": "status sessions show search tail verify rebuild erase call_outcome tool runs usage",
+    "journal": "status session_named sessions show search tail verify rebuild erase call_outcome tool runs usage",
     "continuity": "continuity reissue_token offer decline revoke offers lineage brief",
     "sessionlog": "sessionlog spool hook_brief hook_event",
     "imports": "import import_stop restore",

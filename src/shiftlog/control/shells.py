@@ -15,7 +15,10 @@ import anyio
 
 from shiftlog.app.app import App
 from shiftlog.control.feed import Feed, Following, Item
+from shiftlog.control.naming import LAST
+from shiftlog.control.newer import newer_page
 from shiftlog.control.questions import Params, Question
+from shiftlog.guard.secrets.redactor import learnable_values
 from shiftlog.journal.history.items import session_facts
 from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
@@ -27,9 +30,10 @@ from shiftlog.shell.outputs.command_output import CommandOutput
 from shiftlog.shell.ports import CallCancelled
 from shiftlog.shell.requests import NATIVE
 from shiftlog.shell.state import Command, Shell
+from shiftlog.text.printable import one_line
 
-LAST = "last"
 LOOK_S = 0.05
+TITLE_CHARS = 80
 TAIL_LINES = 40
 ENTRIES_AT_ONCE = 200
 PERSON = "person"
@@ -45,6 +49,12 @@ REPLAYED = (
     Kind.CHECKPOINT_RESTORED,
     Kind.SHELL_ENDED,
 )
+
+
+async def list_shells(app: App, params: Params, caller: Caller) -> object:
+    """List shells, newest first; `from` leaves out those that were opened before."""
+    asked = {name: value for name, value in params.items() if name != "from"}
+    return newer_page(await app.shells.list_shells(asked, caller), "shells", params, "created_at", app.clock.now())
 
 
 async def close_shell(app: App, params: Params, caller: Caller) -> object:
@@ -84,7 +94,7 @@ async def run_once(app: App, params: Params, caller: Caller) -> AsyncGenerator[o
     person = replace(caller, client_name=PERSON)
     name, opened, feed = params.get("shell_id"), None, Feed()
     if not name:
-        opened = await app.shells.open_shell(params.get("open") or {}, person)
+        opened = await app.shells.open_shell(params.get("open") or {}, person, title=_title(app, params))
     try:
         if opened:
             yield {"event": "shell", **opened}
@@ -97,6 +107,15 @@ async def run_once(app: App, params: Params, caller: Caller) -> AsyncGenerator[o
         if opened:
             with anyio.CancelScope(shield=True):
                 await app.shells.close_shell({"shell_id": opened["shell_id"]}, person)
+
+
+def _title(app: App, params: Params) -> str:
+    """Return the command as the title of its session; masked before it is cut, as half a secret is not recognised."""
+    opening: dict[str, Any] = params.get("open") or {}
+    env: dict[str, str] = opening.get("env") or {}
+    learned = learnable_values(" ".join(f"{name}={value}" for name, value in env.items()))
+    redactor = app.redactor.learning(learned) if learned else app.redactor
+    return one_line(redactor.text(str(params["run"].get("command", "")), by_rule=True).text, TITLE_CHARS)
 
 
 async def _run(app: App, arguments: dict[str, Any], caller: Caller, feed: Feed) -> None:
@@ -277,7 +296,7 @@ def _texts(output: CommandOutput, stream: Any, most: int) -> Iterator[str]:
 
 
 QUESTIONS: dict[str, Question] = {
-    "shells": lambda app, params, caller: app.shells.list_shells(params, caller),
+    "shells": list_shells,
     "close_shell": close_shell,
     "send_input": send_input,
     "exec": run_once,

@@ -100,6 +100,10 @@ class AppServices:
     def control(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
         if method == "page.open":
             return self._http.open_page(params.get("session_id"), caller)
+        if method == "story":
+            from shiftlog.daemon.story import story
+
+            return story(self._app, params)
         if method == "export":
             from shiftlog.web.views.export import exported
 

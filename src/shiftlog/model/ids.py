@@ -1,5 +1,6 @@
 """Ids of sessions, turns and agents: their formats, how they are checked and how they are made."""
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Callable
@@ -20,6 +21,9 @@ MAX_AGENT_CHARS = 64
 SHOWN_ID_CHARS = 1_000
 # No alias has more digits: stores keep it in 64 bits.
 MAX_ALIAS_DIGITS = 18
+# Of a short id, and the least that a person types of any id.
+SHORT_ID_CHARS = 8
+LEAST_TYPED_CHARS = 4
 
 _SESSION = re.compile(SESSION_REGEX[1:-1], re.ASCII)
 _REQUEST = re.compile(REQUEST_REGEX[1:-1], re.ASCII)
@@ -92,6 +96,28 @@ def is_alias(text: str) -> bool:
 def is_vendor_id(text: str) -> bool:
     """Return True if a text is a UUID, the form of the vendors' own session ids."""
     return bool(_UUID.fullmatch(text))
+
+
+def short_id(session_id: str) -> str:
+    """Return the short name of a session for lists: the beginning of its id's SHA-256, never the form of an alias."""
+    digest = _digest(session_id)
+    return next((digest[:end] for end in range(SHORT_ID_CHARS, len(digest)) if not is_alias(digest[:end])), digest)
+
+
+def begins_session(typed: str, session_id: str, vendor_id: str | None = None) -> bool:
+    """Return True if a text begins a session's id, the part after its time, its vendor's id or its short id."""
+    names = (vendor_id or "", _digest(session_id))
+    return begins_id(typed, session_id) or any(name.casefold().startswith(typed.casefold()) for name in names)
+
+
+def begins_id(typed: str, full_id: str) -> bool:
+    """Return True if a text begins the id of a session or turn, or the part of it after agent and time."""
+    wanted, whole = typed.casefold(), full_id.casefold()
+    return whole.startswith(wanted) or "".join(whole.split("-", 2)[2:]).startswith(wanted)
+
+
+def _digest(session_id: str) -> str:
+    return hashlib.sha256(session_id.encode()).hexdigest()
 
 
 def slug(text: str, fallback: str) -> str:

@@ -115,7 +115,7 @@ class Run:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Closing:
-    """How a session was closed; a later resume keeps it as history and clears it here."""
+    """The close of a session; a later resume keeps it as history and clears it here."""
 
     at: datetime
     reason: str
@@ -206,6 +206,11 @@ class Session:
         return changed(self, **known)
 
     @property
+    def is_model_assumed(self) -> bool:
+        """Return True if the model was not given: it followed from the operator's table."""
+        return self.run is not None and "model" in self.run.resolved and self.model == self.run.model
+
+    @property
     def turns_open(self) -> int:
         """Count the turns that are neither completed nor failed."""
         return self.turns_total - self.turns_completed - self.turns_failed
@@ -218,7 +223,7 @@ class Session:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FileTouch:
-    """What a turn did to one file: how often, what last, and the entry that says so.
+    """The changes of a turn to one file: how often, what last, and the entry that says so.
 
     `listed` and `acted` say where it is known from: a list of modified files, and how many actions. `seen` is True if
     no one told it: two checkpoints differ there.
@@ -234,7 +239,7 @@ class FileTouch:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Amendment:
-    """What came later for a turn that was terminal already."""
+    """A change that came after its turn was terminal."""
 
     at: datetime
     source: str
@@ -304,7 +309,7 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """Who may write a session now; operational, so kept beside the journal and not in it."""
+    """The right to write a session now; operational, so kept beside the journal and not in it."""
 
     session_id: str
     fence: int
@@ -334,7 +339,7 @@ class Receipt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Token:
-    """What is kept of a recovery token: its SHA-256, whose session it is for, and what became of it."""
+    """The stored part of a recovery token: its SHA-256, whose session it is for, and what became of it."""
 
     hash: str
     session_id: str

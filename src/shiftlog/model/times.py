@@ -1,8 +1,14 @@
 """Times: aware UTC datetimes inside, RFC 3339 text with whole seconds outside, compact form in ids."""
 
-from datetime import UTC, datetime
+import re
+from datetime import UTC, datetime, timedelta
 
 COMPACT = "%Y%m%dT%H%M%SZ"
+AGES = "an age such as 7d, 12h or 30min"
+
+_AGE = re.compile(r"([0-9]{1,5}) ?(s|m|min|h|d|w)", re.ASCII)
+_UNITS = {"s": "seconds", "m": "minutes", "min": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+_DAYS = {"today": 0, "yesterday": 1}
 
 
 def shown(at: datetime) -> str:
@@ -67,6 +73,18 @@ def parse(text: str) -> datetime:
         return at.astimezone(UTC)
     except OverflowError:
         raise ValueError("a time between the years 1 and 9999 is expected") from None
+
+
+def read_relative(text: str, now: datetime) -> datetime | str | None:
+    """Read a time that is told from now: an age such as `7d`, or the date of `today` or `yesterday` (UTC).
+
+    Return None for any other text.
+    """
+    word = text.strip().lower()
+    if word in _DAYS:
+        return (now.astimezone(UTC) - timedelta(days=_DAYS[word])).date().isoformat()
+    found = _AGE.fullmatch(word)
+    return now.astimezone(UTC) - timedelta(**{_UNITS[found[2]]: int(found[1])}) if found else None
 
 
 def millis(at: datetime) -> int:

@@ -35,7 +35,7 @@ STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellSpec:
-    """How to start a shell; every value is already checked against the operator's rules."""
+    """The way to start a shell; every value is already checked against the operator's rules."""
 
     shell: Literal["auto", "bash", "sh"] = "auto"
     cwd: str | None = None
@@ -65,7 +65,7 @@ class CommandSpec:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommandEnd:
-    """How a command ended. `lost` means that its fate is unknown: the connection or the shell's host went away."""
+    """The end of a command. `lost` means that its fate is unknown: the connection or the shell's host went away."""
 
     exit_code: int | None
     cwd: str
@@ -77,7 +77,7 @@ class CommandEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellEnd:
-    """How a shell ended; `lost` if its connection went away."""
+    """The end of a shell; `lost` if its connection went away."""
 
     reason: EndedReason
     exit_code: int | None
@@ -117,7 +117,7 @@ class RunningCommand(Protocol):
 
     @property
     def screen(self) -> TerminalScreen | None:
-        """What the command's terminal shows, if it has one."""
+        """Return the screen of the command's terminal, if it has one."""
         ...
 
     async def send(self, data: bytes) -> None:
@@ -225,8 +225,11 @@ class ShellJournal(Protocol):
     process at once, and a loss of power only after `sync` or any later fact. No answer has mentioned it before that.
     """
 
-    async def home(self, session_id: str | None, caller: Caller) -> ShellHome:
-        """Find the session of a new shell: the named one, else the one the caller has open, else a new implicit one."""
+    async def home(self, session_id: str | None, caller: Caller, title: str) -> ShellHome:
+        """Find the session of a new shell: the named one, else the one the caller has open, else a new implicit one.
+
+        The new one gets the title.
+        """
         ...
 
     async def session_id(self, name: str) -> str:

@@ -40,13 +40,14 @@ from shiftlog.shell.transfers import Transfers
 from shiftlog.shell.unrun import limit_reached, unavailable
 
 LOG = logging.getLogger(__name__)
+IMPLICIT_TITLE = "shell"
 FLUSH_S = 1.0
 SWEEP_TICKS = 15
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellLimits:
-    """What the operator allows; no argument raises any of it."""
+    """The operator's limits; no argument raises any of them."""
 
     shells: int = 64
     session_shells: int = 64
@@ -85,9 +86,12 @@ class Shells:
     # Opening and closing
 
     async def open_shell(
-        self, arguments: Mapping[str, Any], caller: Caller, conventions: Conventions = NATIVE
+        self, arguments: Mapping[str, Any], caller: Caller, conventions: Conventions = NATIVE, *, title: str = ""
     ) -> Result:
-        """Open a shell and record it; if that fails, nothing is left behind."""
+        """Open a shell and record it; if that fails, nothing is left behind.
+
+        `title` is that of a session which is opened for it alone; else the shell's name is.
+        """
         values = requests.OPEN_SHELL.read(arguments)
         values["output_budget"] = read_budget(values.get("output_budget"), "output_budget", clamp=conventions.dialect)
         values["dialect"] = conventions.dialect
@@ -102,7 +106,8 @@ class Shells:
             self.snapshots.check(values)
             self.registry.check_bounds(asked_bounds(values), caller)
             async with self._homes:
-                home = await self.journal.home(values.get("session_id"), caller)
+                title = title or values.get("name") or IMPLICIT_TITLE
+                home = await self.journal.home(values.get("session_id"), caller, title)
                 self._opening[belongs_to] -= 1
                 belongs_to = home.session_id
                 self._opening[belongs_to] += 1

@@ -74,7 +74,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SearchResult:
-    """What a search found, best first; `total` counts all there are of it.
+    """The results of a search, best first; `total` counts all there are of it.
 
     `complete` is false where more entries matched than are ranked: then only the newest of them count.
     """
@@ -104,7 +104,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreSize:
-    """How much a store holds."""
+    """The size of a store."""
 
     sessions: int
     turns: int
@@ -128,6 +128,10 @@ class JournalReader(Protocol):
 
     def session_ids(self) -> list[str]:
         """Name every session that has an entry, hidden ones too, oldest first."""
+        ...
+
+    def session_names(self) -> list[tuple[str, str | None]]:
+        """Return the id and the vendor's id, in lower case, of every session that is not hidden, oldest first."""
         ...
 
     def turn(self, session_id: str, request_id: str) -> Turn | None: ...
@@ -276,7 +280,7 @@ class TotalsWriter(TotalsReader, Protocol):
 
 
 class ClientReader(Protocol):
-    """What is known of clients: leases and grants, recovery tokens, answers that a repeated call gets again."""
+    """Reading what is known of clients: leases and grants, recovery tokens, answers that a repeated call gets again."""
 
     def lease(self, session_id: str) -> Lease | None: ...
     def leases(self) -> list[Lease]: ...
@@ -329,7 +333,7 @@ class ClientWriter(ClientReader, Protocol):
 
 
 class ImportReader(Protocol):
-    """What imports know: files that were read, origins of facts, what is kept beside an imported session."""
+    """Reading what imports know: files that were read, origins of facts, what is kept beside an imported session."""
 
     def source(self, path: str) -> Source | None:
         """Return a source without the state of its reader."""
@@ -378,7 +382,7 @@ class Store(Protocol):
 
     @property
     def fault(self) -> StorageError | None:
-        """Why nothing can be written at present; reading goes on."""
+        """Return why nothing can be written at present; reading goes on."""
         ...
 
     @property

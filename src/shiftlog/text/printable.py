@@ -47,8 +47,21 @@ def page_text(text: str) -> str:
 
 def one_line(text: str, max_chars: int) -> str:
     """Return a text on one line, without hidden characters, cut with an ellipsis."""
-    line = " ".join(text[: max_chars * 8].translate(_DROPPED).split())
-    return line if len(line) <= max_chars else line[: max_chars - 1].rstrip() + "…"
+    return cut_line(" ".join(text[: max_chars * 8].translate(_DROPPED).split()), max_chars)
+
+
+def cut_line(line: str, max_chars: int) -> str:
+    """Return a line of at most `max_chars`, cut with an ellipsis after a whole word if that keeps half of the room."""
+    if len(line) <= max_chars:
+        return line
+    kept = line[: max_chars - 1]
+    return whole_words(kept, follows=line[max_chars - 1]) + "…"
+
+
+def whole_words(kept: str, *, follows: str) -> str:
+    """Return the beginning of a line without its last word if that is cut; a word of more than half of it stays."""
+    words = kept if follows.isspace() else kept.rpartition(" ")[0]
+    return (words if 2 * len(words) >= len(kept) else kept).rstrip()
 
 
 def blanked(text: str) -> str:

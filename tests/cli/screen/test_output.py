@@ -84,9 +84,9 @@ def test_a_wide_terminal_shows_all_of_a_table() -> None:
 
 
 def test_a_narrower_one_cuts_the_title_and_leaves_columns_out() -> None:
-    assert lines([ROW], 80)[1] == ("Tester-20260131T090000Z-x  closed  alice  webshop     12  Make the login page w…")
-    assert lines([ROW], 70)[1] == "Tester-20260131T090000Z-x  closed  webshop     12  Make the login pag…"
-    assert lines([ROW], 60)[1] == "Tester-20260131T090000Z-x  closed     12  Make the login pa…"
+    assert lines([ROW], 80)[1] == ("Tester-20260131T090000Z-x  closed  alice  webshop     12  Make the login page…")
+    assert lines([ROW], 70)[1] == "Tester-20260131T090000Z-x  closed  webshop     12  Make the login…"
+    assert lines([ROW], 60)[1] == "Tester-20260131T090000Z-x  closed     12  Make the login…"
 
 
 def test_a_narrow_one_gives_each_row_a_second_line() -> None:
@@ -100,10 +100,10 @@ def test_a_narrow_one_gives_each_row_a_second_line() -> None:
 
 def test_a_very_narrow_one_leaves_more_out_and_still_cuts() -> None:
     row = (ROW[0], "awaiting_successor", *ROW[2:])
-    assert lines([row], 40)[3] == "  awaiting_successor     12  Make the l…"
-    assert lines([row], 30)[3] == "  awaiting_successor  Make th…"
-    assert lines([row], 24)[3] == "  Make the login page w…"
-    assert lines([row], 3)[3] == "  Make th…"
+    assert lines([row], 40)[3] == "  awaiting_successor     12  Make the…"
+    assert lines([row], 30)[3] == "  awaiting_successor  Make…"
+    assert lines([row], 24)[3] == "  Make the login page…"
+    assert lines([row], 3)[3] == "  Make…"
 
 
 def test_of_several_columns_that_may_be_cut_the_widest_are_so_that_figures_stay() -> None:
@@ -113,3 +113,26 @@ def test_of_several_columns_that_may_be_cut_the_widest_are_so_that_figures_stay(
     assert shown[1] == "2026-01-31  nightly-fixer  /srv/checkouts/deep/deep…  $12.50"
     narrow = [plain(tuple(line)) for line in laid_out(columns, [row], 34)]
     assert narrow[2:] == ["2026-01-31", "  nightly-fi…  /srv/check…  $12.50"]
+
+
+TITLE_FIRST = (
+    Column("TITLE", cut=True, least=28),
+    Column("STATE"),
+    Column("AGENT", spare=2),
+    Column("ACTIVE", right=True),
+    Column("ID"),
+)
+LISTED = ("Make the login page work again after the upgrade", "suspended", "alice", "12 min ago", "71963fd2")
+
+
+def test_a_list_that_begins_with_titles_cuts_them_between_words_and_keeps_the_id() -> None:
+    for width in (60, 80, 120):
+        header, row = (plain(tuple(line)) for line in laid_out(TITLE_FIRST, [LISTED], width))
+        assert header.startswith("TITLE")
+        assert row.endswith("12 min ago  71963fd2")
+        assert cell_len(row) <= width
+    assert [plain(tuple(line)) for line in laid_out(TITLE_FIRST, [LISTED], 60)][1].startswith(
+        "Make the login page work…  "
+    )
+    narrow = [plain(tuple(line)) for line in laid_out(TITLE_FIRST, [LISTED], 30)]
+    assert narrow[2] == "Make the login page work…"

@@ -60,6 +60,14 @@ def test_exec_takes_several_words_as_a_program_and_its_arguments(served: Path) -
     assert shiftlog(served, "exec", "printf", "%s|", "a b", "$HOME", "*").out == "a b|$HOME|*|"
 
 
+def test_a_secret_in_a_command_is_masked_in_the_title_though_the_title_is_cut(served: Path) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    shiftlog(served, "exec", "--", f": {'x' * 60} {secret}")
+    session = shiftlog(served, "sessions", "--json").json()["items"][0]
+    assert session["title"].startswith(": xxx")
+    assert "ghp_" not in session["title"] + session["session_id"]
+
+
 def test_exec_runs_where_it_is_called_and_is_recorded(served: Path, tmp_path: Path) -> None:
     command = [*PROGRAM, "exec", "--", "pwd"]
     done = subprocess.run(
@@ -67,7 +75,7 @@ def test_exec_runs_where_it_is_called_and_is_recorded(served: Path, tmp_path: Pa
     )
     assert done.stdout == f"{tmp_path}\n"
     session = shiftlog(served, "sessions", "--json").json()["items"][0]
-    assert (session["agent_id"], session["state"]) == ("Person", "closed")
+    assert (session["agent_id"], session["state"], session["title"]) == ("Person", "closed", "pwd")
     kinds = [
         json.loads(line)["entry_kind"]
         for line in shiftlog(served, "tail", "last", "--json", "-n", "99").out.splitlines()

@@ -1,10 +1,11 @@
 """Printing for commands: lines, tables, JSON and a progress bar.
 
 Stored text is untrusted, so none of it reaches the terminal as a control sequence or as markup. A pipe gets the same
-lines without colours and uncut.
+lines without colours and uncut. `paging` sends long output through a pager.
 """
 
 import json
+import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -14,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Self
 
 import click
 
+from shiftlog.model.ids import short_id
 from shiftlog.text.figures import count, largest_unit
 from shiftlog.text.printable import OBEYED, terminal_text
 
@@ -26,6 +28,8 @@ Part = str | tuple[str, str]
 CellOf = Callable[[dict[str, Any]], Part]
 
 PROGRESS_AFTER_S = 1.0
+CUT_TO = 16
+TITLE_CUT_TO = 28
 STATE_STYLES = {
     "open": "green",
     "in_progress": "yellow",
@@ -54,22 +58,50 @@ def print_json(document: object, *, indent: int | None = 2) -> None:
     click.echo(json_text(document, indent=indent))
 
 
+def chosen_colour() -> bool | None:
+    """Return True or False if the user asked for colours or for none with --color, else None."""
+    context = click.get_current_context(silent=True)
+    return context.color if context is not None else None
+
+
+def wants_colours(is_terminal: bool) -> bool:
+    """Return True if output is coloured: as --color says, else on a terminal unless NO_COLOR is set."""
+    chosen = chosen_colour()
+    if chosen is not None:
+        return chosen
+    return is_terminal and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+
+
 class Printer:
-    """Standard output: coloured and as wide as the terminal, or plain and uncut in a pipe."""
+    """Standard output: as wide as the terminal, or uncut in a pipe; with colours where they are wanted."""
 
     def __init__(self) -> None:
         self.is_terminal = sys.stdout.isatty()
+        self.colours = wants_colours(self.is_terminal)
 
     @cached_property
     def console(self) -> "Console":
         """Return the console of a terminal; it interprets no markup."""
         from rich.console import Console
 
-        return Console(force_terminal=self.is_terminal, markup=False, emoji=False, highlight=False)
+        class PipedConsole(Console):
+            """A console that reports a reader who has gone as everything else does."""
+
+            def on_broken_pipe(self) -> None:
+                raise BrokenPipeError
+
+        return PipedConsole(
+            force_terminal=self.colours,
+            no_color=not self.colours,
+            color_system="standard" if chosen_colour() else "auto",
+            markup=False,
+            emoji=False,
+            highlight=False,
+        )
 
     def line(self, *parts: Part) -> None:
         """Print the parts of one line; a part is a text, or a text with a style."""
-        if self.is_terminal:
+        if self.colours:
             self.console.print(text_of(parts), soft_wrap=True)
         else:
             click.echo("".join(_plain(part) for part in parts).rstrip())
@@ -83,15 +115,21 @@ class Printer:
         first = next(iter(text.wrap(self.console, width)), text)
         rest = text[len(first.plain) :]
         rest = rest[len(rest.plain) - len(rest.plain.lstrip()) :]
-        self.console.print(" " * indent, first, sep="", soft_wrap=True)
+        self._print(indent, first)
         for line in rest.wrap(self.console, max(20, width - hang)) if rest else ():
-            self.console.print(" " * (indent + hang), line, sep="", soft_wrap=True)
+            self._print(indent + hang, line)
+
+    def _print(self, indent: int, text: "Text") -> None:
+        if self.colours:
+            self.console.print(" " * indent, text, sep="", soft_wrap=True)
+        else:
+            click.echo(" " * indent + text.plain.rstrip())
 
     def block(self, text: str, *, indent: int = 0, style: str = "", max_lines: int | None = None) -> None:
         """Print a text of many lines, wrapped on a terminal; a last line says how much `max_lines` left out."""
         lines, left = self._lines(terminal_text(text).strip("\n"), indent, max_lines)
         for line in lines:
-            self.line(" " * indent, (line, style))
+            self.line(" " * indent, (line.rstrip(), style))
         if left:
             self.line(" " * indent, (f"… {count(left, 'more character')}; --full shows all", "dim"))
 
@@ -134,17 +172,26 @@ class Printer:
 class Column:
     """A column of a table; if room is short, columns with the highest `spare` are left out first.
 
-    `cell` is the field of an item that the column shows, or a function that returns the cell of an item.
+    `cell` is the field of an item that the column shows, or a function that returns the cell of an item. A column that
+    may be `cut` keeps the `least` width as long as another one can be left out.
     """
 
-    __slots__ = ("cell", "cut", "right", "spare", "title")
+    __slots__ = ("cell", "cut", "least", "right", "spare", "title")
 
     def __init__(
-        self, title: str, cell: str | CellOf = "", *, cut: bool = False, right: bool = False, spare: int = 0
+        self,
+        title: str,
+        cell: str | CellOf = "",
+        *,
+        cut: bool = False,
+        least: int = CUT_TO,
+        right: bool = False,
+        spare: int = 0,
     ) -> None:
         self.title = title
         self.cell = cell
         self.cut = cut
+        self.least = least
         self.right = right
         self.spare = spare
 
@@ -172,6 +219,16 @@ def text_of(parts: Iterable[Part]) -> "Text":
     for part in parts:
         text.append(_plain(part), style=None if isinstance(part, str) else part[1] or None)
     return text
+
+
+def title_column(heading: str = "TITLE") -> Column:
+    """Return the column that every list of sessions begins with."""
+    return Column(heading, lambda item: (item["title"], "bold"), cut=True, least=TITLE_CUT_TO)
+
+
+def id_column() -> Column:
+    """Return the column with the short id of a session, by which every command knows it."""
+    return Column("ID", lambda item: (short_id(item["session_id"]), "cyan"))
 
 
 def styled(state: str) -> Part:

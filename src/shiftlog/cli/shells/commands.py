@@ -14,18 +14,22 @@ import click
 from shiftlog.cli.connecting import (
     ask,
     complete_shell,
+    filters,
     json_option,
     limit_option,
     number_option,
     open_client,
     resolve_session,
+    since_option,
     streamed,
 )
 from shiftlog.cli.policy import read_answer
 from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled
+from shiftlog.cli.screen.paging import paged
 from shiftlog.cli.shells.stdin import is_piped, pass_on, whole_input
 from shiftlog.cli.shells.view import ShellView
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.ids import short_id
 from shiftlog.text.figures import count, largest_unit
 from shiftlog.text.printable import terminal_line, terminal_text
 
@@ -58,7 +62,7 @@ _COLUMNS = (
     Column("IDLE", lambda shell: largest_unit(shell["idle_s"]) if _is_live(shell) else "", right=True),
     Column("SANDBOX", "sandbox", spare=2),
     Column("RULES", "enforcement", spare=3),
-    Column("SESSION", "session_id", spare=4),
+    Column("SESSION", lambda shell: (short_id(shell["session_id"]), "cyan"), spare=4),
     Column("CWD", "cwd", spare=1),
     Column("LAST COMMAND", _last_command, cut=True),
 )
@@ -67,6 +71,7 @@ _COLUMNS = (
 @click.command(short_help="List the shells of agents, or close one.")
 @click.option("--all", "-a", "include_ended", is_flag=True, help="Include shells that ended in the last 24 hours.")
 @click.option("--session", metavar="SESSION", help="Only shells of this session, or of the `last` one.")
+@since_option("Opened at this time or later")
 @limit_option(200, default=50)
 @click.option(
     "--close",
@@ -75,7 +80,9 @@ _COLUMNS = (
     help="Close this shell and end every process that it started.",
 )
 @json_option
-def shells(include_ended: bool, session: str | None, limit: int, close: str | None, as_json: bool) -> None:
+def shells(
+    include_ended: bool, session: str | None, limit: int, close: str | None, as_json: bool, **given: str | None
+) -> None:
     """List the open shells of agents and their last commands; the newest comes first.
 
     RULES shows how the policy is enforced: `syntax` checks the text of commands, `kernel` also every program that
@@ -90,16 +97,17 @@ def shells(include_ended: bool, session: str | None, limit: int, close: str | No
     if close is not None:
         _close(close, as_json)
         return
-    found = ask("shells", {"include_ended": include_ended, "limit": limit}, session=session or None)
+    asked = {**filters(**given), "include_ended": include_ended, "limit": limit}
+    found = ask("shells", asked, session=session or None)
     if as_json:
         print_json(found)
         return
-    printer = Printer()
     rows: list[Item] = found["shells"]
     nothing = "No shell lived in the last 24 hours." if include_ended else "No shell lives."
-    printer.table(_COLUMNS, rows, nothing=nothing)
-    if found["next_cursor"]:
-        printer.line((f"The newest {count(len(rows), 'shell')}; --limit shows more", "dim"))
+    with paged() as printer:
+        printer.table(_COLUMNS, rows, nothing="No shell matches these filters." if given["from_"] else nothing)
+        if found["next_cursor"]:
+            printer.line((f"The newest {count(len(rows), 'shell')}; --limit shows more", "dim"))
 
 
 def _close(name: str, as_json: bool) -> None:

@@ -98,7 +98,7 @@ class ShellView:
             self._in_line = False
 
     def _print(self, text: str, style: str) -> None:
-        if self._screen.is_terminal and style:
+        if self._screen.colours and style:
             from rich.text import Text
 
             self._screen.console.print(Text(text, style=style), end="", soft_wrap=True)

@@ -27,6 +27,7 @@ from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.ingest.importing.masking import Body, Masker, cut, cut_value
 from shiftlog.ingest.readers.records import CALL_CHARS, TITLE_CHARS, call_line, first_line, shown_images, was_drawn
 from shiftlog.model.entry import Kind
+from shiftlog.text.printable import cut_line
 
 MAX_TITLE_CHARS = 500
 MAX_CODE_CHARS = 200
@@ -295,7 +296,7 @@ class Composer(Masker):
         body: Body = {"changes": self._changes(fact.changes)}
         if fact.title:
             most = TITLE_CHARS if fact.title_source == f.TitleSource.PROMPT else MAX_TITLE_CHARS
-            title = self.text(fact.title, counted=False)[:most]
+            title = cut_line(self.text(fact.title, counted=False), most)
             body |= {"title": title, "title_source": int(fact.title_source or 0)}
         return "session_updated", body, None
 

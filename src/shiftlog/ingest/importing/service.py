@@ -4,12 +4,11 @@ One import of given files is `run`; this module decides what is given to it and 
 """
 
 import os
-import re
 import stat
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import anyio.to_thread
@@ -34,15 +33,13 @@ from shiftlog.ingest.importing.run import Importer, ImportRequest, MakeReaders
 from shiftlog.ingest.readers.formats import recognise
 from shiftlog.model.agents import CLAUDE, CODEX, OPENCODE, agent_named
 from shiftlog.model.errors import InvalidParameter, StorageError, TranscriptUnreadable
-from shiftlog.model.times import parse
+from shiftlog.model.times import AGES, read_iso, read_relative
 from shiftlog.store.sources import Source
 
-_SPAN = re.compile(r"(\d{1,6})([dhm])")
 # Files beside transcripts with news of their sessions: Codex's index of titles, and journals of workflows.
 INDEX = "session_index.jsonl"
 _ROLLOUTS = ("sessions", "archived_sessions")
 _WORKFLOWS = f"{os.sep}subagents{os.sep}workflows{os.sep}"
-_UNITS = {"d": "days", "h": "hours", "m": "minutes"}
 
 
 MakeScratch = Callable[[], AbstractAsyncContextManager[ImportJournal]]
@@ -249,11 +246,11 @@ def _changed_side_files(files: Iterable[FoundFile], known: Iterable[Source], rep
 
 def since_time(text: str, now: datetime) -> datetime:
     """Return the time of a span such as `7d` or `12h`, a date or a time."""
-    span = _SPAN.fullmatch(text.strip())
+    relative = read_relative(text, now)
+    if isinstance(relative, datetime):
+        return relative
     try:
-        if span is not None:
-            return now - timedelta(**{_UNITS[span[2]]: int(span[1])})
-        at = datetime.fromisoformat(text.strip())
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else parse(text.strip())
+        at = read_iso(relative or text.strip())
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise InvalidParameter.invalid("since", "a span such as 7d or 12h, a date or a time", text) from None
+        raise InvalidParameter.invalid("since", f"a date, a time or {AGES}", text) from None

@@ -18,6 +18,7 @@ import msgspec
 
 from shiftlog.facts.transcript import Image
 from shiftlog.model.ids import slug
+from shiftlog.text.printable import cut_line
 
 MAX_DEPTH = 128
 NO_TIME = "19700101T000000Z"
@@ -263,7 +264,7 @@ def first_line(text: str, limit: int = TITLE_CHARS) -> str:
     """Return the first non-empty line, cut; with WHOLE_LINE uncut, for text that is masked first."""
     for line in text[:65536].splitlines():
         if stripped := line.strip():
-            return stripped[:limit]
+            return cut_line(stripped, limit)
     return ""
 
 

@@ -46,7 +46,12 @@ def session_item(session: Session, *, now: Any, runs: Runs) -> Item:
         "cost_usd": used.cost_usd if used else None,
         "summary": one_line(session.title, 160),
     }
-    return item | obligation(session, now) | {"more": more(session.id)}
+    return item | _assumed(session) | obligation(session, now) | {"more": more(session.id)}
+
+
+def _assumed(session: Session) -> Item:
+    """Return the mark of a model that was not given."""
+    return {"model_assumed": True} if session.is_model_assumed else {}
 
 
 def obligation(session: Session, now: Any) -> Item:
@@ -177,6 +182,7 @@ def session_facts(session: Session, runs: Runs, reader: Reader) -> Item:
         "transcript_path": session.transcript_path,
         "entry_count": session.head_seq,
         "head_hash": session.head_hash,
+        **_assumed(session),
     }
 
 

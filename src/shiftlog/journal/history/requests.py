@@ -9,7 +9,7 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
 from shiftlog.model.search import Expr, parse, positive_terms
-from shiftlog.model.times import read_iso
+from shiftlog.model.times import AGES, read_iso, read_relative
 from shiftlog.params.fields import Choice, Integer, ListOf, Record, SessionRef, Text, unlisted
 from shiftlog.store.protocol import Filter, Reader
 
@@ -17,14 +17,18 @@ KINDS = ("session", "turn", "entry", "command", "decision", "file", "run")
 
 
 def _check_time(text: str, path: str) -> None:
-    parse_bound(text, path, is_end=False)
+    parse_bound(text, path, is_end=False, now=datetime.now(UTC))
 
 
-def parse_bound(text: str, path: str, *, is_end: bool) -> datetime:
-    """Read a date or a time; a bare date means its first or, at the end, its last second.
+def parse_bound(text: str, path: str, *, is_end: bool, now: datetime | None = None) -> datetime:
+    """Read a date, a time or, counted from `now`, an age such as `7d`; a bare date means its first or last second.
 
     Times are shown in whole seconds, so that one without a fraction means, at the end, all of its second.
     """
+    relative = read_relative(text, now) if now is not None else None
+    if isinstance(relative, datetime):
+        return relative
+    text = relative or text
     try:
         at = read_iso(text)
         if is_end and _is_date(text):
@@ -33,7 +37,8 @@ def parse_bound(text: str, path: str, *, is_end: bool) -> datetime:
             at = at.replace(microsecond=999_999)
         return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
     except (ValueError, OverflowError):
-        raise InvalidParameter.invalid(path, "an ISO 8601 date or time is expected", text) from None
+        ages = f", or {AGES}," if now is not None else ""
+        raise InvalidParameter.invalid(path, f"an ISO 8601 date or time{ages} is expected", text) from None
 
 
 def _is_date(text: str) -> bool:
@@ -120,8 +125,9 @@ def expression(text: str) -> Expr:
     return expr
 
 
-def filter_of(reader: Reader, values: Mapping[str, Any]) -> Filter:
-    """Return the filter that the parameters ask for."""
+def filter_of(reader: Reader, values: Mapping[str, Any], now: datetime | None = None) -> Filter:
+    """Return the filter that the parameters ask for; ages are counted from `now`, by default the present."""
+    now = now or datetime.now(UTC)
     status = values.get("status")
     return Filter(
         session_id=find_session(reader, values["session_id"]).id if values.get("session_id") else None,
@@ -135,6 +141,6 @@ def filter_of(reader: Reader, values: Mapping[str, Any]) -> Filter:
         tag=values.get("tag") or None,
         project=project_name(values.get("project")),
         path=values.get("path") or None,
-        from_=parse_bound(values["from"], "from", is_end=False) if values.get("from") else None,
-        to=parse_bound(values["to"], "to", is_end=True) if values.get("to") else None,
+        from_=parse_bound(values["from"], "from", is_end=False, now=now) if values.get("from") else None,
+        to=parse_bound(values["to"], "to", is_end=True, now=now) if values.get("to") else None,
     )

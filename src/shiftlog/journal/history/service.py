@@ -76,7 +76,7 @@ class History:
             return _one_turn(reader, values, cursor)
         if values.keys() & _ASKED == {"session_id"}:
             return _one_session(reader, values, cursor, now, self._runs)
-        where = filter_of(reader, values)
+        where = filter_of(reader, values, now)
         if "text" in values:
             return self._searched(reader, values, where, cursor, now)
         return self._listed(reader, values, where, cursor, now)

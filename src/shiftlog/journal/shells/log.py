@@ -44,7 +44,7 @@ class ShellLog:
         self._redactor = redactor
         self.reserve = reserve
 
-    async def home(self, session_id: str | None, caller: Caller, title: str = "shell") -> ShellHome:
+    async def home(self, session_id: str | None, caller: Caller, title: str) -> ShellHome:
         """Find the session to belong to: the one named, else the one the caller has open, else a new implicit one."""
         if session_id is not None:
             found = await self._journal.store.read(lambda reader: self._writable(reader, session_id, caller))

@@ -25,9 +25,9 @@ def runs_filter(reader: Reader, values: Mapping[str, Any], now: datetime) -> Fil
     first, last = values.get("from"), values.get("to")
     if values.get("day"):
         first = last = _day(values["day"], now)
-    started_from = parse_bound(first, "from", is_end=False) if first else None
+    started_from = parse_bound(first, "from", is_end=False, now=now) if first else None
     asked = {name: value for name, value in values.items() if name != "from"}
-    where = filter_of(reader, {**asked, "to": last})
+    where = filter_of(reader, {**asked, "to": last}, now)
     return replace(where, caller=values.get("caller") or None, started_from=started_from)
 
 

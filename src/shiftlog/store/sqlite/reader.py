@@ -99,6 +99,10 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
     def session_ids(self) -> list[str]:
         return [str(row[0]) for row in self._db.execute("SELECT id FROM journals ORDER BY key")]
 
+    def session_names(self) -> list[tuple[str, str | None]]:
+        rows = self._db.execute("SELECT id, vendor_id FROM sessions WHERE hidden = 0 ORDER BY key")
+        return [(str(name), vendor_id) for name, vendor_id in rows]
+
     def head(self, session_id: str) -> tuple[int, str] | None:
         row = self._db.execute("SELECT head_seq, head_hash FROM journals WHERE id = ?", (session_id,)).fetchone()
         return None if row is None else (int(row[0]), hash_shown(row[1]))
