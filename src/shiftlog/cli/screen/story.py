@@ -191,13 +191,8 @@ def _ending(step: Item) -> list[Part]:
 
 
 def _outcome(step: Item) -> str | None:
-    if step.get("refusal") or step.get("denied") or step.get("state") == "refused":
-        return "refused"
+    """Return how a step went wrong, None if it did not; a command's own state says more than that it failed."""
     state = str(step.get("state") or "").replace("_", " ")
-    if state in ENDINGS and state not in ("failed", "unknown"):
+    if step.get("command_id") and state in ("syntax error", "unknown"):
         return state
-    if step.get("outcome"):
-        return str(step["outcome"])
-    if state == "unknown" and step.get("command_id"):
-        return "unknown"
-    return "failed" if step.get("error") else None
+    return step.get("outcome")
