@@ -14,7 +14,7 @@ WITH_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help run test test-docker test-podman test-guard test-clients soak check check-style check-types check-imports check-docs check-plugins format docs \
+.PHONY: help run test test-docker test-postgres test-podman test-guard test-clients soak check check-style check-types check-imports check-docs check-plugins format docs \
 	bench bench-peers conformance clean distclean
 
 help: ## list the targets
@@ -33,6 +33,10 @@ test: system-packages .venv/.stamp-dev ## run the test suite
 
 test-docker: system-packages .venv/.stamp-dev ## run the tests of shells in containers with a Docker Engine of their own (needs root)
 	@$(WITH_BYTECODE) SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
+
+test-postgres: system-packages .venv/.stamp-dev ## run the tests of journal, dialects and properties on PostgreSQL
+	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -n $(JOBS) --store postgres tests/journal/continuity tests/journal/runs tests/journal/usage \
+		tests/journal/test_sessions.py tests/journal/test_turns.py tests/dialects/delx tests/dialects/nexo tests/property $(ARGS)
 
 test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
 	@scripts/ensure-system-packages requirements/system-packages-podman

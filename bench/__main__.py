@@ -58,6 +58,7 @@ _ALL: dict[str, Part] = {
     "broker": partial(_module, "broker"),
     "checkpoints": partial(_module, "checkpoints"),
     "page": partial(_module, "page"),
+    "postgres": partial(_module, "postgres"),
     "ingest": _ingest,
     "search": _search,
 }

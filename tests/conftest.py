@@ -5,9 +5,12 @@ Fixtures of one room live in the conftest of that room's folder.
 
 import os
 import signal
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from tests.postgres_server import PostgresServer, databases_for_homes, empty, reason_to_skip
 
 # Shared machines stall now and then, so a slow example is no failure; the per-test timeout still holds.
 settings.register_profile(
@@ -26,3 +29,39 @@ def pytest_configure() -> None:
     """Let programs that tests start be interrupted, also where the suite itself was started in the background."""
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--store", choices=["sqlite", "postgres"], default="sqlite", help="The store below the harness of the journal."
+    )
+
+
+@pytest.fixture(autouse=True)
+def store_of_harness(request: pytest.FixtureRequest) -> Iterator[None]:
+    """With `--store postgres`, give each state directory of a test's harness a database of its own."""
+    if request.config.getoption("--store") == "sqlite":
+        yield
+        return
+    with databases_for_homes(request.getfixturevalue("postgres_server")):
+        yield
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[PostgresServer]:
+    """Start a server that all tests of this process share; skip where there is none."""
+    reason = reason_to_skip()
+    if reason is not None:
+        pytest.skip(reason)
+    server = PostgresServer()
+    try:
+        yield server
+    finally:
+        server.remove()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: PostgresServer) -> str:
+    """Return the address of an empty database with our schema."""
+    empty(postgres_server.url())
+    return postgres_server.url()

@@ -9,8 +9,17 @@ from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
 
 
-@pytest.fixture(params=["sqlite"])
+@pytest.fixture(params=["sqlite", "postgres"])
 async def store(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Store]:
-    stores: dict[str, Store] = {"sqlite": SqliteStore(tmp_path / "shiftlog.db", durability="process")}
-    async with stores[request.param] as made:
-        yield made
+    async with made(request, tmp_path) as store:
+        yield store
+
+
+def made(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """Return the store that a test is to use, not open yet."""
+    if request.param == "sqlite":
+        return SqliteStore(tmp_path / "shiftlog.db", durability="process")
+    url: str = request.getfixturevalue("postgres_url")
+    from shiftlog.store.postgres import PostgresStore
+
+    return PostgresStore(url, durability="process", readers=2)

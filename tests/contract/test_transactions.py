@@ -1,5 +1,7 @@
 """Transactions: all or nothing, one consistent state for a reader, works beside each other, opening and closing."""
 
+from dataclasses import replace
+
 import anyio
 import pytest
 
@@ -24,7 +26,7 @@ def everything(reader: Reader) -> list[object]:
         reader.answer("scope", "key"),
         reader.outcome("client", "call"),
         reader.receipts(ONE),
-        reader.counts(),
+        replace(reader.counts(), bytes=0),  # a work that failed may have made files longer
         reader.search(parse("word"), Filter(), unit="entry", limit=9, most=9),
         [reader.count(what, Filter()) for what in ("session", "turn", "file", "entry")],
     ]

@@ -1,4 +1,4 @@
-"""The harness of the journal: a real app on a real SQLite file, a clock that tests move, and short ways to use both.
+"""The harness of the journal: a real app on a real database, a clock that tests move, and short ways to use both.
 
 Tests of the journal and of the native tools use it, and so do the property tests.
 """
@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import apsw
+import psycopg
+import pytest
 
 from shiftlog.app.app import App, Connected, open_app
 from shiftlog.journal.chain import ChainCheck
@@ -25,6 +27,7 @@ from shiftlog.model.entry import Entry
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Receipt, Session, Turn
 from shiftlog.store.protocol import Reader
+from tests.postgres_server import store_environ
 
 T = TypeVar("T")
 Service = Callable[[Mapping[str, Any], Caller], Awaitable[dict[str, Any]]]
@@ -136,11 +139,14 @@ class Harness:
     def rows(self) -> dict[str, int]:
         """Count what is stored, past the app, over a connection of our own."""
         tables = ("journals", "entries", "sessions", "turns", "answers", "outcomes", "leases", "receipts", "blobs")
-        with self.database() as database:
+        url = self.app.config.store.url
+        with closing(psycopg.connect(url)) if url else self.database() as database:
             return {table: next(iter(database.execute(f"SELECT count(*) FROM {table}")))[0] for table in tables}
 
     def database(self) -> "closing[apsw.Connection]":
         """Open the file beside the app; with apsw, as two copies of SQLite in one process break each other's locks."""
+        if self.app.config.store.url:
+            pytest.skip("looks into the SQLite file")
         return closing(apsw.Connection(str(self.home / DATABASE)))
 
     async def verify(self, *session_ids: str, receipts: list[Receipt] | None = None) -> list[ChainCheck]:
@@ -175,7 +181,7 @@ async def open_harness(
 ) -> AsyncGenerator[Harness]:
     """Open an app in a folder; without a time it has the real clock."""
     home.mkdir(mode=0o700, exist_ok=True)
-    given = {"SHIFTLOG_DURABILITY": "process", **(environ or {})}
+    given = {"SHIFTLOG_DURABILITY": "process", **store_environ(home), **(environ or {})}
     clock = None
     if now is not None:
         clock = home.parent / f"{home.name}.clock"
@@ -187,16 +193,26 @@ async def open_harness(
 
 
 def tamper(home: Path, sql: str, *values: object) -> None:
-    """Change the file of an app that is closed, as somebody with an editor for SQLite would."""
+    """Change the database of an app that is closed, as somebody with an editor for it would."""
+    if environ := store_environ(home):
+        with psycopg.connect(environ["SHIFTLOG_STORE_URL"]) as team:
+            assert team.execute(sql.replace("?", "%s").encode(), values).rowcount > 0, "the edit changed nothing"
+        return
     with closing(sqlite3.connect(home / DATABASE, isolation_level=None)) as database:
         assert database.execute(sql, values).rowcount > 0, "the edit changed nothing"
 
 
 def row_id(home: Path, session_id: str, seq: int) -> int:
     """Return the row of an entry: the key of its session above its place in the journal."""
-    with closing(sqlite3.connect(home / DATABASE)) as database:
-        key = database.execute("SELECT key FROM journals WHERE id = ?", (session_id,)).fetchone()[0]
-    return (key << SEQ_BITS) + seq
+    environ, sql = store_environ(home), "SELECT key FROM journals WHERE id = "
+    if environ:
+        with psycopg.connect(environ["SHIFTLOG_STORE_URL"]) as team:
+            found = team.execute(f"{sql}%s".encode(), (session_id,)).fetchone()
+    else:
+        with closing(sqlite3.connect(home / DATABASE)) as database:
+            found = database.execute(f"{sql}?", (session_id,)).fetchone()
+    assert found is not None
+    return (int(found[0]) << SEQ_BITS) + seq
 
 
 def files_holding(home: Path, text: str) -> list[str]:

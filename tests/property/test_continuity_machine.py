@@ -28,6 +28,7 @@ from shiftlog.journal.signing.keys import Keys
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import CLIENTS_KEPT
 from tests.journal.harness import client
+from tests.postgres_server import PostgresServer, databases_for_homes
 from tests.property.sync_harness import SyncHarness, open_sync_harness
 
 LONGEST_WAIT = timedelta(days=31)
@@ -230,3 +231,8 @@ class Shifts(RuleBasedStateMachine):
 
 def test_one_writer_and_tokens_that_work_once_in_any_history() -> None:
     run_state_machine_as_test(Shifts, settings=settings(max_examples=30, stateful_step_count=40))
+
+
+def test_one_writer_and_tokens_that_work_once_on_postgresql(postgres_server: PostgresServer) -> None:
+    with databases_for_homes(postgres_server):
+        run_state_machine_as_test(Shifts, settings=settings(max_examples=5, stateful_step_count=30))

@@ -25,6 +25,7 @@ from shiftlog.model.entry import Kind
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Turn
 from tests.journal.harness import client
+from tests.postgres_server import PostgresServer, databases_for_homes
 from tests.property.sync_harness import SyncHarness, open_sync_harness
 
 CALLERS = [LIBRARY, client("a"), client("b")]
@@ -314,6 +315,11 @@ class JournalMachine(RuleBasedStateMachine):
 
 TestDaysOfWork = JournalMachine.TestCase
 TestDaysOfWork.settings = settings(max_examples=40, stateful_step_count=25)
+
+
+def test_days_of_work_on_postgresql(postgres_server: PostgresServer) -> None:
+    with databases_for_homes(postgres_server):
+        run_state_machine_as_test(JournalMachine, settings=settings(max_examples=6, stateful_step_count=25))
 
 
 @pytest.mark.soak

@@ -3,14 +3,14 @@
 import apsw
 import pytest
 
-from shiftlog.store.sqlite.filters import path_condition
+from shiftlog.store.sqlite.filters import FILTERS
 
 db = apsw.Connection(":memory:")
 
 
 def path_matches(path: str, pattern: str, workspace: str | None) -> bool:
     """Return True if a file of a session in a workspace fits a pattern."""
-    condition, values = path_condition(pattern)
+    condition, values = FILTERS.path_condition(pattern)
     sql = f"SELECT coalesce({condition}, 0) FROM (SELECT ? AS path) x, (SELECT ? AS workspace) s"
     ((fits,),) = db.execute(sql, (*values, path, workspace)).fetchall()
     return bool(fits)

@@ -12,6 +12,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shiftlog.app.stores import store_of
 from shiftlog.config.loading import FILE_NAME, Config, load
 from shiftlog.dialects.delx.service import Delx
 from shiftlog.dialects.mcpserver.calls import Calls
@@ -31,13 +32,12 @@ from shiftlog.journal.shells.reserve import DiskReserve
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.usage.limits import Limit, SpendingLimits
 from shiftlog.link import processes
-from shiftlog.link.wire import DATABASE, POLICY_FILES_VARIABLE
+from shiftlog.link.wire import POLICY_FILES_VARIABLE
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.limits import CLIENTS_KEPT, KEYS_KEPT, OUTCOMES_KEPT, WORKSPACES_SWEPT_EVERY
 from shiftlog.model.moves import UNFINISHED
 from shiftlog.store.protocol import Filter, Page, Store, Writer
-from shiftlog.store.sqlite import SqliteStore
 from shiftlog.text.nearest import nearest
 
 if TYPE_CHECKING:
@@ -268,13 +268,13 @@ async def open_app(
     read_params: ReadParams | None = None,
     read_only: bool = False,
 ) -> AsyncGenerator[App]:
-    """Open a state directory with its embedded store for the time of a with block.
+    """Open a state directory with its store for the time of a with block.
 
     `connected` names the clients whose leases outlast a sleep of the machine. Without `read_params`, calls that client
     scripts queued stay queued. With `read_only` nothing in the state directory is changed.
     """
     config = load(home, environ)
-    async with SqliteStore(home / DATABASE, durability=config.durability, read_only=read_only) as store:
+    async with store_of(home, config, read_only=read_only) as store:
         app = App(home, config, store, environ, connected=connected, read_params=read_params, read_only=read_only)
         try:
             yield app

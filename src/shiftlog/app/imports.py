@@ -20,6 +20,7 @@ from shiftlog.ingest.importing.service import Imports
 from shiftlog.ingest.importing.workers import FileReaders, InProcessReaders, Workers
 from shiftlog.journal.intake.service import BatchIntake, import_key
 from shiftlog.link.import_workers import WORKER, default_jobs, take_prestarted
+from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.limits import DRY_RUN_COPIES_KEPT_S
 from shiftlog.store.sqlite import SqliteStore
 from shiftlog.store.sqlite.connections import copy_database
@@ -60,11 +61,12 @@ def build_imports(app: "App") -> Imports:
 
     @asynccontextmanager
     async def scratch() -> AsyncGenerator[ImportJournal]:
+        if not isinstance(app.store, SqliteStore):
+            raise InvalidParameter.invalid("dry_run", "only with the embedded store, which can be copied", value=True)
         _forget_old_copies(app.home)
         with tempfile.TemporaryDirectory(prefix=COPY_PREFIX, dir=app.home) as folder:
             copy = Path(folder) / "copy.db"
-            if isinstance(app.store, SqliteStore):
-                copy_database(app.store.path, copy)
+            copy_database(app.store.path, copy)
             async with SqliteStore(copy, durability="process") as store:
                 yield BatchIntake(store, app.clock, settings.mac_key)
 

@@ -287,6 +287,9 @@ def _database(home: Path) -> Iterator[Check]:
     """Check the pages of the database for a few seconds; `verify` checks their contents."""
     path = home / wire.DATABASE
     try:
+        if (said := _described(home)) is not None:
+            yield _ok("database", said)
+            return
         from shiftlog.store.sqlite.faults import look_through
         from shiftlog.store.sqlite.file_watch import LastEntry
 
@@ -299,6 +302,17 @@ def _database(home: Path) -> Iterator[Check]:
         return
     else:
         yield _ok("database", said if is_seen else f"{said}; nothing is wrong with what {LOOK_S:.0f} s let us see")
+
+
+def _described(home: Path) -> str | None:
+    """Return what the PostgreSQL database of a team is; None if the settings name none or cannot be read."""
+    from shiftlog.app.stores import described
+    from shiftlog.config.loading import load
+
+    try:
+        return described(home, load(home, os.environ))
+    except ConfigError:  # other checks report it
+        return None
 
 
 def _is_listening() -> bool:

@@ -77,6 +77,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "repl": "serving:repl",
         "serve": "serving:serve",
         "daemon": "daemon:daemon",
+        "store": "store.commands:store",
     },
     "More": {"codex-jsonl": "codex_jsonl:codex_jsonl", "completion": "program:completion"},
 }

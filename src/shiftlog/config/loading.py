@@ -112,6 +112,15 @@ class HooksSection:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StoreSection:
+    """A database for a team in place of the embedded one; without a `url` there is none."""
+
+    url: str
+    migrate: bool
+    connections: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ResumeSection:
     """Settings of resuming: the recovery token may be required always."""
 
@@ -135,6 +144,7 @@ class Config:
     redaction: RedactionSection
     ingest: IngestSection
     hooks: HooksSection
+    store: StoreSection
     resume: ResumeSection
     runs: Resonance
     prices: Prices
@@ -274,6 +284,7 @@ def _build(values: Mapping[str, Any], source: str) -> Config:
         redaction=_redaction(sections["redaction"], source),
         ingest=IngestSection(**sections["ingest"]),
         hooks=HooksSection(**sections["hooks"]),
+        store=StoreSection(**sections["store"]),
         resume=ResumeSection(**sections["resume"]),
         runs=_resonance(sections["runs"], source),
         prices=_prices(sections["runs"], source),

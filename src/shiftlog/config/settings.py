@@ -58,6 +58,19 @@ class Loopback(Text):
         return host
 
 
+class StoreUrl(Text):
+    """The address of a PostgreSQL database; errors never repeat it, because it may hold a password."""
+
+    __slots__ = ()
+
+    def read(self, value: object, path: str) -> str:
+        if not isinstance(value, str) or (value and not value.startswith(("postgresql://", "postgres://"))):
+            raise InvalidParameter.invalid(path, "an address that begins with postgresql://")
+        if len(value) > self.max_chars or not value.isprintable():
+            raise InvalidParameter.invalid(path, f"one line of at most {self.max_chars} characters")
+        return value
+
+
 class Day(Text):
     """A day, as a TOML date or as text."""
 
@@ -250,6 +263,17 @@ _FIELDS: dict[str, Field] = {
         default="turn",
         description="When the workspace of an agent with hooks is saved: with every turn, also before every tool call"
         " that may change files, or never",
+    ),
+    "store.url": StoreUrl(
+        max_chars=2000,
+        default="",
+        description="PostgreSQL database to use instead of the file `shiftlog.db`, as `postgresql://…`",
+    ),
+    "store.migrate": Boolean(
+        default=True, description="Bring the schema of that database up to date at start, instead of refusing it"
+    ),
+    "store.connections": Integer(
+        minimum=2, maximum=100, default=5, description="Connections to that database, at most; one of them writes"
     ),
     "resume.require_token": Boolean(default=False, description="Resuming always needs the recovery token"),
     "runs.default_tier": Choice(values=TIERS, default=DEFAULT_TIER, description="Tier of a run whose caller has none"),

@@ -295,9 +295,20 @@ def _locked(path: str) -> int | None:
         time.sleep(0.002)
 
 
+def _has_store(home: str) -> bool:
+    """Return True if something may be recorded already: in the database file, or in a database that settings name."""
+    if os.path.exists(os.path.join(home, DATABASE)) or os.environ.get("SHIFTLOG_STORE_URL"):
+        return True
+    try:
+        with open(os.path.join(home, "config.toml"), "rb") as file:
+            return b"postgres" in file.read()
+    except OSError:
+        return False
+
+
 def _print_brief(home: str, agent: str, event: "dict[str, Any]", parent: int) -> None:
     """Ask the daemon for the hand-over brief of a new session, and print it."""
-    if not os.path.exists(os.path.join(home, DATABASE)):
+    if not _has_store(home):
         _ask(home, "hook_brief", f'"agent":"{agent}"', START_S)  # nothing is recorded yet: only start the daemon
         return
     names = ("session_id", "source", "cwd")

@@ -176,7 +176,8 @@ class JournalWriter(JournalReader, Protocol):
     """Writing entries, and the sessions and turns that follow from them.
 
     `append` refuses, with StorageError, entries that do not follow the head: of two writers one fails. A turn's tags
-    and touched files are those of the turn last put. Erased bytes are in no file once the work is durable.
+    and touched files are those of the turn last put. Erased bytes are in no file of an embedded store once the work is
+    durable; a server's files lose them later.
     """
 
     def append(self, session_id: str, entries: Sequence[Packed]) -> None: ...
@@ -393,6 +394,7 @@ class Store(Protocol):
     async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
         """Run work as one transaction: durable when it returns, without a trace when it raises.
 
+        A store may run a work again that met another writer, so a work changes nothing else.
         With `lasting=False` a loss of power may undo it, whole, until `sync` or the next lasting work.
         """
         ...

@@ -1,64 +1,24 @@
 """Several processes over one file, and processes that are killed while they write."""
 
 import os
-import signal
-import subprocess
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 import apsw
 import pytest
 
-from shiftlog.model.canonical import first_prev_hash
-from shiftlog.model.search import parse
-from shiftlog.store.protocol import Filter, Reader
 from shiftlog.store.sqlite import SqliteStore
 from tests.contract import builders as b
+from tests.store.writing import check as check_store
+from tests.store.writing import kill_after, start
 
 ROOT = Path(__file__).parents[3]
 LOCKS = Path("/proc/locks")
 
 
-def start(path: Path, name: str, count: int) -> subprocess.Popen[str]:
-    """Start a process that writes; its output is one line for each acknowledged entry."""
-    return subprocess.Popen(
-        [sys.executable, "-m", "tests.store.sqlite.writing", str(path), name, str(count)],
-        stdout=subprocess.PIPE,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}{os.pathsep}{ROOT}"},
-    )
-
-
 async def check(path: Path, acknowledged: Iterable[str]) -> int:
-    """Check that every acknowledged entry is there, that all chains hold, and that the file is sound."""
-
-    def hashes(reader: Reader) -> dict[str, list[str]]:
-        found: dict[str, list[str]] = {}
-        for session_id in reader.session_ids():
-            prev, seq = first_prev_hash(session_id), 0
-            for seq, entry in enumerate(reader.entries(session_id), start=1):
-                assert entry.seq == seq
-                assert entry.expected_hash(prev) == entry.hash
-                assert entry.body_is_intact()
-                prev = entry.hash
-                found.setdefault(session_id, []).append(prev)
-            session = reader.session(session_id)
-            assert session is not None
-            assert (session.head_seq, session.head_hash) == reader.head(session_id) == (seq, prev)
-        return found
-
-    async with SqliteStore(path) as store:
-        stored = await store.read(hashes)
-        for line in acknowledged:
-            session_id, seq, digest = line.split()
-            assert stored[session_id][int(seq) - 1] == digest
-        total = sum(map(len, stored.values()))
-        found = await store.read(
-            lambda reader: reader.search(parse("number"), Filter(), unit="entry", limit=1, most=10**6)
-        )
-        assert found.total == total
+    """Check what is stored, and that the file is sound."""
+    total = await check_store(path, acknowledged)
     assert apsw.Connection(str(path)).pragma("integrity_check") == "ok"
     return total
 
@@ -71,18 +31,6 @@ async def test_processes_that_write_at_once_lose_and_double_nothing(tmp_path: Pa
     lines = [line for output in outputs for line in output.splitlines()]
     assert len(lines) == len(set(lines)) == 180
     assert await check(path, lines) == 180
-
-
-def kill_after(path: Path, name: str, lines: int) -> list[str]:
-    """Kill a writing process when it has said so many lines; return all it said, the last one if it is whole."""
-    writer = start(path, name, 0)
-    assert writer.stdout is not None
-    said = [writer.stdout.readline() for _ in range(lines)]
-    writer.send_signal(signal.SIGKILL)
-    said += writer.stdout.readlines()
-    writer.wait(timeout=30)
-    writer.stdout.close()
-    return [line for line in said if line.endswith("\n")]
 
 
 async def kill_again_and_again(path: Path, times: int) -> None:

@@ -13,10 +13,10 @@ import pytest
 
 from shiftlog.model.errors import StorageError
 from shiftlog.model.search import parse
+from shiftlog.store.jobs import BULK_LIMIT
 from shiftlog.store.protocol import Filter, Writer
 from shiftlog.store.sources import Origin
 from shiftlog.store.sqlite import SqliteStore
-from shiftlog.store.sqlite.jobs import BULK_LIMIT
 from tests.contract import builders as b
 
 ONE = b.session_id("one")

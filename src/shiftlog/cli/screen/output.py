@@ -266,7 +266,11 @@ class ProgressBar:
 
     def step(self) -> None:
         """Count one more step."""
-        self._done += 1
+        self.reach(self._done + 1)
+
+    def reach(self, done: int) -> None:
+        """Set how many steps are done."""
+        self._done = done
         self._draw()
 
     def _show(self) -> None:

@@ -8,10 +8,10 @@ from pathlib import Path
 import apsw
 
 from shiftlog.model.errors import StorageError
+from shiftlog.store.sql.tallies import is_owed, recount
 from shiftlog.store.sqlite.faults import storage_error
 from shiftlog.store.sqlite.file_watch import FileWatch, LastEntry, size_of
 from shiftlog.store.sqlite.migrate import migrate
-from shiftlog.store.sqlite.tallies import build_owed
 
 BUSY_MS = 60_000
 CHECKPOINT_BUSY_MS = 2_000
@@ -63,7 +63,7 @@ def _opened(path: Path, synchronous: str) -> tuple[apsw.Connection, FileWatch]:
         _use_write_ahead_log(db)
         db.pragma("secure_delete", "ON")
         migrate(db)
-        build_owed(db)
+        _build_owed(db)
         if db.pragma("user_version"):
             scrub(db)
     except BaseException:
@@ -83,6 +83,19 @@ def _make(path: Path) -> None:
         os.fsync(folder)
     finally:
         os.close(folder)
+
+
+def _build_owed(db: apsw.Connection) -> None:
+    """Fill what a migration has made and could not fill itself."""
+    if not is_owed(db):
+        return
+    db.execute("BEGIN IMMEDIATE")
+    try:
+        recount(db)
+    except BaseException:
+        db.execute("ROLLBACK")
+        raise
+    db.execute("COMMIT")
 
 
 def _use_write_ahead_log(db: apsw.Connection) -> None:

@@ -1,137 +1,32 @@
-"""Reading one consistent state of the SQLite file: the `Reader` half of the store."""
+"""Reading one consistent state of the SQLite file: search, substrings and sizes; the rest is shared."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import apsw
 
-from shiftlog.model.entry import Entry, Kind
-from shiftlog.model.ids import is_vendor_id
-from shiftlog.model.nouns import FileTouch, Receipt, Session, Turn
 from shiftlog.model.search import Expr
-from shiftlog.store.codec.documents import decode_noun, decode_turn
-from shiftlog.store.protocol import (
-    EntryRow,
-    FileRow,
-    Filter,
-    Hit,
-    Indexed,
-    Page,
-    SearchResult,
-    SessionRow,
-    StoreSize,
-    TurnRow,
-    Unit,
-)
-from shiftlog.store.sqlite.clients import SqliteClientReader
-from shiftlog.store.sqlite.comparing import Comparison, WordComparison
-from shiftlog.store.sqlite.filters import (
-    add_own_turn,
-    add_span,
-    add_touched,
-    match_expression,
-    path_condition,
-    session_conditions,
-    turn_conditions,
-)
-from shiftlog.store.sqlite.imports import SqliteImportReader
-from shiftlog.store.sqlite.rows import (
-    ENTRY_COLUMNS,
-    SEQ_BITS,
-    SEQ_LIMIT,
-    Row,
-    entry_id,
-    entry_of,
-    fetch_blob,
-    hash_shown,
-    time_of,
-)
+from shiftlog.store.protocol import Filter, Hit, Indexed, SearchResult, StoreSize, Unit
+from shiftlog.store.sql.database import Row, is_one_of
+from shiftlog.store.sql.filters import add_span
+from shiftlog.store.sql.reader import SqlReader
+from shiftlog.store.sql.rows import SEQ_BITS, SEQ_LIMIT, entry_id
+from shiftlog.store.sqlite.filters import FILTERS, match_expression
+from shiftlog.store.sqlite.search.comparing import WordComparison
 from shiftlog.store.sqlite.search.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.search.trigrams import is_behind, turns_in_question
-from shiftlog.store.sqlite.tallies import are_right, read_tallies
-from shiftlog.store.tallies import Figures, TallyKey
-
-# When a file `f` was changed last, if that entry is there.
-_TOUCHED = f"(SELECT e.at FROM entries e WHERE e.id = (f.session_key << {SEQ_BITS}) + f.seq)"
 
 
-class SqliteReader(SqliteClientReader, SqliteImportReader):
+class SqliteReader(SqlReader):
     """The questions that the store answers, over one connection inside one transaction."""
+
+    _filters = FILTERS
+    _db: apsw.Connection
 
     def __init__(self, db: apsw.Connection) -> None:
         super().__init__(db)
-        self._keys: dict[str, int] = {}
         # Sessions whose index of substrings is to be continued, because a search could have used it.
         self.behind: list[int] = []
-
-    # Single things
-
-    def _key(self, session_id: str) -> int | None:
-        key = self._keys.get(session_id)
-        if key is None:
-            key = self._value("SELECT key FROM journals WHERE id = ?", session_id)
-            if key is not None:
-                self._keys[session_id] = key
-        return key
-
-    def session(self, session_id: str) -> Session | None:
-        row = self._db.execute("SELECT key, doc FROM sessions WHERE id = ?", (session_id,)).fetchone()
-        if row is None:
-            return None
-        self._keys[session_id] = row[0]
-        return decode_noun(row[1], Session)
-
-    def session_id_of_alias(self, alias: int) -> str | None:
-        return self._value("SELECT id FROM sessions WHERE run_alias = ?", alias)
-
-    def session_ids_of_vendor(self, vendor_session_id: str) -> list[str]:
-        rows = self._db.execute(
-            "SELECT id FROM sessions WHERE vendor_id = ? AND hidden = 0 ORDER BY key",
-            (vendor_session_id.lower(),),
-        )
-        found = [str(row[0]) for row in rows]
-        if is_vendor_id(vendor_session_id):
-            return found
-        kept = ((name, self.session(name)) for name in found)
-        return [name for name, session in kept if session and session.vendor_session_id == vendor_session_id]
-
-    def session_ids(self) -> list[str]:
-        return [str(row[0]) for row in self._db.execute("SELECT id FROM journals ORDER BY key")]
-
-    def session_names(self) -> list[tuple[str, str | None]]:
-        rows = self._db.execute("SELECT id, vendor_id FROM sessions WHERE hidden = 0 ORDER BY key")
-        return [(str(name), vendor_id) for name, vendor_id in rows]
-
-    def head(self, session_id: str) -> tuple[int, str] | None:
-        row = self._db.execute("SELECT head_seq, head_hash FROM journals WHERE id = ?", (session_id,)).fetchone()
-        return None if row is None else (int(row[0]), hash_shown(row[1]))
-
-    def turn(self, session_id: str, request_id: str) -> Turn | None:
-        row = self._db.execute(
-            "SELECT doc FROM turns WHERE session_key = ? AND request_id = ?",
-            (self._key(session_id), request_id),
-        ).fetchone()
-        return None if row is None else self._turn_of(row[0])
-
-    def turns(self, session_id: str, *, after: int = 0, limit: int | None = None) -> list[Turn]:
-        rows = self._db.execute(
-            "SELECT doc FROM turns WHERE session_key = ? AND ordinal > ? ORDER BY ordinal LIMIT ?",
-            (self._key(session_id), after, -1 if limit is None else limit),
-        )
-        return [self._turn_of(row[0]) for row in rows]
-
-    def _turn_of(self, data: bytes) -> Turn:
-        return decode_turn(data, partial(fetch_blob, self._db))
-
-    def differences(self, session: Session, turns: Mapping[str, Turn], items: Iterable[Indexed]) -> Iterator[str]:
-        key = self._key(session.id)
-        if key is None:
-            return
-        comparison = Comparison(self._db, key)
-        yield from comparison.session(session)
-        yield from comparison.turns(turns)
-        yield from comparison.facets(items)
 
     def word_differences(
         self, session_ids: Sequence[str], items_of: Callable[[str], Iterable[Indexed]]
@@ -141,136 +36,6 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
         for session_id, key in keys.items():
             for what in comparison.session(key, items_of(session_id)):
                 yield session_id, what
-
-    def entries(
-        self,
-        session_id: str,
-        *,
-        after: int = 0,
-        until: int | None = None,
-        limit: int | None = None,
-        turn: str | None = None,
-        kinds: Iterable[Kind] | None = None,
-    ) -> list[Entry]:
-        key = self._key(session_id)
-        if key is None:
-            return []
-        # A seq outside the range would name an entry of a neighbouring session.
-        first, last = (min(max(seq, 0), SEQ_LIMIT - 1) for seq in (after, SEQ_LIMIT if until is None else until))
-        values: list[Any] = [entry_id(key, first), entry_id(key, last)]
-        sql = f"SELECT {ENTRY_COLUMNS} FROM entries WHERE id > ? AND id <= ?"
-        if turn is not None:
-            sql += " AND turn = ?"
-            values.append(turn)
-        if kinds is not None:
-            sql += f" AND {_is_one_of('kind', [str(kind) for kind in kinds], values)}"
-        rows = self._db.execute(sql + " ORDER BY id LIMIT ?", (*values, -1 if limit is None else limit))
-        return [entry_of(self._db, row) for row in rows.fetchall()]
-
-    # Lists
-
-    def find_sessions(self, where: Filter, page: Page, *, by_activity: bool = False) -> list[SessionRow]:
-        time = "s.active_ms" if by_activity else "s.started_ms"
-        clauses, values = session_conditions(where)
-        if page.after is not None:
-            clauses.append(f"({time}, s.key) < (?, ?)")
-            values.extend(page.after)
-        rows = self._db.execute(
-            f"SELECT s.doc, {time}, s.key FROM sessions s WHERE {' AND '.join(clauses)}"
-            f" ORDER BY {time} DESC, s.key DESC LIMIT ?",
-            (*values, page.limit),
-        )
-        return [SessionRow(session=decode_noun(doc, Session), at=(ms, key)) for doc, ms, key in rows]
-
-    def find_turns(self, where: Filter, page: Page) -> list[TurnRow]:
-        clauses, values = turn_conditions(where)
-        if page.after is not None:
-            clauses.append("(t.begun_ms, t.key) < (?, ?)")
-            values.extend(page.after)
-        rows: list[Row] = self._db.execute(
-            "SELECT s.doc, t.doc, t.begun_ms, t.key FROM turns t JOIN sessions s ON s.key = t.session_key"
-            f" WHERE {' AND '.join(clauses)} ORDER BY t.begun_ms DESC, t.key DESC LIMIT ?",
-            (*values, page.limit),
-        ).fetchall()
-        return [TurnRow(session=decode_noun(s, Session), turn=self._turn_of(t), at=(ms, key)) for s, t, ms, key in rows]
-
-    def find_files(self, where: Filter, page: Page) -> list[FileRow]:
-        clauses, values = self._file_conditions(where)
-        if page.after is not None:
-            clauses.append("(f.turn_key, f.place) < (?, ?)")
-            values.extend(page.after)
-        rows = self._db.execute(
-            "SELECT s.id, t.request_id, f.path, f.changes, f.last_type, f.seq, f.turn_key, f.place,"
-            f" {_TOUCHED} FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
-            f" WHERE {' AND '.join(clauses)} ORDER BY f.turn_key DESC, f.place DESC LIMIT ?",
-            (*values, page.limit),
-        )
-        return [
-            FileRow(
-                session_id=session_id,
-                request_id=request_id,
-                path=path,
-                touch=FileTouch(changes=changes, last_type=last_type, seq=seq),
-                touched=None if touched is None else time_of(touched),
-                at=(turn_key, place),
-            )
-            for session_id, request_id, path, changes, last_type, seq, turn_key, place, touched in rows
-        ]
-
-    def find_entries(self, where: Filter, page: Page, facets: Iterable[str] | None) -> list[EntryRow]:
-        clauses, values = self._entry_conditions(where, facets)
-        if page.after is not None:
-            clauses.append("e.id < ?")
-            values.append(page.after[0])
-        columns = ", ".join("e." + name for name in ENTRY_COLUMNS.split(", "))
-        rows: list[Row] = self._db.execute(
-            f"SELECT s.id, {columns} FROM entries e JOIN sessions s ON s.key = e.id >> {SEQ_BITS}"
-            f" WHERE {' AND '.join(clauses)} ORDER BY e.id DESC LIMIT ?",
-            (*values, page.limit),
-        ).fetchall()
-        return [EntryRow(session_id=row[0], entry=entry_of(self._db, row[1:]), at=(row[1], 0)) for row in rows]
-
-    def count(self, what: str, where: Filter, facets: Iterable[str] | None = None) -> int:
-        if what == "session":
-            clauses, values = session_conditions(where)
-            source = "count(*) FROM sessions s"
-        elif what == "turn":
-            clauses, values = turn_conditions(where)
-            source = "count(*) FROM turns t JOIN sessions s ON s.key = t.session_key"
-        elif what == "file":
-            clauses, values = self._file_conditions(where)
-            source = (
-                "count(*) FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
-            )
-        elif facets is None and where.from_ is None and where.to is None and not where.asks_turn:
-            clauses, values = session_conditions(where)
-            source = "coalesce(sum(s.entries), 0) FROM sessions s"
-        else:
-            clauses, values = self._entry_conditions(where, facets)
-            source = f"count(*) FROM entries e JOIN sessions s ON s.key = e.id >> {SEQ_BITS}"
-        return int(self._value(f"SELECT {source} WHERE {' AND '.join(clauses)}", *values) or 0)
-
-    def _entry_conditions(self, where: Filter, facets: Iterable[str] | None) -> tuple[list[str], list[Any]]:
-        clauses, values = session_conditions(where)
-        if where.session_id is not None:
-            key = self._key(where.session_id) or 0
-            clauses.append("e.id > ? AND e.id < ?")
-            values.extend((entry_id(key, 0), entry_id(key + 1, 0)))
-        if facets is not None:
-            clauses.append(_is_one_of("e.facet", facets, values))
-        add_span(where, "e.at", clauses, values)
-        add_own_turn(where, "e", clauses, values)
-        return clauses, values
-
-    @staticmethod
-    def _file_conditions(where: Filter) -> tuple[list[str], list[Any]]:
-        clauses, values = turn_conditions(where)
-        add_touched(where, _TOUCHED, clauses, values)
-        if where.path is not None:
-            condition, asked = path_condition(where.path)
-            clauses.append(condition.replace("x.", "f."))
-            values.extend(asked)
-        return clauses, values
 
     def search(
         self,
@@ -308,7 +73,7 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
     def _candidates(self, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit) -> tuple[str, list[Any]]:
         """Return the query for the newest matches, the only ones that are ranked; its limit is still to bind."""
         text, negated = match_expression(expr)
-        clauses, values = session_conditions(where)
+        clauses, values = FILTERS.of_sessions(where)
         has_hidden = self._value("SELECT EXISTS (SELECT 1 FROM sessions WHERE hidden = 1)") == 1
         asks_session = len(clauses) > 1 or has_hidden
         if not asks_session:
@@ -318,7 +83,7 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
             clauses.append("found.rowid > ? AND found.rowid < ?")
             values.extend((entry_id(key, 0), entry_id(key + 1, 0)))
         if facets is not None:
-            clauses.append(_is_one_of("x.facet", facets, values))
+            clauses.append(is_one_of("x.facet", facets, values))
         if unit == "turn":
             clauses.append("x.turn IS NOT NULL")
         is_timed = unit == "entry" and (where.from_ is not None or where.to is not None)
@@ -326,7 +91,7 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
         if is_timed:
             add_span(where, "x.at", clauses, values)
         if asks_turn:
-            add_own_turn(where, "x", clauses, values)
+            FILTERS.add_own_turn(where, "x", clauses, values)
         looks_at_entry = unit == "turn" or facets is not None or is_timed or asks_turn
         matched = "found.rowid NOT IN (SELECT rowid FROM found WHERE found MATCH ?)"
         return (
@@ -338,21 +103,6 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
             " ORDER BY found.rowid DESC LIMIT ?"
         ), [text, *values]
 
-    def agent_ids(self, *, like: str | None = None, limit: int = 1000) -> list[tuple[str, str]]:
-        rows = self._db.execute(
-            "SELECT agent_key, min(agent_id) FROM sessions WHERE hidden = 0 AND instr(agent_key, ?) > 0"
-            " GROUP BY agent_key ORDER BY agent_key LIMIT ?",
-            (like or "", limit),
-        )
-        return [(str(key), str(shown)) for key, shown in rows]
-
-    def receipts(self, session_id: str) -> list[Receipt]:
-        rows = self._db.execute("SELECT doc FROM receipts WHERE session_id = ? ORDER BY seq", (session_id,))
-        return [decode_noun(row[0], Receipt) for row in rows]
-
-    def projection_version(self) -> int:
-        return self._value("SELECT max(version) FROM projection_version") or 0
-
     def counts(self) -> StoreSize:
         pages, size = self._value("PRAGMA page_count"), self._value("PRAGMA page_size")
         return StoreSize(
@@ -363,23 +113,8 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
             schema=self._value("SELECT max(number) FROM migrations") or 0,
         )
 
-    def recent_sessions(self, where: Filter, *, offset: int, limit: int) -> list[Session]:
-        clauses, values = session_conditions(where)
-        rows = self._db.execute(
-            f"SELECT s.doc FROM sessions s WHERE {' AND '.join(clauses)}"
-            " ORDER BY s.active_ms / 1000 DESC, s.id LIMIT ? OFFSET ?",
-            (*values, limit, offset),
-        )
-        return [decode_noun(row[0], Session) for row in rows]
-
-    def tags_of(self, session_id: str) -> list[str]:
-        return [str(row[0]) for row in self._db.execute(_distinct("turn_tags", "tag"), (self._key(session_id),))]
-
-    def count_files(self, *session_ids: str) -> int:
-        sql, keys = _distinct("turn_files", "path"), [self._key(name) for name in session_ids]
-        if len(keys) == 1:
-            return int(self._value(f"SELECT count(*) FROM ({sql})", *keys) or 0)
-        return len({row[0] for key in keys for row in self._db.execute(sql, (key,))})
+    def last_alias(self) -> int:
+        return int(self._value("SELECT seq FROM sqlite_sequence WHERE name = 'aliases'") or 0)
 
     def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
         key = self._key(session_id)
@@ -388,26 +123,3 @@ class SqliteReader(SqliteClientReader, SqliteImportReader):
         if is_behind(self._db, key):
             self.behind.append(key)
         return turns_in_question(self._db, key, covers)
-
-    def tallies_are_right(self) -> bool:
-        return are_right(self._db)
-
-    def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
-        return read_tallies(self._db, where, by)
-
-
-def _distinct(table: str, column: str) -> str:
-    """Return the query for a session's distinct values, which leaps from one to the next through the index."""
-    least = f"SELECT min({column}) FROM {table} WHERE session_key = ?1"
-    return (
-        f"WITH RECURSIVE each(value) AS ({least} UNION ALL"
-        f" SELECT ({least} AND {column} > each.value) FROM each WHERE each.value IS NOT NULL)"
-        " SELECT value FROM each WHERE value IS NOT NULL"
-    )
-
-
-def _is_one_of(column: str, wanted: Iterable[str], values: list[Any]) -> str:
-    """Return the condition that a column holds one of the wanted values, adding them to the bound ones."""
-    added = list(wanted)
-    values.extend(added)
-    return f"{column} IN ({', '.join('?' * len(added))})"

@@ -7,7 +7,6 @@ writes are refused, and open the file for writing once that works again.
 
 import asyncio
 import logging
-import math
 import threading
 import time
 from collections.abc import Callable
@@ -19,15 +18,15 @@ import anyio
 import apsw
 
 from shiftlog.model.errors import StorageError
+from shiftlog.store.jobs import Job, Outcome
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sqlite.faults import HINTS, READ_ONLY, disk_trouble, storage_error
 from shiftlog.store.sqlite.file_watch import LastEntry, size_of
-from shiftlog.store.sqlite.jobs import Job
 from shiftlog.store.sqlite.migrate import is_current
 from shiftlog.store.sqlite.read_only import ReadOnlyFile
 from shiftlog.store.sqlite.reader import SqliteReader
 from shiftlog.store.sqlite.writer import SqliteWriter
-from shiftlog.store.sqlite.writer_thread import Outcome, WriterThread
+from shiftlog.store.sqlite.writer_thread import WriterThread
 
 T = TypeVar("T")
 
@@ -158,7 +157,7 @@ class SqliteStore:
         self._reader_db = threading.local()
 
     async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
-        """Run work in the next group; cancelled before it begins it never runs, afterwards its end is awaited."""
+        """Run work in the next group."""
         return await self._queued(work, lasting=lasting, is_bulk=False)
 
     async def write_bulk(self, work: Callable[[Writer], T]) -> T:
@@ -167,21 +166,7 @@ class SqliteStore:
 
     async def _queued(self, work: Callable[[Writer], T], *, lasting: bool, is_bulk: bool) -> T:
         writer = self._writer or await self._reopened()
-        loop = asyncio.get_running_loop()
-        future: asyncio.Future[T] = loop.create_future()
-        job = Job(work, future, lasting=lasting, is_bulk=is_bulk)
-        writer.queue.put(job)
-        try:
-            return await future
-        except asyncio.CancelledError:
-            # A cancellation that comes from no scope of anyio, such as the end of the loop, waits for nothing.
-            if job.withdraw() or anyio.current_effective_deadline() > -math.inf:
-                raise
-        # A commit under way cannot be taken back: its caller gets the answer.
-        future = job.waited_for_again(loop)
-        with anyio.CancelScope(shield=True):
-            await asyncio.wait((future,))
-        return future.result()
+        return await writer.queue.submit(work, lasting=lasting, is_bulk=is_bulk)
 
     async def sync(self) -> None:
         """Bring the log to disk if a commit did not wait for that."""

@@ -14,20 +14,17 @@ from typing import Any
 import apsw
 
 from shiftlog.model.errors import StorageError
+from shiftlog.store.jobs import Job, Outcome, WriteQueue
 from shiftlog.store.protocol import Writer
+from shiftlog.store.sql.recent import RecentNouns
 from shiftlog.store.sqlite.bulk_log import MOVE_PAGES, BulkLog
 from shiftlog.store.sqlite.connections import open_for_writing, scrub, set_up
 from shiftlog.store.sqlite.faults import storage_error
 from shiftlog.store.sqlite.file_watch import FileWatch, LastEntry, gone_error
 from shiftlog.store.sqlite.imports import OriginKeys
-from shiftlog.store.sqlite.jobs import Job, WriteQueue
-from shiftlog.store.sqlite.recent import RecentNouns
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
 CHECKPOINT_PAGES = 1_000  # SQLite's own
-
-# What a work came to: its result, or the error that it raised.
-Outcome = tuple[Job, Any, BaseException | None]
 
 
 class WriterThread:
@@ -181,7 +178,7 @@ def _commit_group(
     is_alone = isinstance(group, list) and len(group) == 1
     try:
         db.execute("BEGIN IMMEDIATE")
-        recent.begin(db)
+        recent.begin(db.execute("PRAGMA data_version").fetchone())
         for job in group:
             if not job.begin():
                 continue

@@ -10,8 +10,8 @@ import math
 import apsw
 
 from shiftlog.model.search import Expr, Phrase, Word, positive_terms
+from shiftlog.store.sql.rows import SEQ_BITS
 from shiftlog.store.sqlite.filters import match_expression
-from shiftlog.store.sqlite.rows import SEQ_BITS
 
 FUNCTION = "fits"
 COUNTED_MOST = 5_000

@@ -15,7 +15,8 @@ from shiftlog.model.turn_texts import texts_in
 from shiftlog.store.codec import blobs
 from shiftlog.store.codec.documents import decode_body
 from shiftlog.store.codec.packed import MARK
-from shiftlog.store.sqlite.rows import SEQ_BITS, SEQ_LIMIT, Row, entry_id, fetch_blob
+from shiftlog.store.sql.database import Row
+from shiftlog.store.sql.rows import SEQ_BITS, SEQ_LIMIT, entry_id, fetch_blob
 
 GRAM = 3
 GRAM_ROW = 16

@@ -1,14 +1,13 @@
-"""Entries as SQLite rows: the id that holds session and seq, hashes as bytes, long texts in blobs."""
+"""Entries as rows: the id that holds session and seq, hashes as bytes, long texts in blobs."""
 
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
 
-import apsw
-
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.store.codec import blobs
 from shiftlog.store.codec.documents import decode_body
+from shiftlog.store.sql.database import Database, Row, Rows
 
 SEQ_BITS = 24
 SEQ_LIMIT = 1 << SEQ_BITS
@@ -18,8 +17,6 @@ ENTRY_COLUMNS = "id, kind, at, turn, body, salt, body_hash, hash"
 RECEIPT_KEYS = frozenset({"code", "session_id", "seq", "hash", "redactions"})
 
 _KINDS = frozenset(str(kind) for kind in Kind)
-
-Row = tuple[Any, ...]
 
 
 def entry_id(session_key: int, seq: int) -> int:
@@ -49,7 +46,7 @@ def hash_shown(data: bytes) -> str:
     return "sha256:" + data.hex()
 
 
-def fetch_blob(db: apsw.Connection, digest: bytes) -> str:
+def fetch_blob(db: Database, digest: bytes) -> str:
     """Return a long text; a blob that is gone or damaged reads as text that says so, and verify finds the entry."""
     row = db.execute("SELECT data FROM blobs WHERE hash = ?", (digest,)).fetchone()
     try:
@@ -58,7 +55,7 @@ def fetch_blob(db: apsw.Connection, digest: bytes) -> str:
         return f"[unreadable text {digest.hex()}]"
 
 
-def entry_of(db: apsw.Connection, row: Row) -> Entry:
+def entry_of(db: Database, row: Row) -> Entry:
     """Return the entry of a row of ENTRY_COLUMNS."""
     row_id, kind, at, turn, body, salt, body_hash, digest = row
     return Entry(
@@ -88,7 +85,7 @@ def time_of(text: str) -> datetime:
         return datetime.fromtimestamp(0, UTC)
 
 
-def _body_of(db: apsw.Connection, data: bytes) -> dict[str, Any]:
+def _body_of(db: Database, data: bytes) -> dict[str, Any]:
     try:
         return decode_body(data, partial(fetch_blob, db))
     except ValueError:
@@ -98,8 +95,12 @@ def _body_of(db: apsw.Connection, data: bytes) -> dict[str, Any]:
 class Queries:
     """Reading over one connection, inside one transaction."""
 
-    def __init__(self, db: apsw.Connection) -> None:
+    def __init__(self, db: Database) -> None:
         self._db = db
+
+    def rows(self, sql: str, *values: Any) -> Rows:
+        """Run a statement that copies between stores have; all others are in the facets."""
+        return self._db.execute(sql, values)
 
     def _value(self, sql: str, *values: Any) -> Any:
         row = self._db.execute(sql, values).fetchone()

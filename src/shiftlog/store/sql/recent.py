@@ -1,12 +1,10 @@
-"""The sessions and turns that the writer met last, so that the next work need not read and decode them again.
+"""The sessions and turns that a writer met last, so that the next work need not read and decode them again.
 
-An agent writes to one turn many times in a row. What is kept is what the file holds: it is dropped as soon as a work
-failed or another connection wrote, and between groups of works once it has grown large.
+An agent writes to one turn many times in a row. What is kept is what the database holds: a store drops it as soon as a
+work failed or another connection may have written, and once it has grown large.
 """
 
 from dataclasses import dataclass, field
-
-import apsw
 
 from shiftlog.model.nouns import Session, Turn
 
@@ -24,9 +22,8 @@ class RecentNouns:
     stored_bytes: int = 0
     _version: object = None
 
-    def begin(self, db: apsw.Connection) -> None:
-        """Drop what may no longer be so; called inside a transaction, before its first work."""
-        version = db.execute("PRAGMA data_version").fetchone()
+    def begin(self, version: object) -> None:
+        """Drop what may no longer be so; called inside a transaction with the version of the database's data."""
         if version != self._version or self.stored_bytes > MOST_BYTES:
             self.forget()
         self._version = version

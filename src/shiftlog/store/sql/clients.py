@@ -1,4 +1,4 @@
-"""Clients in SQLite: leases, grants, tokens, answers and outcomes of calls."""
+"""Clients in tables: leases, grants, tokens, answers and outcomes of calls."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -9,10 +9,19 @@ from shiftlog.model.nouns import Lease, Token
 from shiftlog.model.times import millis
 from shiftlog.store.codec.documents import decode, decode_noun, encode, encode_noun
 from shiftlog.store.protocol import Answer
-from shiftlog.store.sqlite.rows import Queries, Row, entry_id, hash_shown, hour_of, time_of_ms
+from shiftlog.store.sql.database import Row, upsert
+from shiftlog.store.sql.rows import Queries, entry_id, hash_shown, hour_of, time_of_ms
+
+_PUT_LEASE = upsert("leases", "session_id", "client_id", "expires_ms", "doc")
+_PUT_GRANT = upsert("grants", "session_id, client_id", "fence", "at_ms")
+_PUT_AGENT = upsert("client_agents", "client_id", "agent_key", "at_ms")
+_PUT_TURN = upsert("client_turns", "session_id, client_id", "request_id", "at_ms")
+_PUT_TOKEN = upsert("tokens", "hash", "session_id", "issued_ms", "expires_ms", "used_ms", "revoked_ms")
+_PUT_ANSWER = upsert("answers", "scope, key", "session_id", "at_ms", "doc")
+_PUT_POINTER = upsert("pointers", "workspace, agent", "session_id")
 
 
-class SqliteClientReader(Queries):
+class SqlClientReader(Queries):
     """The facet `ClientReader`."""
 
     def lease(self, session_id: str) -> Lease | None:
@@ -86,16 +95,16 @@ class SqliteClientReader(Queries):
         return self._value("SELECT session_id FROM pointers WHERE workspace = ? AND agent = ?", workspace, agent)
 
 
-class SqliteClientWriter(SqliteClientReader):
+class SqlClientWriter(SqlClientReader):
     """The facet `ClientWriter`, but for `put_outcome`, which looks at the journal."""
 
     def put_lease(self, lease: Lease) -> None:
         self._db.execute(
-            "INSERT OR REPLACE INTO leases VALUES (?, ?, ?, ?)",
+            _PUT_LEASE,
             (lease.session_id, lease.client_id, millis(lease.expires_at), encode_noun(lease)),
         )
         self._db.execute(
-            "INSERT OR REPLACE INTO grants VALUES (?, ?, ?, ?)",
+            _PUT_GRANT,
             (lease.session_id, lease.client_id, lease.fence, millis(lease.since)),
         )
 
@@ -113,17 +122,15 @@ class SqliteClientWriter(SqliteClientReader):
                 )
 
     def put_agent_of(self, client_id: str, agent_key: str, at: datetime) -> None:
-        self._db.execute("INSERT OR REPLACE INTO client_agents VALUES (?, ?, ?)", (client_id, agent_key, millis(at)))
+        self._db.execute(_PUT_AGENT, (client_id, agent_key, millis(at)))
 
     def put_turn_of(self, session_id: str, client_id: str, request_id: str, at: datetime) -> None:
-        self._db.execute(
-            "INSERT OR REPLACE INTO client_turns VALUES (?, ?, ?, ?)", (session_id, client_id, request_id, millis(at))
-        )
+        self._db.execute(_PUT_TURN, (session_id, client_id, request_id, millis(at)))
 
     def put_token(self, token: Token) -> None:
         used, revoked = (None if at is None else millis(at) for at in (token.used_at, token.revoked_at))
         self._db.execute(
-            "INSERT OR REPLACE INTO tokens VALUES (?, ?, ?, ?, ?, ?)",
+            _PUT_TOKEN,
             (token.hash, token.session_id, millis(token.issued_at), millis(token.expires_at), used, revoked),
         )
 
@@ -136,12 +143,12 @@ class SqliteClientWriter(SqliteClientReader):
     def put_answer(self, scope: str, key: str, answer: Answer) -> None:
         session_id = answer.answer.get("session_id")
         self._db.execute(
-            "INSERT OR REPLACE INTO answers VALUES (?, ?, ?, ?, ?)",
+            _PUT_ANSWER,
             (scope, key, session_id if isinstance(session_id, str) else None, millis(answer.at), encode(answer)),
         )
 
     def put_pointer(self, workspace: str, agent: str, session_id: str) -> None:
-        self._db.execute("INSERT OR REPLACE INTO pointers VALUES (?, ?, ?)", (workspace, agent, session_id))
+        self._db.execute(_PUT_POINTER, (workspace, agent, session_id))
 
     def forget_clients(self, before: datetime) -> None:
         limit = (millis(before),)

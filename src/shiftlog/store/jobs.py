@@ -1,16 +1,21 @@
-"""The queue of the embedded store's writer: the works that wait, and which of them are committed together.
+"""The queue of a store's writer: the works that wait, and which of them are committed together.
 
 A caller waits for most works. The batches of an import are bulk work, which lets the others go first.
 """
 
 import asyncio
+import math
 import queue
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, TypeVar
+
+import anyio
 
 from shiftlog.store.protocol import Writer
+
+T = TypeVar("T")
 
 GROUP_LIMIT = 256
 
@@ -62,6 +67,10 @@ class Job:
         with self._lock:
             self._withdrawn = not self._begun
             return self._withdrawn
+
+
+# What a work came to: its result, or the error that it raised.
+Outcome = tuple[Job, Any, BaseException | None]
 
 
 class WriteQueue:
@@ -122,3 +131,24 @@ class WriteQueue:
             self._bulk.append(job)
         else:
             self._awaited.append(job)
+
+    async def submit(self, work: Callable[[Writer], T], *, lasting: bool, is_bulk: bool) -> T:
+        """Queue a work and wait for its outcome.
+
+        Cancelled before it begins it never runs, afterwards its end is awaited.
+        """
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        job = Job(work, future, lasting=lasting, is_bulk=is_bulk)
+        self.put(job)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            # A cancellation that comes from no scope of anyio, such as the end of the loop, waits for nothing.
+            if job.withdraw() or anyio.current_effective_deadline() > -math.inf:
+                raise
+        # A commit under way cannot be taken back: its caller gets the answer.
+        future = job.waited_for_again(loop)
+        with anyio.CancelScope(shield=True):
+            await asyncio.wait((future,))
+        return future.result()

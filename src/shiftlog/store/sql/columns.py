@@ -5,8 +5,8 @@ from typing import cast
 from shiftlog.model.moves import UNFINISHED
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import millis
-from shiftlog.store.sqlite.rows import whole_second_ms
-from shiftlog.store.sqlite.tallies import project_of
+from shiftlog.store.sql.rows import whole_second_ms
+from shiftlog.store.sql.tallies import project_of
 
 
 def tags_of_turn(turn: Turn) -> tuple[str, ...]:

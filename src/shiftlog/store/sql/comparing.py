@@ -1,36 +1,33 @@
-"""Comparing what is stored for reading with what it should be: a session's row, its turns, and the words of search.
+"""Comparing what is stored for reading with what it should be: a session's row and its turns."""
 
-The index of parts of words is not compared: it only narrows down which turns a search reads.
-"""
-
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any, cast
 
-import apsw
 import msgspec
 import zstandard
 
 from shiftlog.model.nouns import FileTouch, Session, Turn
-from shiftlog.model.search import apart
 from shiftlog.model.times import millis
 from shiftlog.store.codec.documents import decode_noun, decode_turn
 from shiftlog.store.protocol import Indexed
-from shiftlog.store.sqlite.columns import session_columns, tags_of_turn, turn_columns
-from shiftlog.store.sqlite.rows import SEQ_BITS, Row, entry_id, fetch_blob
+from shiftlog.store.sql.columns import tags_of_turn, turn_columns
+from shiftlog.store.sql.database import Database, Row
+from shiftlog.store.sql.rows import entry_id, fetch_blob
 
 
 class Comparison:
     """Names what the tables of one session show otherwise than they should."""
 
-    def __init__(self, db: apsw.Connection, key: int) -> None:
+    def __init__(self, db: Database, key: int, columns: Callable[[Session], dict[str, Any]]) -> None:
         self._db = db
         self._key = key
+        self._columns = columns
         self._first, self._beyond = entry_id(key, 0), entry_id(key + 1, 0)
 
     def session(self, session: Session) -> Iterator[str]:
         """Compare the session with its document and its columns."""
-        columns = {"entries": session.head_seq, **session_columns(session)}
+        columns = {"entries": session.head_seq, **self._columns(session)}
         row: Row | None = self._db.execute(
             f"SELECT doc, {', '.join(columns)} FROM sessions WHERE key = ?", (self._key,)
         ).fetchone()
@@ -90,38 +87,6 @@ class Comparison:
         for item in items:
             if facets.get(self._first + item.entry.seq) != item.facet:
                 yield f"the facet of entry {item.entry.seq}"
-
-
-class WordComparison:
-    """Names the entries of some sessions that the full-text index finds by other words than their own.
-
-    The index is read once from its beginning to its end, which is quick but knows no sessions; so many are compared at
-    a time. Words are summed up without their order, by hashes that differ from process to process.
-    """
-
-    def __init__(self, db: apsw.Connection, keys: Iterable[int]) -> None:
-        self._tokenizer = db.fts5_tokenizer("unicode61", ["remove_diacritics", "2"])
-        self._sums: dict[int, dict[int, int]] = {key: {} for key in keys}
-        db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.found_words USING fts5vocab('main', 'found', 'instance')")
-        span = (entry_id(min(self._sums), 0), entry_id(max(self._sums) + 1, 0)) if self._sums else (0, 0)
-        words = db.execute("SELECT term, doc FROM found_words WHERE doc >= ? AND doc < ?", span)
-        for word, row_id in words:
-            sums = self._sums.get(row_id >> SEQ_BITS)
-            if sums is not None:
-                sums[row_id] = sums.get(row_id, 0) + hash(word)
-
-    def session(self, key: int, items: Iterable[Indexed]) -> Iterator[str]:
-        """Compare the words of a session's entries."""
-        sums, first = self._sums.pop(key), entry_id(key, 0)
-        for item in items:
-            if sums.pop(first + item.entry.seq, 0) != self._sum(item.text):
-                yield f"the words that entry {item.entry.seq} is found by"
-        yield from (f"words without a text at entry {row_id - first}" for row_id in sums)
-
-    def _sum(self, text: str) -> int:
-        data = apart(text).encode("utf-8", "replace")
-        words = self._tokenizer(data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
-        return sum(map(hash, words))
 
 
 def _unequal(stored: Session | Turn, noun: Session | Turn) -> list[str]:

@@ -1,4 +1,4 @@
-"""Tallies in SQLite: adding to them with every session that changes, and reading them summed up."""
+"""Tallies in tables: adding to them with every session that changes, and reading them summed up."""
 
 import hashlib
 import math
@@ -7,12 +7,12 @@ from functools import partial
 from operator import attrgetter
 from typing import Any
 
-import apsw
 import msgspec
 
 from shiftlog.model.nouns import Session
 from shiftlog.store.codec.documents import decode_noun
-from shiftlog.store.protocol import Filter
+from shiftlog.store.filters import Filter
+from shiftlog.store.sql.database import Database
 from shiftlog.store.tallies import (
     FIGURES,
     Figures,
@@ -32,7 +32,8 @@ _KEY_COLUMNS = (*_SHARED, "project", "reported", "parts", "part")
 _COLUMNS = ("day", "id", *_KEY_COLUMNS, *FIGURES)
 _ADD = (
     f"INSERT INTO tallies ({', '.join(_COLUMNS)}) VALUES ({', '.join('?' * len(_COLUMNS))})"
-    f" ON CONFLICT (day, id) DO UPDATE SET {', '.join(f'{name} = {name} + excluded.{name}' for name in FIGURES)}"
+    " ON CONFLICT (day, id) DO UPDATE SET "
+    + ", ".join(f"{name} = tallies.{name} + excluded.{name}" for name in FIGURES)
 )
 _FORGET = f"DELETE FROM tallies WHERE day = ? AND id = ? AND {' AND '.join(f'{name} = 0' for name in FIGURES)}"
 # Sums are always kept apart by these: prices and settings may treat them differently.
@@ -48,13 +49,13 @@ def project_of(workspace: str | None) -> str | None:
     return workspace.rstrip("/").rpartition("/")[2] if workspace else None
 
 
-def tally(db: apsw.Connection, before: Session | None, after: Session | None) -> None:
-    """Count a session as it stands after a change instead of before it."""
-    changes = difference(tallies_of(before) if before else {}, tallies_of(after) if after else {})
-    _add(db, changes)
+def change_of(before: Session | None, after: Session | None) -> Tallies:
+    """Return what must be added so that a session counts as it stands after a change instead of before it."""
+    return difference(tallies_of(before) if before else {}, tallies_of(after) if after else {})
 
 
-def _add(db: apsw.Connection, changes: Tallies) -> None:
+def add(db: Database, changes: Tallies) -> None:
+    """Add figures to the stored ones; a tally of which nothing is left is removed."""
     for key, figures in changes.items():
         values = _values(key)
         db.execute(_ADD, (*values, *figures))
@@ -68,14 +69,14 @@ def _values(key: TallyKey) -> tuple[Any, ...]:
     return (key.day, digest, *values)
 
 
-def recount(db: apsw.Connection) -> None:
+def recount(db: Database) -> None:
     """Compute all tallies again from the sessions."""
     db.execute("DELETE FROM tallies")
-    _add(db, _sums(db))
+    add(db, _sums(db))
     db.execute("DELETE FROM unbuilt WHERE projection = 'tallies'")
 
 
-def are_right(db: apsw.Connection) -> bool:
+def are_right(db: Database) -> bool:
     """Return True if the tallies are the sums over all sessions."""
     stored = {row[:2]: row[2:] for row in db.execute(f"SELECT day, id, {', '.join(FIGURES)} FROM tallies")}
     wanted = {_values(key)[:2]: tuple(figures) for key, figures in _sums(db).items()}
@@ -87,7 +88,7 @@ def _alike(stored: Sequence[float], figures: Sequence[float]) -> bool:
     return len(stored) == len(figures) and all(map(partial(math.isclose, abs_tol=1e-6), stored, figures))
 
 
-def _sums(db: apsw.Connection) -> Tallies:
+def _sums(db: Database) -> Tallies:
     sums: Tallies = {}
     none = Figures()
     for (doc,) in db.execute("SELECT doc FROM sessions"):
@@ -96,20 +97,17 @@ def _sums(db: apsw.Connection) -> Tallies:
     return sums
 
 
-def build_owed(db: apsw.Connection) -> None:
-    """Fill what a migration has made and could not fill itself."""
-    if db.execute("SELECT 1 FROM unbuilt WHERE projection = 'tallies'").fetchone() is None:
-        return
-    db.execute("BEGIN IMMEDIATE")
-    try:
-        recount(db)
-    except BaseException:
-        db.execute("ROLLBACK")
-        raise
-    db.execute("COMMIT")
+def is_owed(db: Database) -> bool:
+    """Return True if a migration has made the tallies and could not fill them itself, or a session's are not known."""
+    return db.execute("SELECT 1 FROM unbuilt WHERE projection = 'tallies'").fetchone() is not None
 
 
-def read_tallies(db: apsw.Connection, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
+def note_owed(db: Database) -> None:
+    """Have the tallies computed again when the store is opened."""
+    db.execute("INSERT INTO unbuilt VALUES ('tallies') ON CONFLICT DO NOTHING")
+
+
+def read_tallies(db: Database, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
     """Return the tallies of a filter, summed up except for `by`; None if tallies cannot answer it."""
     days = days_asked(where)
     if days is None:

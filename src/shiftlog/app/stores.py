@@ -1,0 +1,61 @@
+"""Which store a state directory has: the file in it, or the PostgreSQL database that its settings name."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from shiftlog.config.loading import FILE_NAME, Config
+from shiftlog.link.wire import DATABASE
+from shiftlog.model.errors import ConfigError
+from shiftlog.store.protocol import Store
+from shiftlog.store.sqlite import SqliteStore
+
+if TYPE_CHECKING:
+    from shiftlog.store.postgres.state import DatabaseState
+
+
+def store_of(home: Path, config: Config, *, read_only: bool = False) -> Store:
+    """Return the store of a state directory, not open yet. With `read_only` no file and no schema is changed."""
+    if not config.store.url:
+        return SqliteStore(home / DATABASE, durability=config.durability, read_only=read_only)
+    try:
+        from shiftlog.store.postgres import PostgresStore
+    except ImportError as error:
+        raise _not_installed(home, error) from None
+    return PostgresStore(
+        config.store.url,
+        durability=config.durability,
+        migrates=config.store.migrate and not read_only,
+        readers=config.store.connections - 1,
+    )
+
+
+def migrate_store(home: Path, config: Config, *, check: bool = False) -> "DatabaseState":
+    """Bring the schema of the configured database up to date; with `check` only name what is missing."""
+    if not config.store.url:
+        message = f"{home / FILE_NAME}: store.url is not set"
+        hint = "The file shiftlog.db is migrated when the daemon opens it; set store.url to use PostgreSQL"
+        raise ConfigError(message, details={"source": str(home / FILE_NAME), "key": "store.url"}, hint=hint)
+    try:
+        from shiftlog.store.postgres.state import migrated
+    except ImportError as error:
+        raise _not_installed(home, error) from None
+    return migrated(config.store.url, check=check)
+
+
+def described(home: Path, config: Config) -> str | None:
+    """Return what the configured database is, None for the embedded store; raises StorageError if none answers."""
+    if not config.store.url:
+        return None
+    try:
+        from shiftlog.store.postgres.state import described
+    except ImportError as error:
+        raise _not_installed(home, error) from None
+    return described(config.store.url)
+
+
+def _not_installed(home: Path, error: ImportError) -> ConfigError:
+    return ConfigError(
+        f"{home / FILE_NAME}: store.url needs the package {error.name}",
+        details={"source": str(home / FILE_NAME), "key": "store.url"},
+        hint="Install it: pip install 'shiftlog[postgres]'",
+    )

@@ -1,0 +1,129 @@
+"""Reading one consistent state of PostgreSQL: search and sizes; the rest is shared."""
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+from shiftlog.model.search import Expr
+from shiftlog.store.postgres.patterns import FILTERS, columns
+from shiftlog.store.postgres.words import condition, findable
+from shiftlog.store.protocol import Filter, Hit, Indexed, SearchResult, StoreSize, Unit
+from shiftlog.store.sql.database import Row, is_one_of
+from shiftlog.store.sql.filters import add_span
+from shiftlog.store.sql.reader import SqlReader
+from shiftlog.store.sql.rows import SEQ_BITS, SEQ_LIMIT, entry_id
+
+_SIZE = (
+    "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class"
+    " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
+)
+_GROUPS: dict[Unit, str] = {"entry": "c.id", "turn": f"c.id >> {SEQ_BITS}, c.turn", "session": f"c.id >> {SEQ_BITS}"}
+
+
+class PostgresReader(SqlReader):
+    """The questions that the store answers, over one connection inside one transaction."""
+
+    _filters = FILTERS
+    _columns = staticmethod(columns)
+
+    def search(
+        self,
+        expr: Expr,
+        where: Filter,
+        *,
+        unit: Unit,
+        limit: int,
+        most: int,
+        facets: Iterable[str] | None = None,
+    ) -> SearchResult:
+        candidates, values, query = self._candidates(expr, where, facets, unit)
+        score = "0" if query is None else "coalesce(ts_rank(f.words, ?::tsquery, 1), 0)"
+        # Of the newest matches, the best one of each session or turn.
+        rows: list[Row] = self._db.execute(
+            f"WITH c AS MATERIALIZED ({candidates}), b AS MATERIALIZED (SELECT DISTINCT ON ({_GROUPS[unit]}) c.id,"
+            f" {score} AS score FROM (SELECT * FROM c ORDER BY id DESC LIMIT ?) c JOIN found f ON f.id = c.id"
+            f" ORDER BY {_GROUPS[unit]}, score DESC, c.id DESC)"
+            " SELECT s.id, e.id, e.turn, b.score, (SELECT count(*) FROM b), (SELECT count(*) FROM c)"
+            f" FROM b JOIN entries e ON e.id = b.id JOIN sessions s ON s.key = b.id >> {SEQ_BITS}"
+            " ORDER BY b.score DESC, b.id DESC LIMIT ?",
+            (*values, most + 1, *(() if query is None else (query,)), most, limit),
+        ).fetchall()
+        hits = [
+            Hit(session_id=session_id, seq=row_id & (SEQ_LIMIT - 1), turn=turn, score=float(fit))
+            for session_id, row_id, turn, fit, _, _ in rows
+        ]
+        total, counted = (rows[0][4], rows[0][5]) if rows else (0, 0)
+        return SearchResult(hits=hits, total=total, complete=counted <= most)
+
+    def _candidates(
+        self, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit
+    ) -> tuple[str, list[Any], str | None]:
+        """Return the query for the newest matches, whose limit is still to bind, its values, and what to rank by."""
+        matches, values, query = condition(expr)
+        clauses, asked = FILTERS.of_sessions(where)
+        values.extend(asked)
+        if where.session_id is not None:
+            key = self._key(where.session_id) or 0
+            clauses.append("f.id > ? AND f.id < ?")
+            values.extend((entry_id(key, 0), entry_id(key + 1, 0)))
+        if facets is not None:
+            clauses.append(is_one_of("x.facet", facets, values))
+        if unit == "turn":
+            clauses.append("x.turn IS NOT NULL")
+        if unit == "entry":
+            add_span(where, "x.at", clauses, values)
+            if where.asks_turn:
+                FILTERS.add_own_turn(where, "x", clauses, values)
+        return (
+            (
+                f"SELECT f.id, x.turn FROM found f JOIN sessions s ON s.key = f.id >> {SEQ_BITS}"
+                f" JOIN entries x ON x.id = f.id WHERE {matches} AND {' AND '.join(clauses)} ORDER BY f.id DESC LIMIT ?"
+            ),
+            values,
+            query,
+        )
+
+    def last_alias(self) -> int:
+        return int(self._value("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM aliases"))
+
+    def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
+        return None if self._key(session_id) is not None else iter(())
+
+    def word_differences(
+        self, session_ids: Sequence[str], items_of: Callable[[str], Iterable[Indexed]]
+    ) -> Iterator[tuple[str, str]]:
+        for session_id in session_ids:
+            key = self._key(session_id)
+            if key is not None:
+                for what in self._word_differences(key, items_of(session_id)):
+                    yield session_id, what
+
+    def _word_differences(self, key: int, items: Iterable[Indexed]) -> Iterator[str]:
+        first = entry_id(key, 0)
+        rows = self._db.execute("SELECT id FROM found WHERE id >= ? AND id < ?", (first, entry_id(key + 1, 0)))
+        stored = {int(row[0]) for row in rows}
+        for item in items:
+            row_id = first + item.entry.seq
+            is_stored = row_id in stored
+            stored.discard(row_id)
+            if not item.text and not is_stored:
+                continue
+            words, line = findable(item.text)
+            same = self._value(
+                "SELECT 1 FROM found WHERE id = ? AND words IS NOT DISTINCT FROM ?::tsvector"
+                " AND line IS NOT DISTINCT FROM ?",
+                row_id,
+                words,
+                line,
+            )
+            if not item.text or same is None:
+                yield f"the words that entry {item.entry.seq} is found by"
+        yield from (f"words without a text at entry {row_id - first}" for row_id in sorted(stored))
+
+    def counts(self) -> StoreSize:
+        return StoreSize(
+            sessions=self._value("SELECT count(*) FROM journals"),
+            turns=self._value("SELECT count(*) FROM turns"),
+            entries=self._value("SELECT coalesce(sum(head_seq), 0) FROM journals"),
+            bytes=self._value(_SIZE),
+            schema=self._value("SELECT max(number) FROM migrations") or 0,
+        )

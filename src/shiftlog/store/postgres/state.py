@@ -1,0 +1,53 @@
+"""Questions about a database before any store is open: what it is, and which migrations it has."""
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import psycopg
+
+from shiftlog.store.postgres.connections import CONNECT_S, Connection
+from shiftlog.store.postgres.faults import storage_error
+from shiftlog.store.postgres.migrate import applied, migrate, pending
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DatabaseState:
+    """A database, the number of its newest migration, and the migrations just applied or still missing."""
+
+    database: str
+    schema: int
+    migrations: tuple[str, ...]
+
+
+def migrated(url: str, *, check: bool) -> DatabaseState:
+    """Apply the migrations that a database lacks and name them; with `check` only name them."""
+    with _connected(url) as db:
+        done = pending(db) if check else migrate(db)
+        names = tuple(f"{each.number:04d}_{each.name}" for each in done)
+        return DatabaseState(database=_name(db), schema=max(applied(db), default=0), migrations=names)
+
+
+def described(url: str) -> str:
+    """Return the name, version and schema of a database in one line."""
+    with _connected(url) as db:
+        version = (db.info.parameter_status("server_version") or "?").partition(" ")[0]
+        missing = len(pending(db))
+        behind = f", {missing} to apply" if missing else ""
+        return f"{_name(db)} (PostgreSQL {version}, schema {max(applied(db), default=0)}{behind})"
+
+
+def _name(db: Connection) -> str:
+    """Return the address of a database without its password."""
+    info = db.info
+    port = "" if info.host.startswith("/") else f":{info.port}"
+    return f"{info.dbname} on {info.host}{port} as {info.user}"
+
+
+@contextmanager
+def _connected(url: str) -> Generator[Connection]:
+    try:
+        with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as db:
+            yield db
+    except psycopg.Error as error:
+        raise storage_error(error) from error

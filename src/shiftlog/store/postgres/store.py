@@ -1,0 +1,165 @@
+"""The team's store as its callers see it: async verbs over one writer thread and a few reader threads.
+
+Every thread takes a connection from one pool for the time of its work. Any number of processes may use one database.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import NoReturn, Self, TypeVar
+
+import anyio
+import psycopg
+
+from shiftlog.model.errors import StorageError
+from shiftlog.store.jobs import Outcome
+from shiftlog.store.postgres.connections import CONNECT_S, STATEMENT_S, Connection, Pool, PostgresDatabase, make_pool
+from shiftlog.store.postgres.faults import is_interruption, storage_error
+from shiftlog.store.postgres.migrate import migrate, require_current
+from shiftlog.store.postgres.reader import PostgresReader
+from shiftlog.store.postgres.writer_thread import PostgresWriterThread
+from shiftlog.store.protocol import Reader, Writer
+
+T = TypeVar("T")
+
+READERS = 4
+RETRY_S = 5.0
+
+_BEGIN = (f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_S}s'").encode()
+
+
+class PostgresStore:
+    """A store in one schema of a PostgreSQL database.
+
+    With `durability` `process` commits do not wait for the server's disk. Without `migrates` a database that lacks
+    migrations is refused.
+    """
+
+    def __init__(self, url: str, *, durability: str = "full", migrates: bool = True, readers: int = READERS) -> None:
+        self._url = url
+        self._durability = durability
+        self._migrates = migrates
+        self._reader_count = readers
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._pool: Pool | None = None
+        self._writer: PostgresWriterThread | None = None
+        self._readers: ThreadPoolExecutor | None = None
+
+    @property
+    def fault(self) -> StorageError | None:
+        """Why nothing can be written at present: never known ahead, since the next work may reach the server."""
+        return None
+
+    @property
+    def has_lost_log(self) -> bool:
+        """False: no file of this store is ours."""
+        return False
+
+    async def __aenter__(self) -> Self:
+        self._loop = asyncio.get_running_loop()
+        pool = make_pool(self._url, self._reader_count + 1)
+        try:
+            level = await asyncio.to_thread(self._opened, pool)
+        except BaseException:
+            with anyio.CancelScope(shield=True):
+                await asyncio.to_thread(pool.close)
+            raise
+        self._pool = pool
+        passing = "; SET LOCAL synchronous_commit = off"
+        # A server that is set not to wait for its disk is told to, where we promised that.
+        lasting = passing if self._durability == "process" else "; SET LOCAL synchronous_commit = on"
+        self._writer = PostgresWriterThread(
+            pool, self._answer, lasting=lasting if level == "off" or lasting == passing else "", passing=passing
+        )
+        self._writer.start()
+        self._readers = ThreadPoolExecutor(max_workers=self._reader_count, thread_name_prefix="store-reader")
+        return self
+
+    def _opened(self, pool: Pool) -> str:
+        """Connect, bring the schema up to date, and return how long commits of this server wait."""
+        try:
+            with psycopg.connect(self._url, connect_timeout=CONNECT_S, autocommit=True) as db:
+                if self._migrates:
+                    migrate(db)
+                else:
+                    require_current(db)
+                row = db.execute("SHOW synchronous_commit").fetchone()
+            pool.open(wait=True, timeout=CONNECT_S)
+        except psycopg.Error as error:
+            raise storage_error(error) from error
+        return str(row[0]) if row else "on"
+
+    async def __aexit__(self, *exc_info: object) -> None:
+        writer, self._writer = self._writer, None
+        pool, self._pool = self._pool, None
+        with anyio.CancelScope(shield=True):
+            if writer is not None:
+                await asyncio.to_thread(writer.finish)
+            if self._readers is not None:
+                await asyncio.to_thread(self._readers.shutdown)
+            if pool is not None:
+                await asyncio.to_thread(pool.close)
+
+    async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
+        """Run work in the next group; others in its way make it run again."""
+        return await self._open_writer().queue.submit(work, lasting=lasting, is_bulk=False)
+
+    async def write_bulk(self, work: Callable[[Writer], T]) -> T:
+        """Run work after the works that callers wait for, without waiting for the disk."""
+        return await self._open_writer().queue.submit(work, lasting=False, is_bulk=True)
+
+    async def sync(self) -> None:
+        """Commit something that waits for the disk, if the last commits did not: it takes the earlier ones along."""
+        writer = self._writer
+        if writer is not None and writer.owes_sync:
+            await self.write(lambda _: None)
+
+    async def read(self, work: Callable[[Reader], T]) -> T:
+        """Run work on a connection of the pool, in one read transaction."""
+        pool = self._pool
+        if pool is None:
+            _not_open()
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, pool, work)
+
+    def _read(self, pool: Pool, work: Callable[[Reader], T]) -> T:
+        deadline = time.monotonic() + RETRY_S
+        while True:
+            try:
+                with pool.connection() as connection:
+                    return _read_once(connection, work)
+            except psycopg.Error as error:
+                if not is_interruption(error) or time.monotonic() > deadline:
+                    raise storage_error(error) from error
+
+    def _open_writer(self) -> PostgresWriterThread:
+        if self._writer is None:
+            _not_open()
+        return self._writer
+
+    def _answer(self, outcomes: list[Outcome]) -> None:
+        """Wake the callers of a group, all at once; called on the writer thread."""
+        loop = self._loop
+        try:
+            if loop is not None:
+                loop.call_soon_threadsafe(_resolve, outcomes)
+        except RuntimeError:
+            pass  # the loop was closed: no caller is left, and what was committed stays
+
+
+def _read_once(connection: Connection, work: Callable[[Reader], T]) -> T:
+    connection.execute(_BEGIN)
+    try:
+        return work(PostgresReader(PostgresDatabase(connection)))
+    finally:
+        if not connection.closed:
+            connection.execute("ROLLBACK")
+
+
+def _resolve(outcomes: list[Outcome]) -> None:
+    for job, result, error in outcomes:
+        job.resolve(result, error)
+
+
+def _not_open() -> NoReturn:
+    raise StorageError("Storage error", details={"reason": "the store is not open"})
