@@ -424,6 +424,8 @@ def test_pages_fit_and_are_usable_by_everybody(
         page.goto(server.base + path)
         page.evaluate("document.querySelectorAll('details:not(.menu)').forEach((one) => (one.open = true))")
         page.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
+        for button in page.get_by_role("button", name="Apply").all():
+            assert button.evaluate("one => one.clientHeight") < 50, "its word stays on one line"
         wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
         assert wide <= 0, f"{name} is {wide} px too wide"
         if width != "wall":
