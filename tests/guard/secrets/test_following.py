@@ -24,6 +24,7 @@ MULTI_LINE = [
     ("gh" + "p_k3Jx9k3Jx9k3Jx9k3Jx9\nZq8Wm2Zq8Wm2Zq8W\n", ["k3Jx9", "Zq8Wm2"]),
     ("AKIA2345\nABCDEFGH6712\n", ["AKIA2345", "ABCDEFGH6712"]),
     ("API_TOKEN=k3Jx9Zq8Wm2Lp4Rt7Yb1Nc5Ua8Fo3\nVd6Hs0Gf3Kj8Xw2Qe9\n", ["k3Jx9Zq8", "Vd6Hs0Gf3"]),
+    ("user,password\nA=b,k3ttle\nB=c,t3apot\nC=d,sauc3r\n", ["k3ttle", "t3apot", "sauc3r"]),
     (f"{KEY}\n{BODY}\n{BODY}\n", [KEY, BODY]),
     (f"cut here\n{BODY}\n{BODY}\n-----END RSA PRIVATE KEY-----\n", [BODY]),
 ]

@@ -266,6 +266,17 @@ def test_a_secret_printed_slowly_is_caught(keeper: OutputKeeper, clock: Clock) -
     assert output.page().text == "[REDACTED:github]"
 
 
+def test_a_look_at_an_unfinished_line_uses_up_nothing_that_was_announced(keeper: OutputKeeper, clock: Clock) -> None:
+    output = keeper.begin(ID)
+    output.write("stdout", b"<key>ApiToken</key>\n<string>kettle</string>")
+    clock.seconds += 1.1
+    for _ in range(2):
+        assert "kettle" not in output.newest()
+    output.write("stdout", b"\n")
+    output.finish()
+    assert "kettle" not in output.page().text
+
+
 def test_a_slow_progress_bar_that_nobody_reads_shows_its_last_state(keeper: OutputKeeper, clock: Clock) -> None:
     output = keeper.begin(ID)
     for part in (b"10%", b"\r50%", b"\r100%", b"\n"):

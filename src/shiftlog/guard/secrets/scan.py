@@ -10,7 +10,7 @@ import re
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from shiftlog.guard.linear import LinearPattern, tells_whether
 from shiftlog.guard.secrets.detectors import blocks, kinds
@@ -205,6 +205,10 @@ class Scan:
             position = need.position
         return b"".join(out), position
 
+    def branch(self) -> "Scan":
+        """Return a scan that goes on from here by itself and counts from zero; this one stays as it is."""
+        return replace(self, classes=Counter[str](), found=None, _follower=self._follower.branch())
+
     def close(self) -> bytes:
         """End the text; return the bytes held back."""
         rest, self._key_break = self._key_break, b""
@@ -237,13 +241,13 @@ class Scan:
         if self._is_bare_key(line, data, start, after, final=final):
             findings.append(SecretSpan(len(line) - len(line.lstrip(" \t>+|")), len(line), kinds.PRIVATE_KEY))
             opens_key = _KEY_BODY
+        findings += self._find_in_context(line, data, start, after, final=final)
         findings += self._find_wrapped(line, data, start, after, final=final)
         settings = any(map(blocks.is_section, self._recent))
         findings += find_in_line(line, settings=settings)
-        findings += self._follower.find(line)
+        findings += self._follower.find(line)  # uses up what was announced, so nothing after it may ask for more data
         findings += find_in_escaped_lines(line)
         findings += self.rules.find(line)
-        findings += self._find_in_context(line, data, start, after, final=final)
         out.append(self._mask(line, findings, start))
         self._follower.read(line, findings)
         self._remember(data, start, end)

@@ -4,8 +4,6 @@ Only masked text is ever stored or shown. Whole lines pass at once; an unfinishe
 been quiet for a second, so that a secret printed slowly is still masked whole.
 """
 
-import copy
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -101,9 +99,7 @@ class StreamOutput:
             text = self._decoder.replaced if not self._held else b""
         if not text:
             return b""
-        scan = copy.copy(self._scan)
-        scan.classes = Counter[str]()
-        masked, _ = scan.push(text, final=True)
+        masked, _ = self._scan.branch().push(text, final=True)
         return masked
 
     def close(self) -> bytes:

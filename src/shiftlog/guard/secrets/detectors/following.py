@@ -103,6 +103,12 @@ class SecretFollower:
         self._expected: list[Expectation] = []
         self._fresh: list[Expectation] = []
 
+    def branch(self) -> "SecretFollower":
+        """Return a follower that expects the same and goes on by itself."""
+        other = SecretFollower()
+        other._expected, other._fresh = [*self._expected], [*self._fresh]
+        return other
+
     @property
     def idle(self) -> bool:
         """Return True if no later line is expected to hold a secret."""
