@@ -14,7 +14,6 @@ from typing import Any
 from starlette.datastructures import QueryParams
 
 from shiftlog.app.app import App
-from shiftlog.ingest.importing.service import since_time
 from shiftlog.journal.history.items import session_item
 from shiftlog.journal.history.requests import filter_of
 from shiftlog.model.errors import InvalidParameter
@@ -35,7 +34,6 @@ GROUPS = ("day", "project")
 DAYS_APART = 7
 
 Item = dict[str, Any]
-_AGE = re.compile(r"[0-9]{1,6}[dhm]", re.ASCII)
 _CURSOR = re.compile(r"([0-9]{1,15})-([0-9]{1,15})", re.ASCII)
 
 
@@ -113,7 +111,7 @@ async def _list(app: App, filters: Mapping[str, str], cursor: str | None) -> Ite
     after = _position(cursor)
 
     def work(reader: Reader) -> Item:
-        where = filter_of(reader, dated(filters, now))
+        where = filter_of(reader, filters, now)
         if filters:
             rows = reader.find_sessions(where, Page(limit=FAMILIES + 1, after=after), by_activity=True)
             items = [list_row(app, reader, row.session, now) for row in rows[:FAMILIES]]
@@ -192,12 +190,6 @@ def newest_heads(reader: Reader) -> dict[str, int]:
 def mark_of(heads: Mapping[str, int]) -> str:
     """Return a short hash of the list's state, by which a client names what it has seen."""
     return hashlib.sha256(repr(sorted(heads.items())).encode()).hexdigest()[:16]
-
-
-def dated(filters: Mapping[str, str], now: datetime) -> dict[str, str]:
-    """Return filters with ages such as `7d` as the times that they mean."""
-    ages = {name: value for name, value in filters.items() if name in ("from", "to") and _AGE.fullmatch(value)}
-    return {**filters, **{name: shown(since_time(value, now)) for name, value in ages.items()}}
 
 
 def check_states(filters: Mapping[str, str]) -> None:

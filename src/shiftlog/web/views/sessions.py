@@ -13,7 +13,7 @@ from shiftlog.store.protocol import Reader
 from shiftlog.text.printable import one_line
 from shiftlog.web.answers import PageView
 from shiftlog.web.views.now import read_overview
-from shiftlog.web.views.rail import dated, filters_of, list_row, read_rail
+from shiftlog.web.views.rail import filters_of, list_row, read_rail
 
 FOUND = 40
 SEARCH_CHARS = 400_000
@@ -44,7 +44,7 @@ async def sessions_page(app: App, request: Request) -> PageView:
 
 async def _search(app: App, text: str, kind: str, filters: Mapping[str, str], cursor: str | None) -> Item:
     arguments: Item = {"text": text, "kinds": [kind], "limit": FOUND, "max_chars": SEARCH_CHARS}
-    arguments |= dated(filters, app.clock.now())
+    arguments |= filters
     if cursor:
         arguments["cursor"] = cursor
     try:

@@ -4,7 +4,7 @@ import csv
 import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from datetime import date, timedelta
+from datetime import date, datetime, timedelta
 from typing import Any
 
 from starlette.requests import Request
@@ -14,11 +14,11 @@ from shiftlog.app.app import App
 from shiftlog.journal.usage.service import runs_filter, total_usage
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.prices import DECIMALS
+from shiftlog.model.times import read_relative
 from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import HEADERS, PageView
 from shiftlog.web.present.addresses import address
 from shiftlog.web.present.charts import bars, levels
-from shiftlog.web.views.rail import dated
 
 DIMENSIONS = ("day", "model", "agent", "project")
 FILTERS = ("agent", "agent_id", "model", "project", "from", "to")
@@ -39,7 +39,7 @@ async def usage_page(app: App, request: Request) -> PageView:
     data = await _totals(app, request.query_params)
     tables: dict[str, list[Item]] = data["by"]
     models = [str(row["model"] or "unknown") for row in tables["model"]][:STACKED]
-    days = _every_day(tables["day"], dated(data["filters"], app.clock.now()), app.clock.now().date())
+    days = _every_day(tables["day"], data["filters"], app.clock.now())
     for row in days:
         row["href"] = address("sessions", **{"from": row["day"], "to": row["day"]})
     limits = {
@@ -82,7 +82,7 @@ async def _totals(app: App, query: Mapping[str, str]) -> Item:
         filters["from"] = (now.date() - timedelta(days=DAYS - 1)).isoformat()
 
     def work(reader: Reader) -> tuple[Item, Item, Item, int, list[Item]]:
-        where = runs_filter(reader, dated(filters, now), now)
+        where = runs_filter(reader, filters, now)
         # A session has one day, agent and project but may have used many models, so models are added up apart.
         return (
             total_usage(reader, runs, where, ["day", "agent", "project"]),
@@ -133,13 +133,13 @@ def _summed(rows: Iterable[Item], name: str) -> list[Item]:
     return sorted(sums.values(), key=by_cost)
 
 
-def _every_day(rows: list[Item], filters: Mapping[str, str], today: date) -> list[Item]:
+def _every_day(rows: list[Item], filters: Mapping[str, str], now: datetime) -> list[Item]:
     """Return every day that was asked about, also those without usage; beyond a limit from the first that has any."""
     if not rows:
         return []
     ends = [date.fromisoformat(row["day"]) for row in (rows[0], rows[-1])]
-    first = min(ends[0], _date(filters.get("from")) or ends[0])
-    last = max(ends[1], min(today, _date(filters.get("to")) or today))
+    first = min(ends[0], _date(filters.get("from", ""), now) or ends[0])
+    last = max(ends[1], min(now.date(), _date(filters.get("to", ""), now) or now.date()))
     if (last - first).days > DAYS_DRAWN:
         first, last = ends
     known = {row["day"]: row for row in rows}
@@ -149,9 +149,12 @@ def _every_day(rows: list[Item], filters: Mapping[str, str], today: date) -> lis
     return [dict(known.get(name, {"day": name, "tokens": 0, "cost_usd": 0.0})) for name in names]
 
 
-def _date(text: str | None) -> date | None:
+def _date(text: str, now: datetime) -> date | None:
+    told = read_relative(text, now)
+    if isinstance(told, datetime):
+        return told.date()
     try:
-        return date.fromisoformat((text or "")[:10])
+        return date.fromisoformat((told or text)[:10])
     except ValueError:
         return None
 
