@@ -14,7 +14,7 @@ from tests.postgres_server import PostgresServer, databases_for_homes, empty, re
 
 # Shared machines stall now and then, so a slow example is no failure; the per-test timeout still holds.
 settings.register_profile(
-    "suite", max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "suite", max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.register_profile("soak", settings.get_profile("suite"), max_examples=2000)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "suite"))
