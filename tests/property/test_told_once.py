@@ -202,7 +202,8 @@ async def check(day: Day, before: int) -> None:
     begun = {entry.facts.get("query_text") for entry in entries if entry.kind == "turn.begun"}
     assert day.prompts <= {*asked, *begun}, (day.prompts, asked)
     dialog = [entry.facts for entry in entries if entry.kind == "dialog"]
-    dialog += [item for turn in turns for note in turn.amendments for item in note.fields.get("dialog") or ()]
+    for note in (note for turn in turns for note in turn.amendments):
+        dialog += cast("list[dict[str, Any]]", note.fields.get("dialog") or [])
     called = Counter(facts["call_id"] for facts in dialog if facts.get("category") == "tool_call")
     assert set(called.values()) <= {1}, called
     assert day.calls <= set(called), (day.calls, called)
