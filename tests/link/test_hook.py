@@ -23,10 +23,10 @@ def spooled(home: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for file in files for line in file.read_text(encoding="utf-8").splitlines()]
 
 
-def test_an_event_becomes_one_line_of_the_spool_and_nothing_is_printed(tmp_path: Path) -> None:
-    done = run(tmp_path, b'{"hook_event_name":"Stop","session_id":"s","text":"\xc3\xa9"}')
+def test_an_event_becomes_one_line_of_the_spool_and_nothing_is_printed(home: Path) -> None:
+    done = run(home, b'{"hook_event_name":"Stop","session_id":"s","text":"\xc3\xa9"}')
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
-    (line,) = spooled(tmp_path)
+    (line,) = spooled(home)
     assert line["agent"] == "ClaudeCode"
     assert line["event"] == {"hook_event_name": "Stop", "session_id": "s", "text": "é"}
     assert line["ppid"] == os.getpid()
