@@ -27,7 +27,7 @@ Progress = Callable[[str, int, int], None]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyReport:
-    """What was copied and checked; `resumed` says that an earlier copy went on."""
+    """The result of a copy; `resumed` is True if an earlier copy went on."""
 
     sessions: int
     turns: int

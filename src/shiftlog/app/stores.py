@@ -1,4 +1,4 @@
-"""Which store a state directory has: the file in it, or the PostgreSQL database that its settings name."""
+"""The store of a state directory: the file in it, or the PostgreSQL database that its settings name."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING

@@ -71,7 +71,7 @@ _SWITCHES = frozenset(
 
 
 class PlainOption(click.Option):
-    """An option of which the help shows the first name alone."""
+    """An option whose help shows its first name alone; the others still work."""
 
     def get_help_record(self, ctx: click.Context) -> tuple[str, str] | None:
         """Return the line of the help."""

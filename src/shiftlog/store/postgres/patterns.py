@@ -1,4 +1,4 @@
-"""How PostgreSQL spells the conditions of filters; patterns of paths become regular expressions."""
+"""The conditions of filters as PostgreSQL spells them; patterns of paths become regular expressions."""
 
 from shiftlog.model.nouns import Session
 from shiftlog.store.sql.columns import session_columns

@@ -1,4 +1,4 @@
-"""What entries are found by: words as SQLite's full-text index splits them, as tsvector, and expressions as tsquery.
+"""The words that entries are found by, as SQLite splits them: in a tsvector, and expressions as tsquery.
 
 Both stores find the same because both ask the same tokenizer. A tsvector holds at most 16,383 places and 255 of one
 word; a text with more keeps its words in a line as well, where phrases are looked for.

@@ -36,7 +36,7 @@ _PUT_BLOB = upsert("blobs", "hash", "chars", "data").replace(
 
 @dataclass(slots=True)
 class Pending:
-    """What the works of a transaction have in common: the locks it holds, and changes that wait for its end.
+    """The state that the works of a transaction share: the locks it holds, and changes that wait for its end.
 
     A tally is shared by many sessions, so its row is locked last, and tallies in the order of their keys.
     """

@@ -41,7 +41,7 @@ FACTS: dict[str, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactCounts:
-    """How many rows each table of facts has, and a digest of all heads."""
+    """The number of rows in each table of facts, and a digest of all heads."""
 
     rows: dict[str, int]
     heads: str

@@ -55,7 +55,7 @@ def change_of(before: Session | None, after: Session | None) -> Tallies:
 
 
 def add(db: Database, changes: Tallies) -> None:
-    """Add figures to the stored ones; a tally of which nothing is left is removed."""
+    """Add figures to the stored ones, and remove tallies that are zero then."""
     for key, figures in changes.items():
         values = _values(key)
         db.execute(_ADD, (*values, *figures))

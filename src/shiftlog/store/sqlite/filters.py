@@ -1,4 +1,4 @@
-"""How SQLite spells conditions, and search expressions in the language of FTS5."""
+"""Conditions as SQLite spells them, and search expressions in the language of FTS5."""
 
 from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word
 from shiftlog.store.sql.database import Spelling

@@ -1,4 +1,4 @@
-"""What SQLite does for imports: the keys of origins in memory, and long texts ordered by pages."""
+"""The part of SQLite in imports: the keys of origins in memory, and long texts ordered by pages."""
 
 from collections.abc import Iterable
 

@@ -52,7 +52,7 @@ class DiffRow:
 
 @dataclass(slots=True, kw_only=True)
 class DiffOfFile:
-    """What changed in one file."""
+    """The changes of one file."""
 
     path: str = ""
     rows: list[DiffRow] = field(default_factory=list[DiffRow])

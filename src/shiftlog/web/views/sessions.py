@@ -11,7 +11,7 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Reader
 from shiftlog.text.printable import one_line
-from shiftlog.web.answers import PageView
+from shiftlog.web.answers import PageView, wants_json
 from shiftlog.web.views.now import read_overview
 from shiftlog.web.views.rail import filters_of, list_row, read_rail
 
@@ -37,7 +37,8 @@ async def sessions_page(app: App, request: Request) -> PageView:
         rail = await read_rail(app, query)
         filters = rail.filters
         data = {"items": rail.items, "total": rail.total, "next_cursor": rail.next_cursor}
-        extra |= {"rail": rail, "overview": await read_overview(app, rail.items) if "part" not in query else {}}
+        is_whole = "part" not in query and not wants_json(request)
+        extra |= {"rail": rail, "overview": await read_overview(app, rail.items) if is_whole else {}}
     data |= {"filters": filters, "q": text, "kind": kind}
     return PageView(data=data, template="sessions.html", part="_sessions.html", extra=extra)
 
