@@ -2,7 +2,7 @@
 # ARGS reaches the program a target runs: make test ARGS="tests/store -x"
 
 BIN := .venv/bin
-JOBS ?= 2
+JOBS ?= 3
 SOAK_S ?= 3600
 ARGS ?=
 
@@ -29,14 +29,15 @@ run: .venv/.stamp ## start Shiftlog and show how to connect an agent (never need
 	@$(WITH_BYTECODE) $(BIN)/shiftlog run $(ARGS)
 
 test: system-packages .venv/.stamp-dev ## run the test suite
-	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
+	@$(WITH_BYTECODE) scripts/with-memory-tmp $(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
 
-test-docker: system-packages .venv/.stamp-dev ## run the tests of shells in containers with a Docker Engine of their own (needs root)
-	@$(WITH_BYTECODE) SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
+test-docker: system-packages .venv/.stamp-dev ## run the tests of containers with a Docker Engine of their own (needs root)
+	@$(WITH_BYTECODE) SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/remote/docker tests/deploy $(ARGS)
 
-test-postgres: system-packages .venv/.stamp-dev ## run the tests of journal, dialects and properties on PostgreSQL
+test-postgres: system-packages .venv/.stamp-dev ## run the tests of journal, dialects and properties on PostgreSQL, and its long faults
 	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -n $(JOBS) --store postgres tests/journal/continuity tests/journal/runs tests/journal/usage \
-		tests/journal/test_sessions.py tests/journal/test_turns.py tests/dialects/delx tests/dialects/nexo tests/property $(ARGS)
+		tests/journal/test_sessions.py tests/journal/test_turns.py tests/dialects tests/property $(ARGS)
+	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -m soak --timeout 3600 tests/store/postgres tests/server $(ARGS)
 
 test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
 	@scripts/ensure-system-packages requirements/system-packages-podman

@@ -59,6 +59,8 @@ _ALL: dict[str, Part] = {
     "checkpoints": partial(_module, "checkpoints"),
     "page": partial(_module, "page"),
     "postgres": partial(_module, "postgres"),
+    "postgres_size": partial(_module, "postgres_size"),
+    "team": partial(_module, "team"),
     "ingest": _ingest,
     "search": _search,
 }
@@ -72,7 +74,7 @@ def main(arguments: list[str]) -> int:
     if unknown:
         print(f"bench: no part '{unknown[0]}'; there are {', '.join(PARTS)}", file=sys.stderr)
         return 2
-    if "--list" in arguments:
+    if "--list" in arguments or "--help" in arguments:
         print("\n".join(PARTS))
         return 0
     print(f"{platform.platform()}, Python {platform.python_version()}, {os.cpu_count()} cores")

@@ -94,6 +94,8 @@ class NoopServices:
     def busy(self) -> bool:
         return False
 
+    def end_shells(self) -> None: ...
+
     async def status(self) -> dict[str, object]:
         return {}
 

@@ -14,7 +14,7 @@ from anyio.abc import TaskGroup
 
 from bench.tables import ms, percentile, print_table, ratio
 from shiftlog.shell.engine.local import LocalTarget
-from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream
+from shiftlog.shell.ports import CommandSpec, OutputSink, ShellSpec, Stream
 
 TIMES = 3000
 OPENINGS = 20
@@ -23,7 +23,7 @@ GIGABYTE = 1_000_000_000
 BASH = ["bash", "--norc", "--noprofile"]
 
 
-class Nothing:
+class Nothing(OutputSink):
     """Takes output and keeps its size."""
 
     def __init__(self) -> None:
@@ -69,7 +69,9 @@ async def _print_latency(tasks: TaskGroup) -> None:
         await piped.stdout.readuntil(b"\n")
         floor.append(time.perf_counter() - begun)
         begun = time.perf_counter()
-        await (await shell.start(command, sink)).ended
+        running = await shell.start(command, sink)
+        await running.ended
+        running.recorded()
         engine.append(time.perf_counter() - begun)
     await shell.close()
     piped.stdin.close()

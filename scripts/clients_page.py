@@ -11,13 +11,14 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.clients.features import CLIENTS, FEATURES, Outcome, is_there, read_results
 from tests.clients.installing import PINS, version_of
-from tests.clients.notes import CURSOR, NOTES
+from tests.clients.notes import CURSOR, CURSOR_CELL, MISSING, NOTES
 
 INTRODUCTION = """\
 `make test-clients` installs the clients below from npm, each in the version named here, and runs them headless with an
 empty environment and home against a scripted model on loopback: no account, no network. The tables say what those runs
-showed. *Works* means that every test of the row passed, and the number is how many; *not tried* means just that. How to
-connect an agent is in [hooks](hooks.md), what the guard does in [the guard](guard.md).
+showed. *Works* means that every test of the row passed, and the number is how many; *not tried* means just that; *no*
+comes with what is missing. How to connect an agent is in [hooks](hooks.md), what the guard does in [the
+guard](guard.md).
 """
 
 
@@ -29,8 +30,8 @@ def clients_page(note: str) -> str:
     lines = ["# Agents' clients, as tried", "", note, "", INTRODUCTION]
     lines += [f"| | {' | '.join(titles)} | Cursor |", "|---|" + "---|" * (len(titles) + 1)]
     for feature, promise in FEATURES.items():
-        cells = [_cell(results.get(client, {}), feature) for client in CLIENTS]
-        lines.append(f"| {promise} | {' | '.join(cells)} | not tried |")
+        cells = [_cell(results.get(client, {}), feature) or _reason(client, feature) for client in CLIENTS]
+        lines.append(f"| {promise} | {' | '.join(cells)} | {CURSOR_CELL} |")
     lines += ["", "## What the rows leave open", ""]
     for client, title in zip(CLIENTS, titles, strict=True):
         lines += [f"**{title}**: {NOTES[client]}", ""]
@@ -45,9 +46,14 @@ def _cell(results: Outcome, feature: str) -> str:
     found = [test["outcome"] for test in results.get("tests", {}).values() if test["tries"] == feature]
     tried = [outcome for outcome in found if outcome != "skipped"]
     if not tried:
-        return "not tried"
+        return ""
     failed = tried.count("failed")
     return f"fails ({failed} of {len(tried)})" if failed else f"works ({len(tried)})"
+
+
+def _reason(client: str, feature: str) -> str:
+    reason = MISSING.get((client, feature))
+    return f"no: {reason}" if reason else "not tried"
 
 
 def _tests(results: Outcome) -> Iterator[tuple[str, str, str, str]]:

@@ -1,8 +1,9 @@
 """Trace four requests through a real daemon: which of our files and functions does each one enter, and in which order?
 
 `python scripts/trace_requests.py` prints a table; `--files` adds the files of each request in the order of their first
-use. Each request runs once unrecorded, so that neither imports nor caches count. `--source DIR` traces another checkout
-with the same environment, to compare.
+use. Each request runs once unrecorded, so that neither imports nor caches count, then several times: functions that not
+every run enters belong to the daemon's own work beside it. `--source DIR` traces another checkout with the same
+environment, to compare.
 """
 
 import argparse
@@ -27,11 +28,14 @@ ROOT = Path(__file__).parent.parent
 WAIT_S = 60.0
 PROMPT = "Rename the function greet to welcome."
 ANSWER = "Renamed in hello.py and its test."
+RUNS = 4
+
+Calls = list[tuple[str, str]]
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--files", action="store_true", help="list the files of each request too")
+    parser.add_argument("--files", action="store_true", help="list the files and functions of each request too")
     parser.add_argument("--source", type=Path, default=ROOT / "src", help="the src folder to trace")
     parser.add_argument("--daemon", nargs=2, metavar=("HOME", "OUT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
@@ -46,7 +50,7 @@ def main() -> int:
         for name, trace in traces.items():
             print(f"\n{name}")
             for file, functions in trace["order"].items():
-                print(f"  {functions:>4}  {file}")
+                print(f"  {functions:>4}  {file}  {', '.join(trace['functions_of'][file])}")
     return 0
 
 
@@ -55,13 +59,14 @@ def main() -> int:
 
 def _run_traced_daemon(home: str, out: str, *, source: Path) -> int:
     prefix = f"{source}/shiftlog/"
-    calls: list[tuple[str, str]] = []
+    calls: Calls = []
     state = {"on": False}
 
     def profile(frame: FrameType, event: str, _arg: object) -> None:
         file = frame.f_code.co_filename
         if event == "call" and state["on"] and file.startswith(prefix) and file.endswith(".py"):
-            calls.append((file[len(prefix) :], frame.f_code.co_qualname))
+            name = re.sub(r"\.?<(listcomp|dictcomp|setcomp|genexpr|locals)>", "", frame.f_code.co_qualname)
+            calls.append((file[len(prefix) :], name))
 
     def begin(_number: int, _frame: FrameType | None) -> None:
         calls.clear()
@@ -70,7 +75,7 @@ def _run_traced_daemon(home: str, out: str, *, source: Path) -> int:
 
     def end(_number: int, _frame: FrameType | None) -> None:
         state["on"] = False
-        Path(f"{out}.new").write_text(json.dumps(_summary(calls)), "utf-8")
+        Path(f"{out}.new").write_text(json.dumps(calls), "utf-8")
         Path(f"{out}.new").replace(out)
 
     signal.signal(signal.SIGUSR1, begin)
@@ -80,24 +85,6 @@ def _run_traced_daemon(home: str, out: str, *, source: Path) -> int:
     sys.argv = ["shiftlogd", "--home", home, "--foreground"]
     runpy.run_module("shiftlog.daemon", run_name="__main__")
     return 0
-
-
-def _summary(calls: list[tuple[str, str]]) -> dict[str, Any]:
-    order: dict[str, set[str]] = {}
-    packages: list[str] = []
-    for file, function in calls:
-        name = re.sub(r"\.?<(listcomp|dictcomp|setcomp|genexpr|locals)>", "", function)
-        order.setdefault(file, set()).add(name)
-        package = Path(file).parts[0]
-        if not packages or packages[-1] != package:
-            packages.append(package)
-    return {
-        "files": len(order),
-        "functions": sum(map(len, order.values())),
-        "packages": len(set(packages)),
-        "returns": len(packages) - len(set(packages)),
-        "order": {file: len(functions) for file, functions in order.items()},
-    }
 
 
 # The client's side: real programs that ask the daemon.
@@ -163,14 +150,40 @@ def _trace_requests(pid: int, out: Path, workspace: Path, environ: dict[str, str
 
 
 def _traced(pid: int, out: Path, request: Callable[[int], None]) -> dict[str, Any]:
-    request(1)
-    time.sleep(1.5)  # what the first one left to do later is over
+    request(0)
+    runs: list[Calls] = []
+    for number in range(1, RUNS + 1):
+        time.sleep(1.5)  # what the one before left to do later is over
+        runs.append(_recorded(pid, out, lambda number=number: request(number)))
+    always = set(runs[0]).intersection(*runs[1:])
+    return _summary([call for call in runs[-1] if call in always])
+
+
+def _recorded(pid: int, out: Path, request: Callable[[], None]) -> Calls:
     os.kill(pid, signal.SIGUSR1)
     _until(lambda: out.exists() and out.read_text("utf-8") == "recording")
-    request(2)
+    request()
     os.kill(pid, signal.SIGUSR2)
     _until(lambda: out.read_text("utf-8") != "recording")
-    return json.loads(out.read_text("utf-8"))
+    return [(file, function) for file, function in json.loads(out.read_text("utf-8"))]
+
+
+def _summary(calls: Calls) -> dict[str, Any]:
+    order: dict[str, set[str]] = {}
+    packages: list[str] = []
+    for file, function in calls:
+        order.setdefault(file, set()).add(function)
+        package = Path(file).parts[0]
+        if not packages or packages[-1] != package:
+            packages.append(package)
+    return {
+        "files": len(order),
+        "functions": sum(map(len, order.values())),
+        "packages": len(set(packages)),
+        "returns": len(packages) - len(set(packages)),
+        "order": {file: len(functions) for file, functions in order.items()},
+        "functions_of": {file: sorted(functions) for file, functions in order.items()},
+    }
 
 
 def _until(is_so: Callable[[], bool]) -> None:

@@ -11,6 +11,8 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from tests.postgres_server import PostgresServer, databases_for_homes, empty, reason_to_skip
+from tests.warm.handing_over import VARIABLE
+from tests.warm.starting import WarmDaemons
 
 # Shared machines stall now and then, so a slow example is no failure; the per-test timeout still holds.
 settings.register_profile(
@@ -37,9 +39,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def store_of_harness(request: pytest.FixtureRequest) -> Iterator[None]:
-    """With `--store postgres`, give each state directory of a test's harness a database of its own."""
+    """With `--store postgres`, give each state directory of a module's tests a database of its own."""
     if request.config.getoption("--store") == "sqlite":
         yield
         return
@@ -61,7 +63,31 @@ def postgres_server() -> Iterator[PostgresServer]:
 
 
 @pytest.fixture
+def own_database(postgres_server: PostgresServer) -> Iterator[str]:
+    """A database without a schema, for tests that change tables."""
+    import psycopg
+
+    with psycopg.connect(postgres_server.url(), autocommit=True) as db:
+        db.execute("CREATE DATABASE own")
+        yield postgres_server.url("own")
+        db.execute("DROP DATABASE own WITH (FORCE)")
+
+
+@pytest.fixture
 def postgres_url(postgres_server: PostgresServer) -> str:
     """Return the address of an empty database with our schema."""
     empty(postgres_server.url())
     return postgres_server.url()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def warm_daemons(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Let the daemons of tests be forked from a process that has imported their modules."""
+    with WarmDaemons(tmp_path_factory.mktemp("warm") / "socket"):
+        yield
+
+
+@pytest.fixture
+def cold_starts(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Start daemons as users start them, for tests of the start itself."""
+    monkeypatch.delenv(VARIABLE)

@@ -8,10 +8,13 @@ import getpass
 import importlib.util
 import os
 import pwd
+import shlex
 import shutil
+import signal
 import subprocess
 import tempfile
-from collections.abc import Generator
+import time
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -43,7 +46,14 @@ def reason_to_skip() -> str | None:
 class PostgresServer:
     """One running server."""
 
-    def __init__(self, *, durable: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        durable: bool = False,
+        settings: Sequence[str] = (),
+        of: "PostgresServer | None" = None,
+        backup: Path | None = None,
+    ) -> None:
         self.folder = Path(tempfile.mkdtemp(prefix="shiftlog-pg-"))
         self._programs = programs()
         self._owner = next(name for name in OWNERS if _exists(name)) if os.geteuid() == 0 else getpass.getuser()
@@ -52,6 +62,20 @@ class PostgresServer:
             shutil.chown(self.folder, self._owner)
         self._settings = ["listen_addresses=", f"unix_socket_directories={self.folder}", "max_connections=120"]
         self._settings += () if durable else FAST
+        self._own_settings = settings
+        self._settings += settings
+        if of is not None:
+            self._run(
+                "pg_basebackup", "-h", str(of.folder), "-U", ROLE, "-D", str(self._data), "-R", "--checkpoint=fast",
+                "--no-sync",
+            )  # fmt: skip
+            self.start()
+            return
+        if backup is not None:
+            subprocess.run(["cp", "--archive", backup, self._data], check=True)  # with owners
+            (self._data / "recovery.signal").touch()
+            self.start()
+            return
         self._run(
             "initdb", "--pgdata", str(self._data), "--username", ROLE, "--auth=trust", "--encoding=UTF8",
             "--locale=C.UTF-8", "--no-sync", "--no-instructions",
@@ -60,7 +84,7 @@ class PostgresServer:
 
     def start(self) -> None:
         """Start the server and wait until it takes connections."""
-        options = " ".join(f"-c {setting}" for setting in self._settings)
+        options = " ".join(f"-c {shlex.quote(setting)}" for setting in self._settings)
         log = str(self.folder / "server.log")
         self._run("pg_ctl", "start", "--wait", f"--timeout={START_S}", "-D", str(self._data), "-l", log, "-o", options)
 
@@ -68,13 +92,52 @@ class PostgresServer:
         """End the server as a loss of power would."""
         self._run("pg_ctl", "stop", "--mode=immediate", "-D", str(self._data))
 
+    def processes(self) -> list[int]:
+        """Return the ids of all processes of the server, the first one first."""
+        first = int((self._data / "postmaster.pid").read_text().split()[0])
+        children = Path(f"/proc/{first}/task/{first}/children")
+        return [first, *(int(each) for each in children.read_text().split())]
+
+    def kill_hard(self) -> None:
+        """Kill every process of the server with SIGKILL."""
+        processes = self.processes()
+        for process in processes:
+            try:
+                os.kill(process, signal.SIGKILL)
+            except ProcessLookupError:
+                pass
+        deadline = time.monotonic() + START_S
+        while any(Path(f"/proc/{each}").exists() and not _is_dead(each) for each in processes):
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+        # Where no process collects the dead, the server would take the killed one for a live one.
+        for left in (self._data / "postmaster.pid", self.folder / ".s.PGSQL.5432", self.folder / ".s.PGSQL.5432.lock"):
+            left.unlink(missing_ok=True)
+
+    def make_standby(self) -> "PostgresServer":
+        """Return a server that follows this one, and takes over when it is told to."""
+        return PostgresServer(durable=True, settings=self._own_settings, of=self)
+
+    def back_up(self) -> Path:
+        """Copy the running server's files, and return the folder of the copy."""
+        folder = self.folder / "backup"
+        self._run(
+            "pg_basebackup", "-h", str(self.folder), "-U", ROLE, "-D", str(folder), "--checkpoint=fast", "--no-sync"
+        )
+        return folder
+
+    def promote(self) -> None:
+        """Make a standby the primary."""
+        self._run("pg_ctl", "promote", "--wait", "-D", str(self._data))
+
     def url(self, database: str = "postgres") -> str:
         """Return the address of a database."""
         return f"postgresql://{ROLE}@/{database}?host={self.folder}"
 
     def remove(self) -> None:
         """End the server and remove all that it stored."""
-        self.kill()
+        if (self._data / "postmaster.pid").exists():
+            self.kill()
         shutil.rmtree(self.folder, ignore_errors=True)
 
     def _run(self, program: str, *arguments: str) -> None:
@@ -96,6 +159,14 @@ class PostgresServer:
             log = self.folder / "server.log"
             said = (done.stdout or b"").decode(errors="replace") + (log.read_text() if log.exists() else "")
             raise RuntimeError(f"{program} failed ({done.returncode}): {said[-2000:]}")
+
+
+def _is_dead(process: int) -> bool:
+    """Return True if a process has ended and only waits for its parent."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except FileNotFoundError:
+        return True
 
 
 def _exists(name: str) -> bool:

@@ -35,6 +35,15 @@ async def test_silencing_a_rule_that_does_not_exist_names_the_nearest(tmp_path: 
         await stored_title(tmp_path, "never")
 
 
+async def test_hooks_are_taken_once_something_was_spooled_and_never_when_only_reading(tmp_path: Path) -> None:
+    async with open_app(tmp_path, {}) as app:
+        assert not app.is_taking_hooks
+        (tmp_path / "spool").mkdir()
+        assert app.is_taking_hooks
+    async with open_app(tmp_path, {}, read_only=True) as reader:
+        assert not reader.is_taking_hooks
+
+
 def _made(home: Path) -> Path:
     home.mkdir(exist_ok=True)
     return home

@@ -60,6 +60,14 @@ def test_undo_takes_back_what_the_last_command_changed_and_can_be_undone(served:
         client.call("close_shell", shell_id=shell_id)
 
 
+def test_undo_after_a_restart_still_names_the_command_that_changed_something(home: Path, place: Path) -> None:
+    with agent(home) as client:
+        shell_id = at_work(client, place, "echo BAD > a.txt", "cat a.txt")
+        client.call("close_shell", shell_id=shell_id)
+    shiftlog(home, "daemon", "stop")
+    assert here(home, place, "undo", "--json").json()["commands"] == [f"{shell_id}#1"]
+
+
 def test_what_a_person_takes_back_is_recorded_as_a_persons_work_in_its_project(home: Path, place: Path) -> None:
     here(home, place, "exec", "--workspace", ".", "--", "echo x > a.txt")
     here(home, place, "undo")

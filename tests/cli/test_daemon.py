@@ -57,7 +57,8 @@ def test_the_daemon_is_started_looked_at_and_stopped(home: Path) -> None:
     assert shiftlog(home, "daemon", "stop").out == f"Stopped the daemon (pid {pid}).\n"
     assert lock_holder(home) is None
     assert shiftlog(home, "daemon", "stop").out == "No daemon was running.\n"
-    assert shiftlog(home, "daemon", "stop", "--json").json() == {"stopped": False, "pid": None, "ended": False}
+    stopped = {"stopped": False, "pid": None, "ended": False, "held_shells": 0}
+    assert shiftlog(home, "daemon", "stop", "--json").json() == stopped
 
 
 def test_a_daemon_that_hangs_is_ended(home: Path) -> None:
@@ -136,9 +137,9 @@ def test_serving_takes_the_port_over_on_which_the_daemon_shows_its_page(home: Pa
 def test_serving_other_machines_is_refused(home: Path) -> None:
     done = shiftlog(home, "serve", "--host", "0.0.0.0", status=2)
     assert "'0.0.0.0' is not a loopback address" in done.err
-    assert "Serving a team" in done.err
+    assert "shiftlog server serves a team" in done.err
     (home / "config.toml").write_text('[http]\nhost = "192.168.1.1"\n')
-    assert "Serving a team" in shiftlog(home, "serve", status=2).err
+    assert "shiftlog server serves a team" in shiftlog(home, "serve", status=2).err
 
 
 def test_serving_on_a_port_that_is_taken_is_refused_and_leaves_the_daemon_alone(home: Path) -> None:

@@ -70,6 +70,8 @@ def test_a_read_only_mount_is_read_without_a_daemon(recorded: Path, tmp_path: Pa
                     shutil.copy2(path, home / path.name)
         remount(home.parent, "ro")
         check_readable(home)
+        checks = json.loads(shiftlog(home, "doctor", "--json", status=1))["checks"]
+        assert next(check["state"] for check in checks if check["name"] == "database") == "ok"
 
 
 @needs_root

@@ -9,6 +9,7 @@ from shiftlog.app.stores import store_of
 from shiftlog.config.loading import load
 from shiftlog.model.errors import ConfigError
 from shiftlog.store.postgres import PostgresStore
+from shiftlog.store.postgres.migrate import shipped
 from shiftlog.store.sqlite import SqliteStore
 from tests.cli.support import shiftlog
 from tests.postgres_server import PostgresServer
@@ -20,11 +21,15 @@ def test_migrate_applies_what_is_missing_and_says_so(home: Path, postgres_server
     env = {"SHIFTLOG_STORE_URL": postgres_server.url("team")}
     named = f"team on {postgres_server.folder} as shiftlog"
     checked = shiftlog(home, "store", "migrate", "--check", "--json", env=env, status=1).json()
-    assert checked == {"database": named, "schema": 0, "missing": ["0001_ground"]}
+    wanted = [f"{each.number:04d}_{each.name}" for each in shipped()]
+    last = shipped()[-1].number
+    assert wanted[0] == "0001_ground"
+    assert checked == {"database": named, "schema": 0, "missing": wanted}
     done = shiftlog(home, "store", "migrate", env=env)
-    assert done.out == f"applied 0001_ground\n{named} is up to date (schema 1)\n"
+    applied = "".join(f"applied {name}\n" for name in wanted)
+    assert done.out == f"{applied}{named} is up to date (schema {last})\n"
     again = shiftlog(home, "store", "migrate", "--json", env=env).json()
-    assert again == {"database": named, "schema": 1, "applied": []}
+    assert again == {"database": named, "schema": last, "applied": []}
 
 
 def test_migrate_without_an_address_says_what_to_set(home: Path) -> None:

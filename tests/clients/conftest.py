@@ -17,6 +17,8 @@ from tests.clients.script import Script
 from tests.daemon.support import end_daemon
 
 HERE = Path(__file__).parent
+# Some tests run a client with dozens of commands, also on a busy machine.
+TEST_S = 900
 FOUND = pytest.StashKey[dict[str, dict[str, Outcome]]]()
 
 
@@ -24,6 +26,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.clients)
+            item.add_marker(pytest.mark.timeout(TEST_S))
 
 
 @pytest.hookimpl(wrapper=True)
@@ -48,7 +51,17 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 
 @pytest.fixture
 def harness(tmp_path_factory: pytest.TempPathFactory) -> Generator[ClientHarness]:
-    root = tmp_path_factory.mktemp("c")
+    yield from _harness(tmp_path_factory)
+
+
+@pytest.fixture
+def other_harness(tmp_path_factory: pytest.TempPathFactory) -> Generator[ClientHarness]:
+    """A second harness, with a home, a daemon and a model of its own."""
+    yield from _harness(tmp_path_factory)
+
+
+def _harness(folders: pytest.TempPathFactory) -> Generator[ClientHarness]:
+    root = folders.mktemp("c")
     for name in ("home", "work", "state"):
         (root / name).mkdir()
     with serving(Script()) as model:
@@ -59,38 +72,30 @@ def harness(tmp_path_factory: pytest.TempPathFactory) -> Generator[ClientHarness
 @pytest.fixture
 def claude(harness: ClientHarness) -> ClientHarness:
     """A harness whose Claude Code has our plugin."""
-    _needs("claude")
-    harness.shiftlog("setup", "claude", "--write")
-    harness.warm()
-    return harness
+    return _set_up(harness, "claude")
 
 
 @pytest.fixture
 def codex(harness: ClientHarness) -> ClientHarness:
     """A harness whose Codex has our hooks and our server."""
-    _needs("codex")
-    harness.write_codex_config()
-    harness.shiftlog("setup", "codex", "--write")
-    harness.warm()
-    return harness
+    return _set_up(harness, "codex")
 
 
 @pytest.fixture
 def gemini(harness: ClientHarness) -> ClientHarness:
-    """A harness whose Gemini CLI has our server."""
-    _needs("gemini")
-    harness.write_gemini_settings()
-    harness.shiftlog("setup", "gemini", "--write")
-    harness.warm()
-    return harness
+    """A harness whose Gemini CLI has our hooks and our server."""
+    return _set_up(harness, "gemini")
 
 
 @pytest.fixture
 def opencode(harness: ClientHarness) -> ClientHarness:
-    """A harness whose OpenCode has our server."""
-    _needs("opencode")
-    harness.write_opencode_config()
-    harness.warm()
+    """A harness whose OpenCode has our plugin and our server."""
+    return _set_up(harness, "opencode")
+
+
+def _set_up(harness: ClientHarness, agent: str) -> ClientHarness:
+    _needs(agent)
+    harness.set_up(agent)
     return harness
 
 

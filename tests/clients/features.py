@@ -20,7 +20,7 @@ FEATURES = {
     "restarts": "resuming, forking, clearing and compacting keep or link the session",
     "brief": "a killed client's work is handed over to the next start",
     "transcripts": "everything in its transcript is known, and an import afterwards changes nothing",
-    "secrets": "secrets are masked in record, exported page, brief and rewound transcript",
+    "secrets": "secrets are masked in record, page, brief and, where there is one, the rewound transcript",
     "undo": "a turn can be undone, whatever changed the files",
     "rewind": "files and conversation go back together, and the client resumes",
     "export": "a session restored from the journal is resumed",
@@ -30,9 +30,10 @@ FEATURES = {
     "refuse files": "guard: a file tool is refused",
     "watch": "guard: watching changes nothing and records the verdicts",
     "twenty commands": "guard: twenty commands run and twenty are refused, in each mode",
+    "odd commands": "guard: odd commands tell the model the same with the guard and without it",
     "daemon killed": "the daemon is killed in mid-turn: the client goes on, and nothing of the turn is lost",
     "settings changed": "guard: settings that the agent edits are reported",
-    "removal": "switching off and removing leave the user's files as they were (the client is not run)",
+    "removal": "switching off and removing leave the user's files as they were",
     "doctor": "doctor says what does not work and how to mend it",
 }
 

@@ -21,9 +21,16 @@ def _declared(tool: Json) -> list[str]:
 
 def _message(content: Json) -> Message:
     parts: list[Json] = content.get("parts") or []
-    results = [str(part["functionResponse"].get("response")) for part in parts if "functionResponse" in part]
+    results = [_result(part["functionResponse"]) for part in parts if "functionResponse" in part]
     role = "tool" if results else ROLES.get(str(content.get("role")), "user")
     return Message(role=role, text=_text(content), results=results)
+
+
+def _result(given: Json) -> str:
+    """Return the text of a tool's result, or of its error."""
+    response: Json = given.get("response") or {}
+    text = response.get("output", response.get("error"))
+    return text if isinstance(text, str) else str(response)
 
 
 def _text(content: Json) -> str:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tests.clients.installing import ROOT, program_of
+from tests.clients.installing import BUILD, PINS, ROOT, program_of
 from tests.clients.model import ModelServer
 from tests.clients.script import Json, Script
 from tests.daemon.support import INITIALIZE, eventually
 
 BIN = ROOT / ".venv" / "bin"
-RUN_S = 100
+RUN_S = 400
 CLAUDE_TOOLS = "Bash,Edit,Write,Read,Glob,Grep,Task,Agent,NotebookEdit,Skill,ToolSearch,mcp__plugin_shiftlog_shiftlog"
 PROVIDER = "scripted"
 
@@ -110,6 +110,18 @@ class ClientHarness:
     def lineage(self, session: Json) -> Json:
         """Return where a session comes from: its parent, its predecessor, what it was forked from."""
         return self.session(session["session_id"])["session"]["lineage"]
+
+    def set_up(self, agent: str) -> None:
+        """Let a client use the scripted model and Shiftlog, with a daemon that runs."""
+        writes = {
+            "codex": self.write_codex_config,
+            "gemini": self.write_gemini_settings,
+            "opencode": self.write_opencode_config,
+        }
+        if agent in writes:
+            writes[agent]()
+        self.shiftlog("setup", agent, "--write")
+        self.warm()
 
     def warm(self) -> None:
         """Start the daemon and let it load its MCP server, so that a client need not wait for either."""
@@ -258,23 +270,28 @@ class ClientHarness:
             "security": {"auth": {"selectedType": "gemini-api-key"}},
             "general": {"enableAutoUpdate": False, "enableAutoUpdateNotification": False},
             "privacy": {"usageStatisticsEnabled": False},
+            "model": {"disableLoopDetection": True},  # after thirty calls it would ask the model about them
         }
         (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
 
     def gemini(self, prompt: str, *options: str) -> Ended:
         """Run one prompt in Gemini CLI and wait for the end."""
+        return ended(self.start_gemini(prompt, *options))
+
+    def start_gemini(self, prompt: str, *options: str) -> "subprocess.Popen[str]":
+        """Start Gemini CLI with a prompt."""
         program = program_of("gemini")
         assert program is not None
         words = ["-p", prompt, "--output-format", "stream-json", "--approval-mode", "yolo", "-m", "gemini-2.5-flash"]
         environ = self.environ(
             GEMINI_API_KEY="made-up", GOOGLE_GEMINI_BASE_URL=self.model.url, GEMINI_CLI_TRUST_WORKSPACE="true"
         )
-        return ended(self._start([*program, *words, *options], environ, None))
+        return self._start([*program, *words, *options], environ, None)
 
     # OpenCode
 
     def write_opencode_config(self) -> None:
-        """Tell OpenCode of the scripted model and of our server, which `shiftlog setup` does not know how to add."""
+        """Tell OpenCode of the scripted model; `shiftlog setup opencode` adds its part to the same file."""
         folder = self.home / ".config" / "opencode"
         folder.mkdir(parents=True, exist_ok=True)
         provider = {
@@ -283,17 +300,38 @@ class ClientHarness:
             "options": {"baseURL": f"{self.model.url}/v1", "apiKey": "made-up"},
             "models": {"scripted-model": {"name": "Scripted"}},
         }
-        server = {"type": "local", "command": [str(BIN / "shiftlog"), "mcp"], "enabled": True}
-        config = {"provider": {PROVIDER: provider}, "mcp": {"shiftlog": server}, "autoupdate": False}
+        # Without a terminal it refuses what it would ask about.
+        config = {"provider": {PROVIDER: provider}, "autoupdate": False, "permission": {"external_directory": "allow"}}
         (folder / "opencode.json").write_text(json.dumps(config), "utf-8")
+        # Where there are plugins it installs this package from npm at its start, unless it is there.
+        package = "@opencode-ai/plugin"
+        dependencies = {package: PINS["opencode"]["packages"][package]}
+        lock: Json = {"lockfileVersion": 3, "packages": {"": {"dependencies": dependencies}}}
+        for name, content in (("package.json", {"dependencies": dependencies}), ("package-lock.json", lock)):
+            (folder / name).write_text(json.dumps(content), "utf-8")
+        (folder / "node_modules").symlink_to(BUILD / "opencode" / "node_modules")
 
     def opencode(self, prompt: str, *options: str) -> Ended:
         """Run one prompt in OpenCode and wait for the end."""
+        return ended(self.start_opencode(prompt, *options))
+
+    def start_opencode(self, prompt: str, *options: str) -> "subprocess.Popen[str]":
+        """Start OpenCode with a prompt; it puts an argument of several words in quotes."""
         program = program_of("opencode")
         assert program is not None
-        words = ["run", "--format", "json", "-m", f"{PROVIDER}/scripted-model", *options, prompt]
+        words = ["run", "--format", "json", "-m", f"{PROVIDER}/scripted-model", *options, *prompt.split()]
         environ = self.environ(OPENCODE_DISABLE_AUTOUPDATE="1", OPENCODE_DISABLE_MODELS_FETCH="1")
-        return ended(self._start([*program, *words], environ, None))
+        return self._start([*program, *words], environ, None)
+
+    def start(self, agent: str, prompt: str) -> "subprocess.Popen[str]":
+        """Start a client with a prompt."""
+        starts = {
+            "claude": self.start_claude,
+            "codex": self.start_codex,
+            "gemini": self.start_gemini,
+            "opencode": self.start_opencode,
+        }
+        return starts[agent](prompt)
 
     def _start(
         self, command: Sequence[str], environ: dict[str, str], cwd: Path | None, stdin: int = subprocess.DEVNULL
@@ -308,6 +346,13 @@ class ClientHarness:
             text=True,
             start_new_session=True,
         )
+
+
+def bodies(harness: ClientHarness, kind: str, session_id: str | None = None) -> list[Json]:
+    """Return the facts of a session's entries of one kind; without an id, those of the last session."""
+    session = session_id or harness.sessions()[-1]["session_id"]
+    lines = harness.shiftlog("export", session, "--format", "jsonl", "-o", "-").splitlines()
+    return [entry["body"] for line in lines if (entry := json.loads(line)).get("kind") == kind]
 
 
 def ended(process: "subprocess.Popen[str]", *, within_s: float = RUN_S) -> Ended:

@@ -37,7 +37,8 @@ def program_of(name: str) -> list[str] | None:
     except (OSError, ValueError, KeyError):
         return None
     programs = [path for pattern in PINS[name]["programs"] for path in sorted(modules.glob(_here(pattern)))]
-    if found != version_of(name) or not programs:
+    lacking = [name for name in map(_here, PINS[name]["packages"]) if not (modules / name).exists()]
+    if found != version_of(name) or lacking or not programs:
         return None
     if programs[0].suffix == ".js":
         return [str(modules / _here("node-{platform}-{cpu}") / "bin" / "node"), str(programs[0])]

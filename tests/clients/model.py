@@ -225,7 +225,8 @@ def _response_call(call: Call, tools: Sequence[Json]) -> Json:
 def _response_events(body: Json, step: Step) -> Iterator[Json]:
     name = f"resp_{next(_numbers)}"
     items = list(_response_items(body, step))
-    counted = {"input_tokens": USAGE_IN, "output_tokens": USAGE_OUT, "total_tokens": USAGE_IN + USAGE_OUT}
+    told = step.tokens_in or USAGE_IN
+    counted = {"input_tokens": told, "output_tokens": USAGE_OUT, "total_tokens": told + USAGE_OUT}
     details = {"input_tokens_details": {"cached_tokens": 0}, "output_tokens_details": {"reasoning_tokens": 0}}
     response: Json = {"id": name, "object": "response", "status": "completed", "output": items}
     yield {"type": "response.created", "response": {"id": name, "object": "response", "status": "in_progress"}}

@@ -7,22 +7,35 @@ Rules for single commands in its own permissions (`Bash(git:*)`) do not match a 
 guard](guard.md).""",
     "codex": """\
 Hooks need the user's trust before they run, and `codex exec` does not say that they were skipped; `shiftlog doctor`
-does. It has no prompt that a hook can ask for, so what the policy asks about is refused. `apply_patch` as a tool of
-its own was not offered to the scripted model, and input to a running command (`write_stdin`) was not tried; a patch
-in a shell command is judged as that command. Tried with `sandbox_mode = "danger-full-access"` and `approval_policy =
-"never"`.""",
+does. It has no prompt that a hook can ask for, so what the policy asks about is refused. Input to a running command
+(`write_stdin`) has no hook: in `enforce` the sandbox of that command holds, in `ask` nothing does. A patch in a shell
+command is judged as that command. `codex fork` and a session at a terminal were not tried. Tried with `sandbox_mode =
+"danger-full-access"` and `approval_policy = "never"`.""",
     "gemini": """\
-`shiftlog setup gemini` connects our tools, and a run is recorded when `shiftlog import` reads its chat. Its
-documentation describes hooks in `settings.json` (`SessionStart`, `BeforeAgent`, `BeforeTool`, which may refuse a call
-or change its arguments, `AfterTool`, `AfterAgent`, `PreCompress`, `SessionEnd`). We install none yet: nothing is
-recorded while it runs, its turns cannot be undone, and the guard does not hold.""",
+Its tool calls have no id at the hook, so `--per-call` is not offered: calls are recorded when the turn stops, and an
+enforced command is not tied to the transcript's call by id. It refuses command substitution in its shell (`$(…)`)
+itself, waits for ever headless when a hook asks, so what the policy asks about is refused, and looks at a file's path
+before the hook does. No hook runs in a folder that it does not trust. Its event before a compaction comes before every
+request, so it is not used. Subagents, `/clear`, compaction and a session at a terminal were not tried; files and
+conversation cannot be rewound together, nor a session restored for it. Tried with `--approval-mode yolo`.""",
     "opencode": """\
-A run is recorded when `shiftlog import` reads its database, and our tools were called after they had been added to
-`opencode.json` by hand; `shiftlog setup` does not do that yet. Its documentation describes plugins, modules that it
-loads at its start, with `chat.message`, `tool.execute.before`, which may throw or change the arguments,
-`tool.execute.after` and session events. We install none yet: nothing is recorded while it runs, its turns cannot be
-undone, and the guard does not hold.""",
+It loads our plugin, which starts the hook; what the policy asks about is refused, because a plugin cannot ask. Its own
+permissions look at the rewritten command, so rules for single commands in `permission.bash` do not match it. Its
+terminal interface, forks, compaction and `opencode serve` were not tried; files and conversation cannot be rewound
+together, nor a session restored for it. The brief is added to the system prompt by an event that its release calls
+experimental.""",
 }
+# Why a cell of the table has no test.
+_TWO = "made for Claude Code and Codex"
+MISSING = {
+    ("gemini", "subagents"): "no event tells of its subagents",
+    ("gemini", "odd commands"): "it refuses substitutions itself, and its results tell of the rewriting",
+    ("gemini", "rewind"): _TWO,
+    ("gemini", "export"): _TWO,
+    ("opencode", "rewind"): _TWO,
+    ("opencode", "export"): _TWO,
+}
+CURSOR_CELL = "no: not on npm"
 CURSOR = """\
 It cannot be installed from npm, so nothing was tried. As others describe it, it has hooks in `hooks.json`
 (`beforeShellExecution`, which answers allow, deny or ask, `beforeMCPExecution`, `afterFileEdit`,

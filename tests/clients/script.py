@@ -36,6 +36,8 @@ class Step:
     calls: Sequence[Call] = ()
     # The answer waits for this event.
     hold: threading.Event | None = None
+    # The tokens of the request as the model counts them; None for those of every request.
+    tokens_in: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 
 from tests.clients.features import tries
-from tests.clients.harness import ClientHarness, ended
-from tests.clients.script import Request, Scripted, Step, calls, says
+from tests.clients.harness import ClientHarness, bodies, ended
+from tests.clients.script import Call, Request, Scripted, Step, calls, says
+from tests.clients.tools import HOOKED, shell, write
 from tests.daemon.support import eventually
 
 POLICY = '[policy]\ndeny = ["curl"]\nask = ["rm"]\n'
@@ -38,12 +39,6 @@ def bash(command: str, **more: Any) -> Scripted:
 
 def notes(harness: ClientHarness) -> list[dict[str, Any]]:
     return [body for body in bodies(harness, "import.noted") if body.get("guard")]
-
-
-def bodies(harness: ClientHarness, kind: str) -> list[dict[str, Any]]:
-    session = harness.sessions()[-1]["session_id"]
-    lines = harness.shiftlog("export", session, "--format", "jsonl", "-o", "-").splitlines()
-    return [entry["body"] for line in lines if (entry := json.loads(line)).get("kind") == kind]
 
 
 @tries("sandbox")
@@ -168,9 +163,14 @@ def test_claude_watch_changes_nothing_for_the_client(claude: ClientHarness) -> N
 
 @tries("daemon killed")
 def test_claude_gets_an_error_when_the_daemon_dies_in_mid_command_and_goes_on(claude: ClientHarness) -> None:
-    """Case 14."""
+    """Case 14. The model waits for the new daemon: on a slow machine calls are refused until it runs."""
     switch_on(claude, "claude", "enforce")
-    claude.script.on("Go", bash("touch begun; sleep 50"), bash("echo next"), says("Done."))
+
+    def until_it_runs(_: Request) -> Step:
+        claude.settle()
+        return calls("Bash", command="echo next")
+
+    claude.script.on("Go", bash("touch begun; sleep 50"), until_it_runs, says("Done."))
     process = claude.start_claude("Go")
     eventually(lambda: (claude.work / "begun").exists() or None, within_s=60)
     pid = int((claude.state / "daemon.lock").read_text().split()[0])
@@ -222,19 +222,196 @@ def test_codex_obeys_as_the_table_says(codex: ClientHarness) -> None:
     assert written
 
 
+@tries("refuse commands")
+@pytest.mark.parametrize("agent", ["claude", "gemini", "opencode"])
+def test_a_command_that_the_policy_denies_is_refused_and_recorded(agent: str, request: pytest.FixtureRequest) -> None:
+    harness: ClientHarness = request.getfixturevalue(agent)
+    switch_on(harness, agent, "ask")
+    denied, ran = results(harness, agent, shell(agent, "curl x"), shell(agent, "echo ran"))
+    assert "'curl' is denylisted (rule: deny curl)" in denied
+    assert "ran" in ran
+    assert [note["guard"] for note in notes(harness)] == ["denied"]
+
+
+@tries("ask about commands")
+@pytest.mark.parametrize("agent", ["codex", "gemini", "opencode"])
+def test_a_client_without_a_prompt_is_refused_what_the_policy_asks_about(
+    agent: str, request: pytest.FixtureRequest
+) -> None:
+    harness: ClientHarness = request.getfixturevalue(agent)
+    (harness.work / "build").mkdir()
+    switch_on(harness, agent, "ask")
+    (asked,) = results(harness, agent, shell(agent, "rm -rf build"))
+    assert "needs approval: 'rm'" in asked
+    assert "has no prompt for this" in asked
+    assert (harness.work / "build").exists()
+
+
+@tries("sandbox")
+@pytest.mark.parametrize("agent", ["codex", "gemini", "opencode"])
+def test_enforced_commands_keep_their_promises_and_the_kernel_holds(agent: str, request: pytest.FixtureRequest) -> None:
+    harness: ClientHarness = request.getfixturevalue(agent)
+    (harness.work / "sub").mkdir()
+    switch_on(harness, agent, "enforce")
+    outside = Path(f"/etc/shiftlog-test-{os.getpid()}")  # /tmp is private in the sandbox
+    elsewhere = {"dir_path": "sub"} if agent == "gemini" else {"workdir": str(harness.work / "sub")}
+    hidden, written, status, streams, where = results(
+        harness, agent,
+        shell(agent, "x=curl; $x http://localhost/"),
+        shell(agent, f"echo x > {outside}"),
+        shell(agent, "exit 3"),
+        shell(agent, "echo out; echo err >&2"),
+        shell(agent, "pwd", **elsewhere),
+    )  # fmt: skip
+    assert "'curl' is denylisted" in hidden
+    assert "Read-only file system" in written or "ermission denied" in written
+    assert not outside.exists()
+    # OpenCode keeps the status beside the output.
+    assert {"codex": "exited with code 3", "gemini": "Exit Code: 3", "opencode": ""}[agent] in status
+    assert "out" in streams
+    assert "err" in streams
+    assert str(harness.work / "sub") in where
+    commands = bodies(harness, "command.finished")
+    assert [body["exit_code"] for body in commands] == [126, 1, 3, 0, 0]
+    called = [body for body in bodies(harness, "dialog") if body.get("category") == "tool_call"]
+    assert not any("shiftlog-guard" in str(body) for body in called), "the transcript shows the agent's own commands"
+
+
+@tries("refuse files")
+@pytest.mark.parametrize("mode", ["ask", "enforce"])
+@pytest.mark.parametrize("agent", ["gemini", "opencode"])
+def test_file_tools_are_refused_outside_of_the_workspace(agent: str, mode: str, request: pytest.FixtureRequest) -> None:
+    harness: ClientHarness = request.getfixturevalue(agent)
+    own = harness.work / ("." + agent) / "settings.json"
+    switch_on(harness, agent, mode)
+    link = harness.work / "link"
+    link.symlink_to(harness.home)
+    settings, linked, inside = results(
+        harness, agent, write(agent, own, "{}"), write(agent, link / "x.txt", "x"),
+        write(agent, harness.work / "in.txt", "x"),
+    )  # fmt: skip
+    assert "a setting that decides whether the guard's hooks run" in settings
+    # Gemini CLI itself looks at the path before any hook.
+    assert ("Path not in workspace" if agent == "gemini" else "outside of the workspace") in linked
+    assert (own.exists(), (harness.home / "x.txt").exists()) == (False, False)
+    assert (harness.work / "in.txt").read_text() == "x", inside
+
+
+@tries("watch")
+@pytest.mark.parametrize("agent", ["codex", "gemini", "opencode"])
+def test_watching_changes_nothing_for_the_client(agent: str, request: pytest.FixtureRequest) -> None:
+    harness: ClientHarness = request.getfixturevalue(agent)
+    (harness.work / "build").mkdir()
+    switch_on(harness, agent, "watch")
+    # Codex itself refuses `rm -rf` where it may not ask.
+    (said, _) = results(harness, agent, shell(agent, "rm -r build; echo gone"), shell(agent, "curl --version"))
+    assert "gone" in said
+    assert not (harness.work / "build").exists(), said
+    assert [note["guard"] for note in notes(harness)] == ["would_ask", "would_deny"]
+
+
+@tries("settings changed")
+@pytest.mark.parametrize("agent", ["codex", "gemini", "opencode"])
+def test_settings_that_an_agent_edits_by_its_shell_are_reported(agent: str, request: pytest.FixtureRequest) -> None:
+    harness: ClientHarness = request.getfixturevalue(agent)
+    switch_on(harness, agent, "watch")
+    files = {
+        "codex": ".codex/hooks.json",
+        "gemini": ".gemini/settings.json",
+        "opencode": ".config/opencode/plugins/shiftlog.js",
+    }
+    file = harness.home / files[agent]
+    results(harness, agent, shell(agent, f"echo '{{}}' > {file}"), shell(agent, "true"))
+    assert str(file) in [note.get("path") for note in notes(harness)]
+    shown = {one["agent"]: one for one in harness.shown("guard")["agents"]}[agent]
+    assert shown["changed"] == [str(file)]
+
+
+OWN_FILES = {
+    "claude": (".claude/settings.json", '{ "model" : "opus" }'),
+    "codex": (".codex/config.toml", "model = 'x' # mine\n"),
+    "gemini": (".gemini/settings.json", '{ // mine\n\t"ui": {"theme": "x",},\n}\n'),
+    "opencode": (".config/opencode/opencode.jsonc", '/* mine */ { "theme" : "x" }'),
+}
+
+
 @tries("removal")
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", HOOKED)
 def test_switching_and_removing_leave_the_users_files_as_they_were(agent: str, harness: ClientHarness) -> None:
     """Case 23."""
-    folder = harness.home / f".{agent}"
-    folder.mkdir()
-    own = {"claude": ("settings.json", '{ "model" : "opus" }'), "codex": ("config.toml", "model = 'x' # mine\n")}[agent]
-    (folder / own[0]).write_text(own[1])
+    name, content = OWN_FILES[agent]
+    own = harness.home / name
+    own.parent.mkdir(parents=True)
+    own.write_text(content)
     harness.shiftlog("setup", agent, "--write")
-    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    before = {path: path.read_bytes() for path in own.parent.rglob("*") if path.is_file()}
     harness.shiftlog("guard", "on", "--agent", agent)
     harness.shiftlog("guard", "off", "--agent", agent)
-    assert {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()} == before
+    assert {path: path.read_bytes() for path in own.parent.rglob("*") if path.is_file()} == before
     harness.shiftlog("setup", agent, "--remove")
-    assert (folder / own[0]).read_text() == own[1]
+    left = {path for path in own.parent.rglob("*") if path.is_file() and path.suffix != ".bak"}
+    assert (left, own.read_text()) == ({own}, content)
     assert not (harness.state / "guard.json").exists()
+
+
+@tries("removal")
+@pytest.mark.parametrize("agent", ["claude", "codex"])
+def test_removing_after_guarded_work_leaves_the_users_files_as_they_were(agent: str, harness: ClientHarness) -> None:
+    own = harness.home / OWN_FILES[agent][0]
+    own.parent.mkdir(parents=True)
+    if agent == "codex":
+        harness.write_codex_config()
+    else:
+        own.write_text(OWN_FILES[agent][1])
+    before = own.read_bytes()
+    harness.shiftlog("setup", agent, "--write")
+    harness.warm()
+    switch_on(harness, agent, "enforce")
+    (said,) = results(harness, agent, shell(agent, "echo worked"))
+    assert "worked" in said
+    harness.shiftlog("guard", "off", "--agent", agent)
+    harness.shiftlog("setup", agent, "--remove")
+    assert own.read_bytes() == before
+    assert not (own.parent / "hooks.json").exists()
+
+
+# A model for which Codex offers `apply_patch` as a tool of its own.
+PATCHING = ("-m", "gpt-5.5")
+
+
+def patch(path: Path | str) -> Step:
+    text = f"*** Begin Patch\n*** Add File: {path}\n+print(1)\n*** End Patch\n"
+    return Step(calls=[Call(name="apply_patch", arguments={"input": text})])
+
+
+@tries("refuse files")
+@pytest.mark.parametrize("mode", ["ask", "enforce"])
+def test_apply_patch_of_codex_is_refused_outside_of_the_workspace(codex: ClientHarness, mode: str) -> None:
+    switch_on(codex, "codex", mode)
+    outside, hooks = codex.home / "x.py", codex.home / ".codex" / "hooks.json"
+    before = hooks.read_bytes()
+    codex.script.on("Go", patch(outside), patch(hooks), patch("in.py"), says("Done."))
+    done = codex.codex("Go", *PATCHING)
+    assert done.code == 0, done.out + done.err
+    refused, settings, inside = codex.script.told("Go")[-1].results
+    assert "outside of the workspace" in refused
+    assert (outside.exists(), hooks.read_bytes()) == (False, before), settings
+    assert (codex.work / "in.py").read_text() == "print(1)\n", inside
+
+
+@tries("sandbox")
+def test_input_to_a_running_command_of_codex_is_held_by_the_kernel(codex: ClientHarness) -> None:
+    """Codex asks no hook about `write_stdin`: the command that reads it runs in the sandbox."""
+    switch_on(codex, "codex", "enforce")
+    outside = Path(f"/etc/shiftlog-test-{os.getpid()}")
+
+    def type_in(request: Request) -> Step:
+        (number,) = re.findall(r"session ID (\d+)", request.results[-1])
+        typed = f"curl --version; echo status $?; echo x > {outside}; echo wrote $?; exit\n"
+        return calls("write_stdin", session_id=int(number), chars=typed, yield_time_ms=5000)
+
+    begun = calls("exec_command", cmd="bash --norc", tty=True, yield_time_ms=1000)
+    _, said = results(codex, "codex", begun, type_in)
+    assert "status 126" in said, said
+    assert "wrote 1" in said, said
+    assert not outside.exists()

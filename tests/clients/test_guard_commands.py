@@ -1,13 +1,12 @@
 """The guard in the real clients: twenty commands that it lets run and twenty that it refuses, in each of its modes."""
 
-from collections.abc import Callable
-
 import pytest
 
 from tests.clients.features import tries
-from tests.clients.harness import ClientHarness
-from tests.clients.script import Step, calls, says
-from tests.clients.test_guard import bodies, notes, switch_on
+from tests.clients.harness import ClientHarness, bodies
+from tests.clients.script import says
+from tests.clients.test_guard import notes, switch_on
+from tests.clients.tools import HOOKED, shell
 
 # Each with a part of what it prints.
 ALLOWED = (
@@ -54,21 +53,17 @@ REFUSED = (
     "echo --version | xargs curl",
     "find . -maxdepth 0 -exec curl --version ';'",
 )
-SHELLS: dict[str, Callable[[str], Step]] = {
-    "claude": lambda command: calls("Bash", command=command),
-    "codex": lambda command: calls("exec_command", cmd=command),
-}
 
 
 @tries("twenty commands")
 @pytest.mark.parametrize("mode", ["watch", "ask", "enforce"])
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", HOOKED)
 def test_twenty_commands_run_and_twenty_are_refused(agent: str, mode: str, request: pytest.FixtureRequest) -> None:
     harness: ClientHarness = request.getfixturevalue(agent)
     (harness.work / "seed.txt").write_text("cherry\nbanana\napple\n")
     switch_on(harness, agent, mode)
     commands = [*(command for command, _ in ALLOWED), *REFUSED]
-    harness.script.on("Go", *map(SHELLS[agent], commands), says("Done."))
+    harness.script.on("Go", *(shell(agent, command) for command in commands), says("Done."))
     done = harness.run(agent, "Go")
     assert done.code == 0, done.out + done.err
     told = harness.script.told("Go")[-1].results

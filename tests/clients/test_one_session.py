@@ -2,6 +2,7 @@
 
 import json
 import threading
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -9,8 +10,7 @@ import pytest
 from tests.clients.features import tries
 from tests.clients.harness import ClientHarness, ended
 from tests.clients.script import Json, Request, Step, calls, ours, says
-
-KINDS = {"claude": "ClaudeCode", "codex": "Codex"}
+from tests.clients.tools import HOOKED, KINDS, shell
 
 
 def answer(request: Request, number: int = -1) -> Json:
@@ -24,18 +24,17 @@ def turns(harness: ClientHarness, session: Json) -> list[Any]:
 
 
 @tries("one session")
-@pytest.mark.parametrize("agent", ["claude", "codex"])
+@pytest.mark.parametrize("agent", HOOKED)
 def test_opening_a_session_in_a_client_joins_the_one_of_its_hooks(agent: str, request: pytest.FixtureRequest) -> None:
     harness: ClientHarness = request.getfixturevalue(agent)
-    harness.script.on(
-        "Fix it", ours("open_session", agent=KINDS[agent], title="My own title", tags=["urgent"]), says("ok")
-    )
+    harness.script.on("Fix it", ours("open_session", agent=KINDS[agent], title="My own title"), says("ok"))
     done = harness.run(agent, "Fix it")
     opened = answer(harness.script.told("Fix it")[-1])
-    assert (opened["joined"], done.session in opened["session_id"]) == (True, True)
+    assert opened["joined"] is True
     (session,) = harness.sessions()
     assert (session["session_id"], session["title"]) == (opened["session_id"], "My own title")
     assert turns(harness, session) == ["Fix it"]
+    assert harness.session(session["session_id"])["session"]["vendor_session_id"] == done.session
 
 
 @tries("restarts")
@@ -161,3 +160,75 @@ def test_a_client_that_an_agent_starts_has_a_child_session(claude: ClientHarness
     assert set(found) == {"Outer task", "Inner"}, (claude.work / "inner.log").read_text()
     assert outer.session in found["Outer task"]["session_id"]
     assert claude.lineage(found["Inner"])["parent_session_id"] == found["Outer task"]["session_id"]
+
+
+@tries("subagents")
+def test_a_subagent_of_opencode_works_in_its_child_session(opencode: ClientHarness) -> None:
+    spawn = calls("task", description="look", prompt="SUBWORK please", subagent_type="general")
+    opencode.script.on("Delegate it", spawn, says("Waiting."))
+    opencode.script.on("SUBWORK", shell("opencode", "ls"), says("Looked."))
+    opencode.opencode("Delegate it")
+    (parent,) = opencode.sessions()
+    (child,) = [each for each in opencode.sessions(children=True) if each["session_id"] != parent["session_id"]]
+    assert turns(opencode, parent) == ["Delegate it"]
+    assert turns(opencode, child) == ["SUBWORK please"]
+    assert opencode.lineage(child)["parent_session_id"] == parent["session_id"]
+
+
+@tries("restarts")
+@pytest.mark.parametrize("agent", ["codex", "gemini", "opencode"])
+def test_a_client_that_goes_on_has_the_same_session(agent: str, request: pytest.FixtureRequest) -> None:
+    harness: ClientHarness = request.getfixturevalue(agent)
+    harness.script.on("First work", says("Half done."))
+    harness.script.on("Second work", says("Done."))
+    first = harness.run(agent, "First work")
+    if agent == "codex":
+        ended(harness.start_codex("Second work", resume=first.session))
+    else:
+        harness.run(agent, "Second work", *{"gemini": ["--resume", "latest"], "opencode": ["-s", first.session]}[agent])
+    (session,) = harness.sessions()
+    assert turns(harness, session) == ["First work", "Second work"]
+
+
+@tries("restarts")
+def test_compaction_of_codex_goes_on_in_the_same_session(codex: ClientHarness) -> None:
+    """It compacts in the middle of a turn when the tokens that the model counted pass its limit."""
+    listing = replace(shell("codex", "ls"), tokens_in=50_000)
+    codex.script.on("Do it all", lambda request: says("All done.") if "THE SUMMARY" in request.text else listing)
+    codex.script.on("COMPACTION", says("THE SUMMARY"))
+    done = codex.codex("Do it all", "-c", "model_auto_compact_token_limit=10000")
+    assert done.code == 0, done.out + done.err
+    assert codex.script.told("COMPACTION"), "it did not compact"
+    (session,) = codex.sessions()
+    assert done.session in session["session_id"]
+    assert turns(codex, session) == ["Do it all"]
+
+
+@tries("one session")
+def test_a_turn_that_an_agent_begins_is_that_of_its_prompt_although_hooks_were_lost(claude: ClientHarness) -> None:
+    """The stop of the first prompt and the hook of the second one are lost."""
+    lost = claude.root / "lost"
+    hooks = claude.state / "plugins" / "shiftlog" / "hooks" / "hooks.json"
+    document = json.loads(hooks.read_text())
+    for event in ("UserPromptSubmit", "Stop"):
+        for hook in (one for group in document["hooks"][event] for one in group["hooks"]):
+            hook["command"] = f"[ -e {lost} ] || {hook['command']}"
+    hooks.write_text(json.dumps(document))
+
+    def lose(_: Request) -> Step:
+        lost.touch()
+        return says("First done.")
+
+    def begin(request: Request) -> Step:
+        session = answer(request)["session_id"]
+        return ours("begin_turn", session_id=session, query_title="The second", query_text="My words")
+
+    opened = ours("open_session", agent="ClaudeCode", title="Both")
+    claude.script.on("First prompt", opened, lose)
+    claude.script.on("Second prompt", opened, begin, says("Second done."))
+    claude.converse("First prompt", "Second prompt")
+    (session,) = claude.sessions()
+    name = session["session_id"]
+    claude.shown("import", str(claude.home / ".claude" / "projects"))
+    told = [(turn["query_text"], turn["response"]) for turn in claude.session(name)["turns"]]
+    assert told == [("First prompt", "First done."), ("My words", "Second done.")]

@@ -3,9 +3,12 @@
 import re
 from pathlib import Path
 
+import pytest
+
 from tests.clients.features import tries
 from tests.clients.harness import ClientHarness
 from tests.clients.script import Json, calls, says
+from tests.clients.tools import shell, write
 
 PATCH = "*** Begin Patch\n*** Add File: b.py\n+print(2)\n*** End Patch\n"
 
@@ -78,3 +81,19 @@ def test_codex_writes_by_its_shell_and_a_patch_and_both_are_undone(codex: Client
     assert codex.codex("Two files").code == 0
     before = {"kept.txt": "kept\n"}
     undone_and_brought_back(codex, before, {**before, "a.txt": "x\n", "b.py": "print(2)\n"})
+
+
+@tries("undo")
+@pytest.mark.parametrize("agent", ["gemini", "opencode"])
+def test_a_turn_that_writes_by_shell_and_tool_is_undone(agent: str, request: pytest.FixtureRequest) -> None:
+    harness: ClientHarness = request.getfixturevalue(agent)
+    (harness.work / "kept.txt").write_text("kept\n")
+    harness.script.on(
+        "Two files",
+        shell(agent, "echo x > a.txt"),
+        write(agent, harness.work / "b.py", "print(2)\n"),
+        says("Both are there."),
+    )
+    assert harness.run(agent, "Two files").code == 0
+    before = {"kept.txt": "kept\n"}
+    undone_and_brought_back(harness, before, {**before, "a.txt": "x\n", "b.py": "print(2)\n"})

@@ -22,4 +22,4 @@ def made(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
     url: str = request.getfixturevalue("postgres_url")
     from shiftlog.store.postgres import PostgresStore
 
-    return PostgresStore(url, durability="process", readers=2)
+    return PostgresStore(url, durability="process", connections=4)

@@ -155,6 +155,8 @@ class Echo:
     def busy(self) -> bool:
         return self.home.joinpath("busy").exists()
 
+    def end_shells(self) -> None: ...
+
     async def status(self) -> dict[str, object]:
         return {"echo": True}
 

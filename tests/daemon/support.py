@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 
 from shiftlog.link import processes, wire
 from shiftlog.link.client import Client, connect
+from shiftlog.shell.engine.holders import ShellHolders
+from tests.postgres_server import store_environ
 
 T = TypeVar("T")
 
@@ -51,9 +53,9 @@ def eventually(look: Callable[[], T | None], *, within_s: float = DEADLINE_S) ->
 
 
 def environment(home: Path, **more: str) -> dict[str, str]:
-    """Return the environment of a program that uses this state directory and no setting of ours."""
+    """Return the environment of a program that uses this state directory, the suite's store and no other setting."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("SHIFTLOG_")}
-    return kept | {"SHIFTLOG_HOME": str(home)} | more
+    return kept | {"SHIFTLOG_HOME": str(home)} | store_environ(home) | more
 
 
 def lock_holder(home: Path) -> int | None:
@@ -76,6 +78,21 @@ def end_daemon(home: Path) -> None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
             eventually(lambda pid=pid: not processes.alive(pid))
+    _end_held_shells(home)
+
+
+def _end_held_shells(home: Path) -> None:
+    """End the shells that outlived the daemons of a state directory, as its owner: they answer to no one else."""
+    if not ShellHolders(home / "held", 0).listed():
+        return
+    if home.stat().st_uid == os.geteuid():
+        ShellHolders(home / "held", 0).end_all()
+        return
+    code = "import pathlib, sys; from shiftlog.shell.engine.holders import ShellHolders"
+    code += "; ShellHolders(pathlib.Path(sys.argv[1]), 0).end_all()"
+    owner = home.stat()
+    command = [sys.executable, "-c", code, str(home / "held")]
+    subprocess.run(command, user=owner.st_uid, group=owner.st_gid, extra_groups=[], cwd="/", check=True, timeout=60)
 
 
 @contextmanager

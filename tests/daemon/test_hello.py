@@ -84,6 +84,7 @@ def test_another_wire_is_refused_with_a_way_out(home: Path) -> None:
         b"[" * 100_000 + b"\n",
         b'{"shiftlog":{"hello":1,"role":"king"}}\n',
         b'{"shiftlog":{"hello":1,"options":[]}}\n',
+        b'{"shiftlog":{"hello":1,"cwd":"\xff"}}\n',
     ],
 )
 def test_a_connection_that_begins_otherwise_is_refused(line: bytes, home: Path) -> None:

@@ -3,6 +3,7 @@ import signal
 import socket
 import stat
 import subprocess
+import sys
 import tempfile
 import threading
 from pathlib import Path
@@ -12,6 +13,7 @@ import pytest
 from shiftlog.daemon.lock import take_lock
 from shiftlog.link import wire
 from shiftlog.model.limits import DAEMON_DRAIN_S, DAEMON_LOCK_WAIT_S
+from tests.daemon.disks import UNPRIVILEGED
 from tests.daemon.support import ECHO, Bridge, control, environment, eventually, lock_holder, start_daemon
 
 
@@ -25,6 +27,23 @@ def test_directory_socket_and_lock_are_private(home: Path) -> None:
     assert mode(home) == 0o700
     assert mode(home / "daemon.sock") == 0o600
     assert mode(home / "daemon.lock") == 0o600
+
+
+LOCKED_AWAY = """
+import os, sys
+from shiftlog.daemon.lock import take_lock
+lock = take_lock(sys.argv[1])
+lock.listen()
+os.chmod(sys.argv[1], 0)
+print(lock.is_held(), lock.has_socket())
+os.chmod(sys.argv[1], 0o700)
+"""
+
+
+def test_a_directory_that_may_not_be_entered_is_no_reason_to_make_way(home: Path) -> None:
+    command = [*UNPRIVILEGED, sys.executable, "-c", LOCKED_AWAY, str(home)]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    assert said.stdout == "True True\n"
 
 
 def test_a_socket_left_by_a_killed_daemon_is_replaced(home: Path) -> None:

@@ -204,15 +204,17 @@ def tamper(home: Path, sql: str, *values: object) -> None:
 
 def row_id(home: Path, session_id: str, seq: int) -> int:
     """Return the row of an entry: the key of its session above its place in the journal."""
-    environ, sql = store_environ(home), "SELECT key FROM journals WHERE id = "
-    if environ:
+    [(key,)] = stored_rows(home, "SELECT key FROM journals WHERE id = ?", session_id)
+    return (int(key) << SEQ_BITS) + seq
+
+
+def stored_rows(home: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
+    """Read rows of a store past any app."""
+    if environ := store_environ(home):
         with psycopg.connect(environ["SHIFTLOG_STORE_URL"]) as team:
-            found = team.execute(f"{sql}%s".encode(), (session_id,)).fetchone()
-    else:
-        with closing(sqlite3.connect(home / DATABASE)) as database:
-            found = database.execute(f"{sql}?", (session_id,)).fetchone()
-    assert found is not None
-    return (int(found[0]) << SEQ_BITS) + seq
+            return team.execute(sql.replace("?", "%s").encode(), values).fetchall()
+    with closing(sqlite3.connect(home / DATABASE)) as database:
+        return database.execute(sql, values).fetchall()
 
 
 def files_holding(home: Path, text: str) -> list[str]:

@@ -454,3 +454,22 @@ async def test_an_action_with_the_order_of_an_earlier_one_replaces_it(harness: H
     )
     turn = await harness.turn(session)
     assert (turn.actions, turn.actions_unfinished, list(turn.files)) == (2, 0, ["1.py", "2.py"])
+
+
+async def test_an_action_that_is_replaced_keeps_its_file(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    plan = {"description": "Step", "type": "edit", "status": "pending", "order": 1, "file_path": "1.py"}
+    await harness.update(session, actions=[plan])
+    await harness.update(session, actions=[{"description": "Done", "type": "edit", "status": "completed", "order": 1}])
+    actions = [item for item in (await facts_of(harness, session))["contents"] if item["kind"] == "action"]
+    assert [(item["description"], item["file_path"]) for item in actions] == [("Done", "1.py")]
+    assert list((await harness.turn(session)).files) == ["1.py"]
+
+
+async def test_of_several_actions_of_one_order_in_a_call_the_last_counts(harness: Harness, session: str) -> None:
+    await harness.begin(session)
+    step = {"description": "Step", "type": "edit", "order": 1}
+    steps = [{**step, "status": "pending"}, {**step, "status": "completed"}]
+    answered = await harness.update(session, actions=steps)
+    turn = await harness.turn(session)
+    assert (answered["actions"], turn.actions, turn.actions_unfinished) == (1, 1, 0)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from shiftlog.link.limits import ANSWER_WAIT_S
 from tests.daemon.support import BRIDGE, REAL, Bridge, environment, start_daemon
 
 CALL = b'{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{"name":"begin_turn","arguments":%s}}'
@@ -35,7 +36,7 @@ def test_a_line_that_is_no_request_is_answered_and_the_bridge_goes_on(line: byte
         bridge.close_input()
         began = time.monotonic()
         assert bridge.wait() == 0
-        assert time.monotonic() - began < 4, "an answered refusal is not waited for"
+        assert time.monotonic() - began < ANSWER_WAIT_S / 2, "an answered refusal is not waited for"
 
 
 @pytest.mark.parametrize(

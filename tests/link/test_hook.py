@@ -10,6 +10,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from tests.daemon.support import nobody_may_start
+
 HOOK = Path(sys.executable).with_name("shiftlog-hook")
 
 
@@ -24,7 +26,8 @@ def spooled(home: Path) -> list[dict[str, Any]]:
 
 
 def test_an_event_becomes_one_line_of_the_spool_and_nothing_is_printed(home: Path) -> None:
-    done = run(home, b'{"hook_event_name":"Stop","session_id":"s","text":"\xc3\xa9"}')
+    with nobody_may_start(home):
+        done = run(home, b'{"hook_event_name":"Stop","session_id":"s","text":"\xc3\xa9"}')
     assert (done.returncode, done.stdout, done.stderr) == (0, b"", b"")
     (line,) = spooled(home)
     assert line["agent"] == "ClaudeCode"

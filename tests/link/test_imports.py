@@ -33,7 +33,7 @@ def test_the_bridge_imports_nothing_but_the_standard_library(home: Path) -> None
     site = {line.rpartition("|")[2].strip() for line in bare.stderr.splitlines()}
     modules = [name for name in imported(home) if name not in site]
     ours = {name for name in modules if name.partition(".")[0] == "shiftlog"}
-    names = ("bridge", "build", "limits", "processes", "wire")
+    names = ("bridge", "build", "files", "limits", "processes", "wire")
     link = {"shiftlog.link", *(f"shiftlog.link.{name}" for name in names)}
     assert ours == {"shiftlog", "shiftlog.entry", *link}
     foreign = {name for name in modules if name.partition(".")[0] not in sys.stdlib_module_names} - ours

@@ -26,6 +26,8 @@ from tests.daemon.support import (
     start_daemon,
 )
 
+pytestmark = pytest.mark.usefixtures("cold_starts")
+
 
 def test_the_first_client_starts_the_daemon_which_outlives_it(home: Path) -> None:
     with Bridge(home) as bridge:

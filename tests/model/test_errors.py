@@ -51,6 +51,7 @@ def test_only_what_may_work_later_is_retryable() -> None:
         "shell_limit",
         "ssh_connect_failed",
         "storage_error",
+        "too_many_connections",
     }
 
 

@@ -3,7 +3,6 @@
 import pytest
 
 from shiftlog.model.moves import (
-    ENDED,
     LIVE,
     SESSION_MOVES,
     STATE_AFTER_CLOSE,
@@ -40,9 +39,8 @@ def test_a_session_moves_as_the_contract_draws_it() -> None:
     } == SESSION_MOVES
 
 
-def test_every_state_is_live_or_ended() -> None:
+def test_the_live_and_the_unfinished_states() -> None:
     assert {OPEN, SUSPENDED} == LIVE
-    assert {CLOSED, AWAITING, SEALED, SUCCEEDED} == ENDED
     assert {OPEN, SUSPENDED, AWAITING} == UNFINISHED
 
 

@@ -4,9 +4,10 @@ It says what each call must answer and keeps what follows from it. Nothing of th
 """
 
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 LEASE = timedelta(seconds=120)
+LEFT = datetime.fromtimestamp(0, UTC)
 SLACK = timedelta(hours=2)
 IDLE = timedelta(minutes=90)
 KEY_KEPT = timedelta(hours=24)
@@ -96,7 +97,7 @@ class Model:
         session.active = self.stamp(session)
 
     def grant(self, session: ModelSession, client: str) -> None:
-        session.lease = ModelLease(client, self.stamp(session) + LEASE)
+        session.lease = ModelLease(client, self.now + LEASE)
         session.grants[client] = session.fence
         self.agent_of[client] = session.agent
 
@@ -126,7 +127,7 @@ class Model:
         session.state = "open"
         self.touch(session)
         if session.lease is None and session.grants.get(client) == session.fence:
-            session.lease = ModelLease(client, session.active + LEASE)
+            session.lease = ModelLease(client, self.now + LEASE)
 
     # The calls
 
@@ -290,7 +291,7 @@ class Model:
         self.connected.discard(client)
         for session in self.sessions.values():
             if session.lease is not None and session.lease.client == client:
-                session.lease.expires = self.now
+                session.lease.expires = LEFT
 
     def sweep(self) -> None:
         self.renew(self.connected)

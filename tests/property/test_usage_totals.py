@@ -1,5 +1,6 @@
 """Totals from tallies: the same figures, to the last billionth, as adding up session by session."""
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -10,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.journal.usage.service import total_usage
-from shiftlog.journal.usage.totals import DIMENSIONS, sheet_of_sessions, sheet_of_tallies
+from shiftlog.journal.usage.service import total_usage, usage_tables
+from shiftlog.journal.usage.totals import DIMENSIONS, sheets_of_sessions, sheets_of_tallies
 from shiftlog.model.moves import RunStatus
 from shiftlog.model.nouns import Session, Usage
 from shiftlog.store.protocol import Filter, Reader, Writer
@@ -128,8 +129,10 @@ def test_totals_from_tallies_are_those_of_the_sessions(
 
     def check(reader: Reader) -> None:
         for by in BY:
-            slow = sheet_of_sessions(reader, app.runs, where, by).as_item()
+            slow = sheets_of_sessions(reader, app.runs, where, [by])[0].as_item()
             assert total_usage(reader, app.runs, where, by) == slow
+        models, apart = usage_tables(reader, app.runs, where, [["model"], ["day", "model"]])
+        assert _of_models(apart["rows"]) == _of_models(models["rows"])
 
     server.run(app.store.write(work))
     server.run(app.store.read(check))
@@ -137,6 +140,15 @@ def test_totals_from_tallies_are_those_of_the_sessions(
     server.run(app.store.write(lambda writer: writer.recount()))
     assert server.run(app.store.read(_all_tallies)) == before
     assert _summed(steps) == before
+
+
+def _of_models(rows: list[dict[str, Any]]) -> dict[str | None, Counter[str]]:
+    """Add up rows that have the same model."""
+    sums: dict[str | None, Counter[str]] = {}
+    for row in rows:
+        counted = {name: row[name] for name in ("sessions", "input_tokens", "output_tokens", "cost_unknown")}
+        sums.setdefault(row["model"], Counter()).update(counted)
+    return sums
 
 
 def _all_tallies(reader: Reader) -> dict[Any, Any]:
@@ -163,4 +175,6 @@ def test_a_price_that_is_rounded_for_each_session_is_left_to_the_sessions(server
     assert Price(input=0.125, output=1.0).billionths_of(Usage(input_tokens=2)) == 250
     session = b.session(NAMES[0], model="claude-opus-4-5", usage=Usage(input_tokens=5))
     server.run(app.store.write(lambda writer: writer.put_session(replace(session, head_seq=1))))
-    assert server.run(app.store.read(lambda reader: sheet_of_tallies(reader, app.runs, Filter(), ["day"]))) is not None
+    assert (
+        server.run(app.store.read(lambda reader: sheets_of_tallies(reader, app.runs, Filter(), [["day"]]))) is not None
+    )

@@ -12,6 +12,7 @@ from shiftlog.app.app import App, open_app
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.shell.service import Shells
+from tests.postgres_server import store_environ
 
 CLIENT = Caller(client_id="client-one", face="mcp", holds_leases=True, client_name="claude-code")
 
@@ -75,7 +76,8 @@ async def shell_rig(
     if settings:
         (home / "config.toml").write_text(settings, encoding="utf-8")
     usual = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-    async with open_app(home, {**usual, "SHIFTLOG_DURABILITY": "process", **(environ or {})}) as app:
+    given = {**usual, "SHIFTLOG_DURABILITY": "process", **store_environ(home), **(environ or {})}
+    async with open_app(home, given) as app:
         rig = ShellRig(home=home, place=place, app=app)
         if opening.pop("shell", True):
             await rig.open(**opening)

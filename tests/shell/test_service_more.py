@@ -81,7 +81,9 @@ async def test_case_23_a_command_takes_less_than_a_millisecond(tasks: TaskGroup)
             await bare.stdout.readuntil(b"\n")
             floor.append(time.perf_counter() - begun)
             begun = time.perf_counter()
-            await (await shell.start(command, sink)).ended
+            running = await shell.start(command, sink)
+            await running.ended
+            running.recorded()
             engine.append(time.perf_counter() - begun)
     finally:
         await shell.close()

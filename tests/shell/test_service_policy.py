@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import shlex
 import socket
 from collections.abc import AsyncGenerator
 from dataclasses import replace
@@ -238,13 +239,32 @@ async def test_a_writable_workspace_around_the_operators_files_is_refused(tmp_pa
     policy = outer / "rules" / "policy.json"
     policy.parent.mkdir(parents=True)
     policy.write_text("{}")
-    async with shell_rig(tmp_path, settings=f'policy_file = "{policy}"\n', shell=False) as rig:
+    linked = tmp_path / "linked"
+    (linked / "inner").mkdir(parents=True)
+    (linked / "inner" / "link").symlink_to("../again")
+    (linked / "again").symlink_to(policy.parent)
+    named = linked / "inner" / "link" / policy.name
+    async with shell_rig(tmp_path, settings=f'policy_file = "{named}"\n', shell=False) as rig:
         with pytest.raises(WorkspaceInvalid, match="contains Shiftlog's state directory"):
             await rig.open(workspace=str(tmp_path))
         with pytest.raises(WorkspaceInvalid, match="contains a policy file"):
             await rig.open(workspace=str(outer))
+        with pytest.raises(WorkspaceInvalid, match="contains a link on the way to a policy file"):
+            await rig.open(workspace=str(linked))
         assert (await rig.open(workspace=str(tmp_path), sandbox="read-only"))["workspace"] == str(tmp_path)
         assert (await rig.open(workspace=str(tmp_path), sandbox="full-access"))["workspace"] == str(tmp_path)
+
+
+@needs_kernel
+async def test_a_writable_place_with_a_link_on_the_way_to_the_policy_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "policy.json").write_text("{}")
+    linked = tmp_path / "linked"
+    linked.mkdir()
+    (linked / "policy.json").symlink_to("../policy.json")
+    settings = f'policy_file = "{linked}/policy.json"\n[policy]\nsandbox_write = ["{linked}"]\n'
+    async with shell_rig(tmp_path, settings=settings, shell=False) as rig:
+        with pytest.raises(SandboxUnavailable, match="contains a link on the way"):
+            await rig.open(workspace=str(rig.place))
 
 
 @needs_kernel
@@ -365,6 +385,58 @@ async def test_what_was_approved_for_a_copy_of_the_shell_is_its_own(tmp_path: Pa
         await rig.send(begun["command_id"], text="go\n")
         assert (await rig.read(begun["command_id"], wait_s=5, wait_for="end"))["text"].endswith("ended\n")
         assert ((rig.place / "mine").exists(), (rig.place / "other").exists()) == (True, False)
+
+
+THREAD = """
+import os, sys, threading, time
+def go():
+    while True:
+        try: os.execv(sys.argv[1], ["touch", "stolen"])
+        except OSError: time.sleep(0.001)
+threading.Thread(target=go).start()
+"""
+#: Programs that an earlier command leaves behind, where they wait for the approval of another one. The name in a
+#: variable leaves the verdict to the kernel.
+LEFT_BEHIND = {
+    "a loop": "(while ! $x stolen; do sleep 0.02; done) 2>/dev/null &",
+    "an orphan": "( (while ! $x stolen; do sleep 0.02; done) 2>/dev/null & )",
+    "another process each time": "hop() { $x stolen || { sleep 0.02; (hop &); }; }; (hop 2>/dev/null &)",
+    "a thread": f'python3 -c {shlex.quote(THREAD)} "$(command -v $x)" &',
+}
+
+
+async def approve_beside(folder: Path, left: str, rounds: int) -> None:
+    """Approve commands in the shell and in the background while a program that was left behind waits for that."""
+
+    async def yes(question: str) -> bool:
+        return True
+
+    async with shell_rig(folder, settings='[policy]\nask = ["touch"]\n') as rig:
+        begun = await rig.run(f"x=touch; {LEFT_BEHIND[left]}")
+        assert begun["exit_code"] == 0, begun
+        for number in range(rounds):
+            for way in ({}, {"background": True}):
+                text = f"sleep 0.05; touch mine; (touch mine too); sleep 0.05; echo {number} {len(way)}"
+                command = {"shell_id": rig.shell_id, "command": text, **way}
+                ran = await rig.shells.commands.run_command(command, CLIENT, None, NATIVE, yes)
+                await rig.read(ran["command_id"], wait_s=20, wait_for="end")
+                assert (rig.place / "mine").exists(), ran
+                (rig.place / "mine").unlink()
+        await rig.run("true")
+        assert not (rig.place / "stolen").exists()
+
+
+@needs_kernel
+@pytest.mark.parametrize("left", LEFT_BEHIND)
+async def test_what_earlier_commands_left_behind_gets_nothing_of_an_approval(tmp_path: Path, left: str) -> None:
+    await approve_beside(tmp_path, left, 1)
+
+
+@pytest.mark.guard
+@needs_kernel
+@pytest.mark.parametrize("left", LEFT_BEHIND)
+async def test_what_was_left_behind_gets_nothing_of_many_approvals(tmp_path: Path, left: str) -> None:
+    await approve_beside(tmp_path, left, 100)
 
 
 @needs_kernel

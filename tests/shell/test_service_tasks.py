@@ -74,7 +74,7 @@ async def test_a_shell_that_cannot_be_closed_delays_the_end_of_the_app_only_for_
         rig.shells.opener.targets = {"local": stuck}
         await rig.open()
         began = time.monotonic()
-    assert time.monotonic() - began < 2
+    assert time.monotonic() - began < 30  # it would wait for ever
     assert asyncio.all_tasks() == before
     await stuck.shell.close()
 

@@ -6,6 +6,7 @@ ends the shell's reaper, and goes on in a new session below another parent.
 
 import json
 import os
+import resource
 import signal
 import socket
 import sys
@@ -110,6 +111,20 @@ def control(home: str, method: str, *argument: str) -> dict[str, Any]:
     wire = Wire(home, "control", "/")
     wire.send({"id": 1, "method": method, "params": json.loads(argument[0]) if argument else {}})
     return wire.read()
+
+
+def lower(home: str, method: str) -> dict[str, Any]:
+    """Lower the daemon's own limit, so that it may look as deep inside a shell as we are; then be the operator."""
+    os.chdir(home)
+    with socket.socket(socket.AF_UNIX) as line:
+        line.connect("daemon.sock")
+        daemon = int.from_bytes(line.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12)[:4], sys.byteorder)
+    try:
+        resource.prlimit(daemon, 10, (0, 0))
+        lowered = True
+    except PermissionError:
+        lowered = False
+    return {**control(home, method), "lowered": lowered}
 
 
 def main() -> None:

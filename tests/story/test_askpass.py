@@ -6,6 +6,7 @@ import shlex
 import shutil
 import subprocess
 from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -57,8 +58,17 @@ def question(home: Path) -> dict[str, Any]:
     return items[0]
 
 
+@contextmanager
+def another_daemon() -> Generator[None]:
+    """Keep a shell open below another daemon of the same user; its holder shows its descriptors to no process."""
+    with machines.ground() as ground, machines.serving(ground, "", bwrap=True, user=True) as (agent, _, place):
+        assert "shell_id" in agent.call("open_shell", cwd=str(place))
+        yield
+
+
 def test_sudo_gets_the_password_from_a_person_and_the_agent_never_sees_it(ground: Path) -> None:
-    with machines.serving(ground, "", bwrap=True, user=True, around=account(ground)) as (agent, home, place):
+    serving = machines.serving(ground, "", bwrap=True, user=True, around=account(ground))
+    with another_daemon(), serving as (agent, home, place):
         shell = agent.call("open_shell", cwd=str(place))["shell_id"]
         number = agent.begin("run_command", shell_id=shell, command="sudo -k; sudo -A id -u")
         asked = question(home)

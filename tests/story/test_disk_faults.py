@@ -4,6 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Generator
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -108,6 +109,38 @@ def test_a_database_that_may_not_be_written_is_read_and_its_holder_stays_connect
             return not said["result"]["isError"] or None
 
         eventually(written, within_s=60)
+
+
+@pytest.mark.soak
+@needs_root
+def test_a_state_directory_that_is_locked_away_is_read_on_and_written_again_later(disk: Path) -> None:
+    unprivileged = [*UNPRIVILEGED, *BRIDGE]
+    with ExitStack() as stack:
+        bridge = stack.enter_context(Bridge(disk, program=unprivileged))
+        bridge.shake_hands()
+        client = stack.enter_context(control(disk))
+        arguments = {"agent": "Fault", "title": "locked away"}
+        opened = bridge.request(1, "tools/call", name="open_session", arguments=arguments)
+        session = opened["result"]["structuredContent"]["session_id"]
+        turn = {"session_id": session, "query_title": "t", "query_text": "t"}
+        pid = lock_holder(disk)
+        disk.chmod(0)
+        try:
+            read = bridge.request(2, "tools/call", name="query_history", arguments={})
+            assert not read["result"]["isError"]
+            refused = bridge.request(3, "tools/call", name="begin_turn", arguments=turn)["result"]["structuredContent"]
+            assert "permission denied" in refused["error"]["message"]
+            assert "permission denied" in str(client.call("daemon.status")["faults"])
+            with Bridge(disk, program=unprivileged) as other:
+                told = other.request(1, "initialize")["error"]
+                assert "permission denied" in told["message"]
+                assert told["data"]["hint"] == f"chmod 700 {disk}"
+        finally:
+            disk.chmod(0o700)
+        begun = bridge.request(4, "tools/call", name="begin_turn", arguments=turn)
+        assert not begun["result"]["isError"]
+        eventually(lambda: client.call("daemon.status")["faults"] == [])
+        assert lock_holder(disk) == pid
 
 
 @needs_root

@@ -82,6 +82,16 @@ def test_no_program_inside_is_the_operator(ground: Path, user: bool, orphan: boo
             assert said["error"]["code"] == "unauthorized", (method, said)
 
 
+@pytest.mark.parametrize("policy", ["", '[policy]\nask = ["touch"]\n'], ids=["without lists", "with a list"])
+def test_no_program_inside_is_the_operator_of_a_daemon_whose_limit_it_lowers(ground: Path, policy: str) -> None:
+    with machines.serving(ground, policy, bwrap=True, user=True) as (agent, home, place):
+        shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
+        begin(agent, shell, place / "report", home, "lower", "approve", orphan=True)
+        said = ended(place / "report")
+        assert said["error"]["code"] == "unauthorized", said
+        assert said["lowered"] == (not policy), said
+
+
 @pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
 def test_no_program_inside_reads_the_daemons_environment(ground: Path, user: bool) -> None:
     policy = '[policy]\nenv_pass = ["SHOWN_TOKEN"]\n'

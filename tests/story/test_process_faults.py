@@ -1,5 +1,6 @@
 """A daemon that is frozen, short of memory or processes, or whose files are taken away: what its clients see."""
 
+import json
 import os
 import resource
 import shutil
@@ -14,7 +15,7 @@ import pytest
 
 from tests.daemon.disks import needs_root
 from tests.daemon.support import BRIDGE, Bridge, control, end_daemon, eventually, lock_holder
-from tests.story.agents import Agent, shiftlog, shiftlog_json
+from tests.story.agents import Agent, Refused, shiftlog, shiftlog_json
 
 ORDINARY = 23_456
 
@@ -102,10 +103,11 @@ def test_a_daemon_that_gets_no_memory_answers_and_goes_on(home: Path) -> None:
         assert shiftlog_json(home, "verify")["broken"] == []
 
 
-def send_start_event(home: Path) -> None:
+def send_start_event(home: Path, session_id: str = "11111111-2222") -> None:
     hook = ["-c", "import sys; sys.argv = ['x', 'claude']; from shiftlog.link.hook import main; main()"]
-    event = b'{"hook_event_name": "SessionStart", "source": "startup", "session_id": "11111111-2222"}'
-    subprocess.run([BRIDGE[0], *hook], input=event, env={**os.environ, "SHIFTLOG_HOME": str(home)}, check=True)
+    event = json.dumps({"hook_event_name": "SessionStart", "source": "startup", "session_id": session_id})
+    environ = {**os.environ, "SHIFTLOG_HOME": str(home)}
+    subprocess.run([BRIDGE[0], *hook], input=event.encode(), env=environ, check=True)
 
 
 def test_an_import_key_that_cannot_be_read_lets_events_wait_and_the_rest_is_served(home: Path) -> None:
@@ -128,10 +130,23 @@ def test_an_import_key_that_cannot_be_read_lets_events_wait_and_the_rest_is_serv
 def test_a_spool_that_was_deleted_is_made_again_by_the_next_event(home: Path) -> None:
     with Agent(home) as agent:
         open_session(agent)
-        eventually((home / "spool").exists)
-        shutil.rmtree(home / "spool")
-        send_start_event(home)
-        eventually(lambda: "11111111-2222" in shiftlog(home, "sessions", "--json") or None)
+        for session_id in ("11111111-2222", "33333333-4444"):
+            send_start_event(home, session_id)
+            eventually(lambda name=session_id: name in shiftlog(home, "sessions", "--json") or None)
+            shutil.rmtree(home / "spool")
+
+
+def test_files_in_the_place_of_folders_are_named_and_the_rest_is_served(home: Path) -> None:
+    (home / "outputs").write_text("no folder")
+    (home / "spool").write_text("no folder")
+    with Agent(home) as agent:
+        session = open_session(agent)
+        with pytest.raises(Refused, match="outputs is not a directory"):
+            agent.call("open_shell", session_id=session, cwd="/")
+        (home / "outputs").unlink()
+        agent.call("open_shell", session_id=session, cwd="/")
+        checks = shiftlog_json(home, "doctor", status=1)["checks"]
+        assert "is not a directory" in next(check["message"] for check in checks if check["name"] == "spool")
 
 
 def test_keys_that_were_deleted_keep_no_client_from_working(home: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import apsw
 import zstandard
 
-from tests.daemon.support import control, eventually
+from tests.daemon.support import control, eventually, lock_holder
 from tests.story.agents import Agent, shiftlog
 from tests.story.schemas import Position, Schema, accepted_schemas, around, positions, valid_arguments
 
@@ -168,7 +168,7 @@ def test_a_secret_in_any_text_of_any_tool_is_nowhere_afterwards(home: Path) -> N
         assert "[REDACTED" in printed
     with control(home) as client:
         client.call("daemon.stop")
-    eventually(lambda: not (home / "daemon.sock").exists())
+    eventually(lambda: lock_holder(home) is None)
     check_nothing_at_rest(home, secrets)
 
 

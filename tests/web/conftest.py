@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Generator
 from pathlib import Path
 
+import httpx
 import pytest
 from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
@@ -54,3 +55,11 @@ def pictures() -> Path:
     folder = Path(__file__).parents[2] / "build" / "page"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
+
+
+@pytest.fixture
+def person(server: PageServer, day: Day) -> Generator[httpx.Client]:
+    """Return a client that came by a link, as a browser does."""
+    with httpx.Client(base_url=server.base, timeout=30, follow_redirects=False) as client:
+        assert client.get(server.link()).status_code == 200
+        yield client

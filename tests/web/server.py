@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import re
 import threading
 from collections.abc import Coroutine, Generator, Mapping
 from contextlib import contextmanager
@@ -135,3 +136,10 @@ def serving(home: Path) -> Generator[PageServer]:
         thread.join(READY_S)
     assert not failures, failures
     assert not thread.is_alive(), "the page did not stop"
+
+
+def token_of(client: httpx.Client, path: str = "/") -> str:
+    """Return the token that a page gives to its forms."""
+    found = re.search(r'data-csrf="([0-9a-f]{64})"', client.get(path).text)
+    assert found is not None
+    return found[1]

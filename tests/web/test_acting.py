@@ -1,28 +1,14 @@
 """Acts from the page: only a browser that came by a link of this daemon may act, and each act is a person's."""
 
 import re
-from collections.abc import Generator
 from pathlib import Path
+from urllib.parse import urlencode
 
 import httpx
 import pytest
 
-from tests.web.server import PageServer
+from tests.web.server import PageServer, token_of
 from tests.web.stories import Day
-
-
-@pytest.fixture
-def person(server: PageServer, day: Day) -> Generator[httpx.Client]:
-    """Return a client that came by a link, as a browser does."""
-    with httpx.Client(base_url=server.base, timeout=30, follow_redirects=False) as client:
-        assert client.get(server.link()).status_code == 200
-        yield client
-
-
-def token_of(client: httpx.Client, path: str = "/") -> str:
-    found = re.search(r'data-csrf="([0-9a-f]{64})"', client.get(path).text)
-    assert found is not None
-    return found[1]
 
 
 def test_a_program_with_the_token_or_a_cookie_of_before_may_look_but_not_act(server: PageServer, day: Day) -> None:
@@ -148,3 +134,12 @@ def test_only_the_second_turn_is_taken_back_and_the_difference_is_shown_first(
     entries = server.json(f"/sessions/{session_id}/entries")["entries"]
     [restored] = [entry for entry in entries if entry["kind"] == "checkpoint.restored"]
     assert restored["body"]["cause"]["by"] == "person"
+    told = re.split(r'<article class="turn', server.html(f"/sessions/{session_id}"))[1:]
+    assert ["Taken back by a person" in turn for turn in told] == [False, True, False]
+    # The commands of a turn changed the file: the checkpoints around the turn know how.
+    where = {"project": tmp_path.name, "path": "two.txt"}
+    [touch] = server.json(f"/files?{urlencode(where)}")["touches"]
+    assert [line for line in touch["diffs"][0]["diff"].split("\n") if line.startswith("+")] == ["+++ b/two.txt", "+two"]
+    found = server.json(f"/files?{urlencode({**where, 'line': 'two'})}")
+    assert [one["request_id"] for one in found["touches"]] == [turns[1]]
+    assert server.json(f"/files?{urlencode({**where, 'line': 'three'})}")["touches"] == []

@@ -8,29 +8,19 @@ from typing import Any, cast
 
 import pytest
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import BrowserContext, ConsoleMessage, Dialog, Page, Route, expect
+from playwright.sync_api import BrowserContext, Dialog, Page, Route, expect
 
+from tests.web.browsing import RULES, came_in
 from tests.web.server import PageServer
 from tests.web.stories import Day, import_hostile, record_hostile, record_long, said
 
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]
 WIDTHS = {"phone": (360, 780), "tablet": (768, 1024), "desktop": (1440, 900), "wall": (2560, 1440)}
 
 
 @pytest.fixture
 def page(server: PageServer, day: Day, context: BrowserContext) -> Generator[Page]:
     """Return a page that came in by a link; at the end nothing may have been refused or have failed on it."""
-    page = context.new_page()
-    complaints: list[str] = []
-
-    def listen(message: ConsoleMessage) -> None:
-        if message.type in ("error", "warning"):
-            complaints.append(message.text)
-
-    page.on("console", listen)
-    page.on("pageerror", lambda error: complaints.append(str(error)))
-    page.goto(server.link())
-    page.wait_for_url(f"{server.base}/")
+    page, complaints = came_in(context, server)
     yield page
     assert complaints == []
 
@@ -145,10 +135,11 @@ def test_the_next_error_is_found_inside_folded_steps(page: Page, server: PageSer
         server.tool("update_turn", {**named, "dialog": items, "actions": [failing] if number == 4 else []})
         server.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
     page.goto(f"{server.base}/sessions/{session_id}")
-    expect(page.get_by_text("Could not write")).to_have_count(0)
+    story = page.locator("#timeline").get_by_text("Could not write")
+    expect(story).to_have_count(0)
     expect(page.locator("#live")).to_have_text("Live")
     page.keyboard.press("n")
-    expect(page.get_by_text("Could not write").first).to_be_in_viewport()
+    expect(story).to_be_in_viewport()
 
 
 def test_the_next_error_is_found_however_many_folded_turns_lie_between(page: Page, server: PageServer) -> None:
@@ -256,7 +247,7 @@ def test_steps_that_are_loaded_while_news_come_are_shown_once_and_none_is_lost(p
 
     note("Before", 210)
     expect(page.locator("#live")).to_have_text("Live")
-    events, pages = Held(page, "**/events*"), Held(page, "**/turns/*after=*")
+    events, pages = Held(page, "**/events*"), Held(page, "**/turns/*place=*")
     page.goto(f"{server.base}/sessions/{session_id}")
     stream = events.first()
     article = page.locator(f"[id='t-{turn}']")
@@ -290,7 +281,8 @@ def unfolded(page: Page) -> list[str]:
     """Return the words of a whole timeline."""
     page.evaluate("document.querySelectorAll('#timeline details').forEach((one) => (one.open = true))")
     # How long a turn took is told once it is loaded anew.
-    page.evaluate("document.querySelectorAll('#timeline .steps > summary > .about').forEach((one) => one.remove())")
+    told = "#timeline .steps > summary > .about, #timeline .falls"
+    page.evaluate("told => document.querySelectorAll(told).forEach((one) => one.remove())", told)
     return page.locator("#timeline").inner_text().split()
 
 
@@ -399,6 +391,8 @@ def looks(day: Day) -> dict[str, str]:
         "trust": f"/sessions/{day.other_id}/trust",
         "usage": "/usage",
         "outline": f"{one}/outline",
+        "replay": f"{one}/replay",
+        "now": "/now",
         "projects": "/projects",
         "project": "/projects/checkout-service",
         "file": "/files?path=src/payments/client.py",
@@ -408,26 +402,43 @@ def looks(day: Day) -> dict[str, str]:
     }
 
 
+MAIN = ("list", "session", "usage")
+LOOKS = looks(Day(session_id="", turns=("", "", ""), child_id="", other_id=""))
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", WIDTHS)
-def test_pages_fit_and_are_usable_by_everybody(
+def test_main_pages_fit_and_are_usable_by_everybody(
     server: PageServer, day: Day, context: BrowserContext, pictures: Path, width: str, scheme: str
 ) -> None:
+    for name in MAIN:
+        check_look(server, day, context, pictures, name, width, scheme)
+
+
+@pytest.mark.parametrize("name", [name for name in LOOKS if name not in MAIN])
+def test_other_pages_fit_and_are_usable_by_everybody(
+    server: PageServer, day: Day, context: BrowserContext, pictures: Path, name: str
+) -> None:
+    check_look(server, day, context, pictures, name, "desktop", "light")
+
+
+def check_look(
+    server: PageServer, day: Day, context: BrowserContext, pictures: Path, name: str, width: str, scheme: str
+) -> None:
+    """Look at a page in one width and scheme: it fits, it keeps the rules, and a picture of it is kept."""
     page = context.new_page()
     page.set_viewport_size({"width": WIDTHS[width][0], "height": WIDTHS[width][1]})
     page.emulate_media(color_scheme="dark" if scheme == "dark" else "light", reduced_motion="reduce")
     page.goto(server.link())
     page.wait_for_url(f"{server.base}/")
-    for name, path in looks(day).items():
-        if name not in ("list", "session", "usage") and (width, scheme) != ("desktop", "light"):
-            continue
-        page.goto(server.base + path)
-        page.evaluate("document.querySelectorAll('details:not(.menu)').forEach((one) => (one.open = true))")
-        page.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
-        for button in page.get_by_role("button", name="Apply").all():
-            assert button.evaluate("one => one.clientHeight") < 50, "its word stays on one line"
-        wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
-        assert wide <= 0, f"{name} is {wide} px too wide"
-        if width != "wall":
-            found: Any = cast(Any, Axe()).run(page, options={"runOnly": RULES})
-            assert found.violations_count == 0, f"{name}: {found.generate_report()}"
+    page.goto(server.base + looks(day)[name])
+    page.evaluate("document.querySelectorAll('details:not(.menu)').forEach((one) => (one.open = true))")
+    page.screenshot(path=pictures / f"{name}-{width}-{scheme}.png")
+    for button in page.get_by_role("button", name="Apply").all():
+        assert button.evaluate("one => one.clientHeight") < 50, "its word stays on one line"
+    wide = page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    assert wide <= 0, f"{name} is {wide} px too wide"
+    if width != "wall":
+        found: Any = cast(Any, Axe()).run(page, options={"runOnly": RULES})
+        assert found.violations_count == 0, f"{name}: {found.generate_report()}"
+    page.close()

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import time
 from pathlib import Path
 
@@ -133,3 +134,23 @@ def test_images_are_shown_from_our_own_origin_or_said_to_be_missing(server: Page
     assert answer.content == base64.b64decode(PIXEL)
     assert answer.headers["content-type"] == "image/png"
     assert "sandbox" in answer.headers["content-security-policy"]
+
+
+def test_a_list_of_tasks_that_a_call_writes_is_shown_as_such_and_other_arguments_are_named(
+    server: PageServer, tmp_path: Path
+) -> None:
+    transcript = Claude(common={"cwd": "/srv/shop"}, letter="e")
+    todos = [{"content": "Look <b>", "status": "completed"}, {"content": "Mend", "status": "in_progress"}]
+    transcript.prompt("Plan it").calls("c1", "TodoWrite", todos=todos).returns("c1", "ok")
+    transcript.calls("c2", "Odd", depth=3, names=["a", "b"]).returns("c2", "ok")
+    transcript.says("Planned.").ends()
+    path = tmp_path / f"{transcript.session}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
+    server.do(server.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
+    [session] = server.json("/sessions", project="shop")["items"]
+    html = server.html(f"/sessions/{session['session_id']}")
+    tasks = re.findall(r'<li class="(completed|in-progress)">(.*?)</li>', html)
+    assert [status for status, _ in tasks] == ["completed", "in-progress"]
+    assert "Look &lt;b&gt;" in tasks[0][1]
+    assert "todos (2)" in html
+    assert "depth 3, names (2)" in html

@@ -1,4 +1,4 @@
-"""Who may see the page: links that open once, cookies, the token, and everybody else."""
+"""Access to the page: links that open once, cookies, the token, and requests without any of them."""
 
 import re
 from pathlib import Path

@@ -6,10 +6,10 @@ from anyio import create_task_group
 from loop import serve
 
 from shiftlog.shell.engine.local import LocalTarget
-from shiftlog.shell.ports import CommandSpec, LiveShell, ShellSpec, Stream
+from shiftlog.shell.ports import CommandSpec, LiveShell, OutputSink, ShellSpec, Stream
 
 
-class Tail:
+class Tail(OutputSink):
     """Takes output and keeps its end."""
 
     def __init__(self) -> None:

@@ -3,6 +3,7 @@
 Every face works with an App. Here services are only constructed and joined; what they decide is in their packages.
 """
 
+import asyncio
 import os
 import socket
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
@@ -14,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 from shiftlog.app.stores import store_of
 from shiftlog.config.loading import FILE_NAME, Config, load
-from shiftlog.dialects.delx.service import Delx
-from shiftlog.dialects.mcpserver.calls import Calls
-from shiftlog.dialects.mcpserver.service import Sessionlog
 from shiftlog.guard.secrets.redactor import RULE_IDS, InvalidRule, Redactor, Rule
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.service import Continuity, Terms
 from shiftlog.journal.history.service import History
 from shiftlog.journal.holders import Holders
 from shiftlog.journal.journal import Journal
+from shiftlog.journal.keeping.holds import Holds
+from shiftlog.journal.keeping.retention import Retention, RetentionTerms
 from shiftlog.journal.maintenance import Maintenance
 from shiftlog.journal.runs.service import Runs
 from shiftlog.journal.sessions import Sessions
@@ -35,16 +35,20 @@ from shiftlog.link import processes
 from shiftlog.link.wire import POLICY_FILES_VARIABLE
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ConfigError
-from shiftlog.model.limits import CLIENTS_KEPT, KEYS_KEPT, OUTCOMES_KEPT, WORKSPACES_SWEPT_EVERY
+from shiftlog.model.limits import CLIENTS_KEPT, KEYS_KEPT, OUTCOMES_KEPT, RETENTION_SWEPT_EVERY, WORKSPACES_SWEPT_EVERY
 from shiftlog.model.moves import UNFINISHED
+from shiftlog.model.shell_errors import OutputExpired
 from shiftlog.store.protocol import Filter, Page, Store, Writer
 from shiftlog.text.nearest import nearest
 
 if TYPE_CHECKING:
     from shiftlog.app.hooks import Hooks
     from shiftlog.app.workspaces import Workspaces
+    from shiftlog.dialects.delx.service import Delx
+    from shiftlog.dialects.mcpserver.service import Sessionlog
     from shiftlog.guard.policy.operator import OperatorPolicy
     from shiftlog.ingest.importing.service import Imports
+    from shiftlog.shell.engine.holders import ShellHolders
     from shiftlog.shell.service import Shells
 
 
@@ -52,6 +56,9 @@ if TYPE_CHECKING:
 ReadParams = Callable[[str], Any]
 # Returns the ids of the clients that are connected now.
 Connected = Callable[[], Collection[str]]
+
+
+HELD = "held"
 
 
 class App:
@@ -67,13 +74,19 @@ class App:
         connected: Connected = tuple,
         read_params: ReadParams | None = None,
         read_only: bool = False,
+        for_team: bool = False,
+        holds_shells: bool = False,
     ) -> None:
+        self._holds_shells = holds_shells
         self.home = home
+        self.spool_folder = home / "spool"
         self.config = config
         self.store = store
         self.environ = environ
         self.read_params = read_params
         self.is_read_only = read_only
+        # A team's server: the files and processes that sessions name are on other machines.
+        self.is_for_team = for_team
         self.connected = connected
         # The clients whose agents have our tools now.
         self.mcp_callers: list[Caller] = []
@@ -97,18 +110,40 @@ class App:
             self.journal,
             self.keys,
             self.runs,
-            Terms(token_ttl=timedelta(days=config.token_ttl_days), require_token=config.resume.require_token),
+            Terms(
+                token_ttl=timedelta(days=config.token_ttl_days),
+                require_token=config.resume.require_token,
+                sees_workspaces=not for_team,
+            ),
             live_shells=self.live_shells,
         )
-        self.delx = Delx(self.continuity)
         self.history = History(self.journal, self.runs)
         self.maintenance = Maintenance(self.journal, self.keys, self._changed_streams)
         reserve = DiskReserve(home / "reserve")
         self.shell_log = ShellLog(self.journal, self.sessions, self.continuity, self.redactor, reserve)
         self.client_commands = ClientCommands(self.shell_log)
-        calls = Calls(self.journal, self.redactor, self.continuity, timedelta(minutes=config.idle_suspend_minutes))
-        self.sessionlog = Sessionlog(calls, self.continuity, self.runs, lambda: self.imports)
+        self.holds = Holds(self.journal)
+        terms = RetentionTerms(days=config.retention.days, projects=config.retention.projects)
+        self.retention = Retention(self.journal, terms, self.erase)
         self._workspaces_swept_at: datetime | None = None
+        self._retention_swept_at: datetime | None = None
+
+    @cached_property
+    def delx(self) -> "Delx":
+        """Return the service for clients of Delx."""
+        from shiftlog.dialects.delx.service import Delx
+
+        return Delx(self.continuity)
+
+    @cached_property
+    def sessionlog(self) -> "Sessionlog":
+        """Return the service for clients of the session log."""
+        from shiftlog.dialects.mcpserver.calls import Calls
+        from shiftlog.dialects.mcpserver.service import Sessionlog
+
+        idle_limit = timedelta(minutes=self.config.idle_suspend_minutes)
+        calls = Calls(self.journal, self.redactor, self.continuity, idle_limit)
+        return Sessionlog(calls, self.continuity, self.runs, lambda: self.imports)
 
     @cached_property
     def imports(self) -> "Imports":
@@ -130,15 +165,52 @@ class App:
 
         return build_shells(self)
 
+    @cached_property
+    def shell_holders(self) -> "ShellHolders | None":
+        """Return where shells of this state directory are held for the next server, if they outlive this one."""
+        from shiftlog.shell.engine.holders import ShellHolders
+
+        hold_s = self.config.daemon.hold_shells_minutes * 60
+        return ShellHolders(self.home / HELD, hold_s) if self._holds_shells and hold_s else None
+
+    def end_shells(self) -> None:
+        """Let the shells end with this server."""
+        self._holds_shells = False
+        if self._is_built("_shell_services"):
+            self.shells.holders = None
+
+    async def take_over_shells(self) -> None:
+        """Go on with the shells that an earlier server left, if there are any."""
+        if not (self.home / HELD).is_dir() or not any((self.home / HELD).iterdir()):
+            return
+        if self.shell_holders is None:
+            from shiftlog.shell.engine.holders import ShellHolders
+
+            await asyncio.to_thread(ShellHolders(self.home / HELD, 0).end_all)
+        else:
+            await self.shells.take_over()
+
+    async def answer_waiting(self, patience_s: float) -> None:
+        """Let callers have an answer whose commands go on without this server."""
+        if self._is_built("_shell_services"):
+            await self.shells.answer_waiting(patience_s)
+
     @property
     def shells(self) -> "Shells":
         """Return the shells of this state directory."""
+        self._refuse_team("Shells and their outputs")
         return self._shell_services[0]
 
     @property
     def workspaces(self) -> "Workspaces":
         """Return the checkpoints of workspaces."""
+        self._refuse_team("Checkpoints")
         return self._shell_services[1]
+
+    def _refuse_team(self, what: str) -> None:
+        if self.is_for_team:
+            hint = "Ask the machine on which the session ran"
+            raise OutputExpired(f"{what} are kept on the machine of the agent, not on a team's server", hint=hint)
 
     def _is_built(self, name: str) -> bool:
         """Return True if a cached property was used already."""
@@ -151,12 +223,15 @@ class App:
 
     @property
     def is_taking_hooks(self) -> bool:
-        """Return True if the events of hooks were looked at already."""
-        return self._is_built("hooks")
+        """Return True if hooks or client scripts ever spooled something here; only then their service is loaded."""
+        if self.is_for_team:
+            return False
+        # Unlike `Path.is_dir` this does not raise in a directory that may not be entered.
+        return self._is_built("hooks") or (not self.is_read_only and os.path.isdir(self.spool_folder))  # noqa: PTH112
 
     def _changed_streams(self, command_id: str, recorded: Mapping[str, Any]) -> Sequence[str]:
         """Name the streams of a command whose kept output is not the recorded one."""
-        return self.shells.outputs.changed_streams(command_id, recorded)
+        return () if self.is_for_team else self.shells.outputs.changed_streams(command_id, recorded)
 
     def live_shells(self) -> list[str]:
         """Return the ids of the live shells, without building the shell services."""
@@ -164,7 +239,7 @@ class App:
 
     async def hear_hooks(self, caller: Caller) -> None:
         """Take what the hooks of the caller's client have told already, so that its session is known."""
-        if caller.signs.processes or caller.signs.vendor_ids:
+        if self.is_taking_hooks and (caller.signs.processes or caller.signs.vendor_ids):
             await self.hooks.caught_up()
 
     async def _turn_began(self, session_id: str, request_id: str) -> None:
@@ -196,7 +271,22 @@ class App:
             writer.forget_clients(now - CLIENTS_KEPT)
 
         await self.store.write(forget)
+        await self._sweep_retention()
         await self._sweep_workspaces()
+
+    async def erase(self, session_name: str, seqs: list[int], reason: str) -> dict[str, Any]:
+        """Erase what entries say, and the kept outputs of their commands; a session on legal hold is refused."""
+        # Outputs first: erased entries no longer name them.
+        commands = await self.maintenance.commands(session_name, seqs)
+        gone = self.shells.forget(commands) if commands else 0
+        return {**await self.maintenance.erase(session_name, seqs, reason), "outputs_removed": gone}
+
+    async def _sweep_retention(self) -> None:
+        """Once a day, erase what was kept for as long as `[retention]` says."""
+        now, last = self.clock.now(), self._retention_swept_at
+        if last is None or now - last >= RETENTION_SWEPT_EVERY:
+            self._retention_swept_at = now
+            await self.retention.sweep()
 
     async def _sweep_workspaces(self) -> None:
         """Once a day, remove automatic checkpoints beyond their limit, if any workspace was worked in."""
@@ -267,15 +357,28 @@ async def open_app(
     connected: Connected = tuple,
     read_params: ReadParams | None = None,
     read_only: bool = False,
+    for_team: bool = False,
+    holds_shells: bool = False,
 ) -> AsyncGenerator[App]:
     """Open a state directory with its store for the time of a with block.
 
     `connected` names the clients whose leases outlast a sleep of the machine. Without `read_params`, calls that client
-    scripts queued stay queued. With `read_only` nothing in the state directory is changed.
+    scripts queued stay queued. With `read_only` nothing in the state directory is changed. An app `for_team` has no
+    shells and hooks, and looks at no workspace. With `holds_shells` local shells outlive this process.
     """
     config = load(home, environ)
     async with store_of(home, config, read_only=read_only) as store:
-        app = App(home, config, store, environ, connected=connected, read_params=read_params, read_only=read_only)
+        app = App(
+            home,
+            config,
+            store,
+            environ,
+            connected=connected,
+            read_params=read_params,
+            read_only=read_only,
+            for_team=for_team,
+            holds_shells=holds_shells,
+        )
         try:
             yield app
         finally:

@@ -124,7 +124,7 @@ def _read(reader: Reader, location: Location) -> tuple[list[str], list[Record]]:
             continue
         if entry.kind is Kind.COMMAND_STARTED:
             saved = by_id.get(str(entry.facts.get("checkpoint_id")))
-            if saved is not None:
+            if saved is not None and not entry.facts.get("read_only"):
                 cause = Cause(session_id=name, request_id=entry.turn, command_id=entry.facts.get("command_id"))
                 records.append(replace(saved, kind="auto", cause=cause, at=entry.at, reused=True))
         elif _location(entry) == location:

@@ -84,6 +84,8 @@ async def _rebuild(app: App, progress: Progress) -> None:
     for place, session_id in enumerate(missing, 1):
         async for _ in app.maintenance.rebuild([session_id]):
             progress("Computing", len(missing), place)
+    for session_id in await store.read(lambda reader: reader.archived_ids()):
+        await store.write(lambda writer, session_id=session_id: _put_archived(writer, session_id))
     await store.write(lambda writer: writer.recount())
     await store.write(lambda writer: writer.put_projection_version(VERSION))
     session_ids = await app.maintenance.session_ids()
@@ -96,6 +98,13 @@ async def _rebuild(app: App, progress: Progress) -> None:
             raise StorageError(
                 "The copy does not verify", details={"reason": reason}, hint="Run shiftlog verify on FROM"
             )
+
+
+def _put_archived(writer: Writer, session_id: str) -> None:
+    """Have the lists show a session whose entries are in an archive."""
+    archived = writer.archived(session_id)
+    if archived is not None and writer.session(session_id) is None:
+        writer.put_session(archived.session)
 
 
 async def _check(source: Store, target: Store, known: FactCounts) -> None:

@@ -26,7 +26,7 @@ from shiftlog.app.turn_checkpoints import HookedTurn
 from shiftlog.journal.intake.hooks import HookIntake
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.link import wire
-from shiftlog.model.agents import CODEX
+from shiftlog.model.agents import AGENTS, CODEX
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
 from shiftlog.model.shell_errors import SandboxNotAllowed
 from shiftlog.model.times import precise
@@ -43,7 +43,7 @@ Output = dict[str, Any]
 COMMAND_CHARS = 2_000
 # The name of a session that hooks have not told of.
 UNRECORDED = "guard"
-NO_PROMPT = "Codex has no prompt for this; a person can run it, or change the policy"
+NO_PROMPT = "has no prompt for this; a person can run it, or change the policy"
 
 
 class Guard:
@@ -124,13 +124,17 @@ class Guard:
         if guard.mode == "watch":
             await self._note(turn, call, call_id, verdict, _would(verdict))
             return None
-        answered = "deny" if verdict.decision == "ask" and agent == CODEX else verdict.decision
+        can_ask = AGENTS[agent].has_prompt
+        answered = verdict.decision
         if guard.mode == "ask" and verdict.undecided:
-            answered = "deny" if agent == CODEX else "ask"
+            answered = "ask"
+        if answered == "ask" and not can_ask:
+            answered = "deny"
         if answered != "allow":
             await self._note(turn, call, call_id, verdict, "denied" if answered == "deny" else "asked")
         if answered == "deny":
-            return _decided("deny", _reason(verdict, codex=verdict.decision == "ask" and agent == CODEX))
+            is_asked = verdict.decision != "deny"
+            return _decided("deny", _reason(verdict) + (f". {AGENTS[agent].title} {NO_PROMPT}" if is_asked else ""))
         output = _decided("ask", _reason(verdict)) if answered == "ask" else {}
         if guard.mode == "enforce" and call.command is not None:
             output |= self._rewritten(call, call_id, verdict, turn)
@@ -148,7 +152,9 @@ class Guard:
             command_id=call_id or secrets.token_hex(8),
         )
         token = self.runs.offer(run)
-        return {"updatedInput": {**call.input, "command": wrapped(run.text, self.runs.command(token))}}
+        keeps = AGENTS[call.agent].keeps_directory
+        command = wrapped(run.text, self.runs.command(token), keeps_directory=keeps)
+        return {"updatedInput": {**call.input, "command": command}}
 
     async def changed(self, agent: str, event: Mapping[str, Any], turn: HookedTurn | None) -> str | None:
         """Record settings that are no longer as they were installed, each change once; return what to tell the user."""
@@ -221,6 +227,6 @@ def _decided(decision: str, reason: str) -> Output:
     return {"permissionDecision": decision, "permissionDecisionReason": reason}
 
 
-def _reason(verdict: ToolVerdict, *, codex: bool = False) -> str:
+def _reason(verdict: ToolVerdict) -> str:
     rule = f" (rule: {verdict.rule})" if verdict.rule else ""
-    return f"Shiftlog: {verdict.reason}{rule}" + (f". {NO_PROMPT}" if codex else "")
+    return f"Shiftlog: {verdict.reason}{rule}"

@@ -23,9 +23,34 @@ if TYPE_CHECKING:
 
 Decision = Literal["allow", "ask", "deny"]
 
-COMMANDS = frozenset({"Bash", "PowerShell"})
-FILE_FIELDS = {"Write": "file_path", "Edit": "file_path", "MultiEdit": "file_path", "NotebookEdit": "notebook_path"}
+# The tools of all agents by their own names; an agent that had another's tool would mean the same by it.
+COMMANDS = frozenset({"Bash", "PowerShell", "run_shell_command", "bash"})
+DIRECTORY_FIELDS = ("dir_path", "workdir")
+FILE_FIELDS = {
+    "Write": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "NotebookEdit": "notebook_path",
+    "write_file": "file_path",
+    "replace": "file_path",
+    "write": "filePath",
+    "edit": "filePath",
+}
 PATCH = "apply_patch"
+# Names in the folders of agents' settings that decide whether hooks run.
+SETTINGS = (
+    "settings.json",
+    "settings.local.json",
+    "hooks.json",
+    "config.toml",
+    "config.json",
+    "opencode.json",
+    "opencode.jsonc",
+    "extensions",
+    "plugin",
+    "plugins",
+    "hooks",
+)
 _PATCHED = re.compile(r"^\*\*\* (?:Add File|Update File|Delete File|Move to): (.+?)\s*$", re.M)
 
 
@@ -62,6 +87,12 @@ class GuardedCall:
         return given if self.name in COMMANDS and isinstance(given, str) else None
 
     @property
+    def directory(self) -> str:
+        """Return the directory in which a shell command would run."""
+        named = next((given for name in DIRECTORY_FIELDS if isinstance(given := self.input.get(name), str)), "")
+        return str(Path(self.cwd, named))
+
+    @property
     def paths(self) -> Sequence[str]:
         """Return the files that the call would change."""
         if self.name in FILE_FIELDS:
@@ -85,7 +116,7 @@ class GuardRules:
         """Return the verdict on a call."""
         text = call.command
         if text is not None:
-            return await anyio.to_thread.run_sync(self._judge_command, text, call.cwd)
+            return await anyio.to_thread.run_sync(self._judge_command, text, call.directory)
         if call.name in COMMANDS:
             return ToolVerdict(decision="deny", reason=f"{call.name} without a command")
         if call.name not in FILE_FIELDS and call.name != PATCH:
@@ -135,8 +166,8 @@ class GuardRules:
         settings = [
             folder / name
             for kind in kinds
-            for folder in (*kind.homes(app.environ, user), Path(call.workspace) / f".{kind.name}")
-            for name in ("settings.json", "settings.local.json", "hooks.json", "config.toml", "plugins", "hooks")
+            for folder in (*kind.settings_folders(app.environ, user), Path(call.workspace) / f".{kind.name}")
+            for name in SETTINGS
         ]
         own = [(app.home, "Shiftlog's own data")]
         own += [(Path(path).expanduser(), "a policy file") for path in policy_files(app.home, app.config, app.environ)]

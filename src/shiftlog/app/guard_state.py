@@ -13,14 +13,17 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from shiftlog.model.agents import AGENTS, CLAUDE, find_kind
+from shiftlog.link.files import read_regular
+from shiftlog.model.agents import AGENTS, CLAUDE, CODEX, GEMINI, find_kind
 from shiftlog.model.errors import InvalidParameter
+from shiftlog.text.json_comments import plain_json
 
 GuardMode = Literal["off", "watch", "ask", "enforce"]
 MODES: tuple[GuardMode, ...] = ("watch", "ask", "enforce")
 FILE = "guard.json"
 HOOKS_FILE = "shiftlog/hooks/hooks.json"
 PLUGIN = "shiftlog@shiftlog"
+OPENCODE_PLUGIN = "plugins/shiftlog.js"
 ABSENT = "absent"
 
 Digests = dict[str, str]
@@ -43,7 +46,7 @@ class GuardState:
         self._home = home
         self._agents: dict[str, AgentGuard] = {}
         try:
-            document: Any = json.loads((home / FILE).read_text("utf-8"))
+            document: Any = json.loads(read_regular(home / FILE))
             self._agents = {kind: AgentGuard(**given) for kind, given in document["agents"].items()}
         except FileNotFoundError:
             pass
@@ -108,8 +111,16 @@ def guarded_kinds(names: Iterable[str]) -> list[str]:
 def installed_settings(kind: str, home: Path, environ: Mapping[str, str], project: str | None) -> Digests:
     """Return a digest of each setting that decides whether an agent's hooks run, by its file."""
     user = Path(environ.get("HOME") or Path.home())
-    folders = AGENTS[kind].homes(environ, user)
-    found = dict(_claude(folders, home, project) if kind == CLAUDE else _codex(folders[0]))
+    folders = AGENTS[kind].settings_folders(environ, user)
+    if kind == CLAUDE:
+        found = dict(_claude(folders, home, project))
+    elif kind == CODEX:
+        found = dict(_codex(folders[0]))
+    elif kind == GEMINI:
+        found = dict(_gemini(folders[0], project))
+    else:
+        plugin = folders[0] / OPENCODE_PLUGIN
+        found = {plugin: _digest_of(plugin)}
     return {str(path): digest for path, digest in found.items()}
 
 
@@ -148,6 +159,23 @@ def _codex(folder: Path) -> Iterator[tuple[Path, str]]:
     yield folder / "config.toml", _part_of(folder / "config.toml", _features)
 
 
+def _gemini(folder: Path, project: str | None) -> Iterator[tuple[Path, str]]:
+    yield folder / "settings.json", _part_of(folder / "settings.json", _gemini_part)
+    if project:
+        path = Path(project, ".gemini", "settings.json")
+        yield path, _part_of(path, _hooks_config)
+
+
+def _gemini_part(document: Mapping[str, Any]) -> object:
+    """Return our hooks of each event, and what switches hooks off; None without hooks of ours."""
+    ours = cast("dict[str, list[Any]]", _codex_part(document) or {})
+    return [ours, _hooks_config(document)] if any(ours.values()) else None
+
+
+def _hooks_config(document: Mapping[str, Any]) -> object:
+    return document.get("hooksConfig") or None
+
+
 def _codex_part(document: Mapping[str, Any]) -> object:
     """Return our hooks of each event."""
     lists: Any = document.get("hooks")
@@ -171,8 +199,10 @@ def _features(document: Mapping[str, Any]) -> object:
 def _part_of(path: Path, part: Callable[[Mapping[str, Any]], object]) -> str:
     """Return the digest of the part of a settings file that counts; a file without it is as good as absent."""
     try:
-        data = path.read_bytes()
-        document: Any = tomllib.loads(data.decode()) if path.suffix == ".toml" else json.loads(data)
+        data = read_regular(path)
+        document: Any = (
+            tomllib.loads(data.decode()) if path.suffix == ".toml" else json.loads(plain_json(data.decode("utf-8-sig")))
+        )
         found = part(cast("dict[str, Any]", document)) if isinstance(document, dict) else "unreadable"
     except FileNotFoundError:
         return ABSENT
@@ -184,7 +214,7 @@ def _part_of(path: Path, part: Callable[[Mapping[str, Any]], object]) -> str:
 
 def _digest_of(path: Path) -> str:
     try:
-        return _digest(path.read_bytes())
+        return _digest(read_regular(path))
     except OSError:
         return ABSENT
 

@@ -27,12 +27,14 @@ from shiftlog.app.turn_checkpoints import HookedTurn, TurnCheckpoints, is_fresh
 from shiftlog.facts.hook import HookFact
 from shiftlog.ingest.hooks.events import Spooled, fact_of, is_own_call, name_of, read_spooled
 from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool, SpoolLine
-from shiftlog.ingest.hooks.transcripts import transcripts_of
+from shiftlog.ingest.hooks.transcripts import present, transcripts_of
 from shiftlog.ingest.importing.ports import ImportOptions
-from shiftlog.journal.intake.hooks import HookIntake, Stop
+from shiftlog.journal.hooked.stops import Stop
+from shiftlog.journal.intake.hooks import HookIntake
 from shiftlog.journal.intake.start_brief import start_brief
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.link import processes
+from shiftlog.model.agents import GEMINI
 from shiftlog.model.errors import ShiftlogError, is_of_the_machine
 from shiftlog.model.limits import (
     HOOK_CATCH_UP_S,
@@ -66,7 +68,7 @@ class Hooks:
 
     def __init__(self, app: "App") -> None:
         self.app = app
-        self.spool = HookSpool(folder=app.home / "spool")
+        self.spool = HookSpool(folder=app.spool_folder)
         self.intake = HookIntake(app.store, app.clock, app.config.runs.backend_of, socket.gethostname())
         self.calls = QueuedCalls(app, self.spool)
         self.turns = TurnCheckpoints(app, self.intake)
@@ -105,15 +107,18 @@ class Hooks:
 
     # Draining
 
-    async def drain(self) -> int:
-        """Take everything that waits in the spool; return how many events there were."""
+    async def drain(self, taken_sign: anyio.Event | None = None) -> int:
+        """Take everything that waits in the spool; return how many events there were.
+
+        The sign is set as soon as what waited is in the journal: the rest is tidying, for which no hook has to wait.
+        """
         async with self._turn:
             with self.spool.draining() as self.is_mine:
                 if not self.is_mine:
                     return 0
                 await self.calls.drain()
                 taken = 0
-                while done := await self._drain_once():
+                while done := await self._drain_once(taken_sign):
                     taken += done
                 for session_id, stop in await self._due_stops():
                     if stop.transcript is not None:
@@ -129,7 +134,7 @@ class Hooks:
                     if mine:
                         await self.calls.drain()
 
-    async def _drain_once(self) -> int:
+    async def _drain_once(self, taken_sign: anyio.Event | None) -> int:
         sources: list[Source] = []
         for name in self.spool.names(HOOKS):
             source = self.spool.at(name, await self.intake.cursor(self.spool.path(name)))
@@ -141,6 +146,8 @@ class Hooks:
             await self._take(line)
             latest[line.after.path] = line.after
             taken += 1
+        if taken_sign is not None:
+            taken_sign.set()
         for source in latest.values():
             if await anyio.to_thread.run_sync(self.spool.remove, source):
                 await self.intake.forget(source.path)
@@ -199,7 +206,7 @@ class Hooks:
         return msgspec.structs.replace(fact, transcript_path=paths.session, processes=above)
 
     async def _grow(self, paths: Iterable[str], *, stopped_at: datetime | None) -> None:
-        found = [path for path in paths if Path(path).exists()]
+        found = present(paths)
         if not found:
             return
         try:
@@ -278,18 +285,17 @@ class Hooks:
             return {"print": ""}
         await self.caught_up(HOOK_LATE_S)
         turn = await self.turns.turn_of(agent, str(event.get("session_id") or ""))
-        is_call = event.get("hook_event_name") == "PreToolUse"
+        is_call = name_of(dict(event)) == "PreToolUse"
         if is_call:
             await self._await_checkpoint(turn, event.get("tool_use_id"))
         else:
             await self.turns.settle(HOOK_CHECKPOINT_S)
-        said: dict[str, Any] = {}
-        if self.guard_state.of(agent).mode != "off":
-            message = await self.guard.changed(agent, event, turn)
-            output = await self.guard.answer(agent, event, turn) if is_call else None
-            said = {"systemMessage": message} if message else {}
-            said |= {"hookSpecificOutput": {"hookEventName": "PreToolUse", **output}} if output else {}
-        return {"print": json.dumps(said) if said else ""}
+        if self.guard_state.of(agent).mode == "off":
+            return {"print": ""}
+        message = await self.guard.changed(agent, event, turn)
+        output = await self.guard.answer(agent, event, turn) if is_call else None
+        said = {"systemMessage": message} if message else {}
+        return {"print": _printed(agent, said, output or {})}
 
     async def _await_checkpoint(self, turn: HookedTurn | None, call_id: object) -> None:
         if turn is None or not self.turns.is_on:
@@ -336,7 +342,7 @@ class Hooks:
             sizes = self.spool.sizes()
             try:
                 if sizes != seen or await self._due_stops():
-                    await self.drain()
+                    await self.drain(taken)
                     seen = self.spool.sizes() if self.is_mine else None
                     self._note_fault(None)
             except Exception as error:  # noqa: BLE001 - the spool must never stop the daemon
@@ -353,6 +359,18 @@ class Hooks:
         if reason is not None and reason != self._fault:
             log.warning("spool: %s", reason)
         self._fault = reason
+
+
+def _printed(agent: str, said: dict[str, Any], output: dict[str, Any]) -> str:
+    """Return what a hook prints: a message to the user, and the guard's answer in the words of the client."""
+    if output and agent == GEMINI:
+        decision, reason = output.get("permissionDecision"), output.get("permissionDecisionReason")
+        said = {**said, **({"decision": decision, "reason": reason} if decision else {})}
+        if "updatedInput" in output:
+            said["hookSpecificOutput"] = {"hookEventName": "BeforeTool", "tool_input": output["updatedInput"]}
+    elif output:
+        said = {**said, "hookSpecificOutput": {"hookEventName": "PreToolUse", **output}}
+    return json.dumps(said) if said else ""
 
 
 def _reason(error: Exception) -> str:

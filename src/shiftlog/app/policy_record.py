@@ -10,6 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from shiftlog.link.files import read_regular
 from shiftlog.model.times import precise
 
 if TYPE_CHECKING:
@@ -49,6 +50,6 @@ def _as_texts(policy: "OperatorPolicy") -> dict[str, str]:
 
 def _read(path: Path) -> dict[str, Any] | None:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json.loads(read_regular(path))
     except (OSError, ValueError):
         return None

@@ -19,6 +19,7 @@ from shiftlog.dialects.mcpserver.current import CallContext
 from shiftlog.dialects.mcpserver.errors import payload
 from shiftlog.ingest.hooks.spool import CALLS, HookSpool
 from shiftlog.journal.sessions import workspace_of
+from shiftlog.link.files import read_regular
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import QUEUED_CALL_ATTEMPTS, QUEUED_CALL_BYTES
@@ -113,7 +114,7 @@ def _read(path: Path, read_params: "ReadParams") -> dict[str, Any]:
     if path.stat().st_size > QUEUED_CALL_BYTES:
         raise Unusable("it is larger than any call may be")
     try:
-        given: Any = json.loads(path.read_bytes())
+        given: Any = json.loads(read_regular(path))
         names = ("method", "params", "cwd", "agent")
         texts = {name: base64.b64decode(given[f"{name}_base64"], validate=True).decode() for name in names}
         params = read_params(texts.pop("params"))

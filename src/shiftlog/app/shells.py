@@ -115,6 +115,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
         ),
         now=app.clock.now,
         connected=app.connected,
+        holders=app.shell_holders,
         limits=_limited(
             ShellLimits(), limits, shells="shells", session_shells="session_shells", idle_ttl_s="idle_ttl_s"
         ),
@@ -152,7 +153,7 @@ def _targets(app: "App", policy: OperatorPolicy) -> dict[str, Targets]:
         connect_s=policy.limits.get("ssh_connect_s", 15),
     )
     every: dict[str, Targets] = {
-        "local": LocalTargets(app.environ, policy.env_pass),
+        "local": LocalTargets(app.environ, policy.env_pass, app.shell_holders),
         "ssh": SshTargets(ssh),
         "docker": DockerTargets(DockerSettings(containers=policy.containers), app.environ),
     }

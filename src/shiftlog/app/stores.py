@@ -25,16 +25,16 @@ def store_of(home: Path, config: Config, *, read_only: bool = False) -> Store:
         config.store.url,
         durability=config.durability,
         migrates=config.store.migrate and not read_only,
-        readers=config.store.connections - 1,
+        connections=config.store.connections,
+        statement_s=config.store.statement_timeout_s,
     )
 
 
 def migrate_store(home: Path, config: Config, *, check: bool = False) -> "DatabaseState":
     """Bring the schema of the configured database up to date; with `check` only name what is missing."""
     if not config.store.url:
-        message = f"{home / FILE_NAME}: store.url is not set"
         hint = "The file shiftlog.db is migrated when the daemon opens it; set store.url to use PostgreSQL"
-        raise ConfigError(message, details={"source": str(home / FILE_NAME), "key": "store.url"}, hint=hint)
+        raise needs_database(home, hint)
     try:
         from shiftlog.store.postgres.state import migrated
     except ImportError as error:
@@ -51,6 +51,12 @@ def described(home: Path, config: Config) -> str | None:
     except ImportError as error:
         raise _not_installed(home, error) from None
     return described(config.store.url)
+
+
+def needs_database(home: Path, hint: str = "Set store.url, or SHIFTLOG_STORE_URL, to postgresql://…") -> ConfigError:
+    """Return the error that refuses to go on without a PostgreSQL database."""
+    details = {"source": str(home / FILE_NAME), "key": "store.url"}
+    return ConfigError(f"{home / FILE_NAME}: store.url is not set", details=details, hint=hint)
 
 
 def _not_installed(home: Path, error: ImportError) -> ConfigError:

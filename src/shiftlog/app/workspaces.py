@@ -5,6 +5,7 @@
 
 import logging
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -183,6 +184,16 @@ class Workspaces:
         except GitMissing:
             return {"enabled": False, "reason": "git_missing", "baseline_id": None}
         return {"enabled": True, "reason": None, "baseline_id": baseline}
+
+    async def attach_again(self, shell: Shell, values: Mapping[str, Any]) -> None:
+        """Go on covering the workspace of a shell that an earlier server opened; no checkpoint is taken now."""
+        runner = self._runner_of(shell)
+        if shell.workspace is None or runner is None:
+            return
+        with suppress(GitMissing):
+            scope, automatic = _scope(values), bool(values.get("auto_snapshot", True))
+            workspace = await self.checkpoints.open(runner, shell.workspace, scope, session_id=shell.session_id)
+            self._attached[shell.shell_id] = Attached(workspace=workspace, automatic=automatic)
 
     def check(self, values: Mapping[str, Any]) -> None:
         """Refuse sub-paths and patterns that cannot be used, before a shell is opened."""

@@ -194,7 +194,7 @@ def close(session: str | None, as_json: bool, **arguments: Any) -> int:
 
     \b
     Examples:
-      shiftlog close last --reason end_of_shift --note 'The import is done, the report is not.'
+      shiftlog close last --note 'The import is done.'
       shiftlog close 42 --succession-policy successor_required --json
     """
     if session is not None:

@@ -4,7 +4,8 @@ import fcntl
 import os
 import signal
 import time
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -12,6 +13,9 @@ from shiftlog.cli.connecting import ask, json_option, open_client
 from shiftlog.cli.screen.output import Column, Part, Printer, id_column, print_json, since, title_column
 from shiftlog.link import processes, wire
 from shiftlog.text.figures import count, largest_unit, size
+
+if TYPE_CHECKING:
+    from shiftlog.shell.engine.holders import ShellHolders
 
 ANSWER_S = 5.0
 END_S = 5.0
@@ -132,12 +136,14 @@ def _summary(facts: Facts) -> Facts:
 
 
 @daemon.command()
+@click.option("--shells", is_flag=True, help="End the shells too, with all that runs in them.")
 @json_option
-def stop(as_json: bool) -> None:
+def stop(shells: bool, as_json: bool) -> None:
     """Stop the daemon after it has finished the running requests.
 
-    Connected agents start it again with their next call. A daemon that does not answer is killed; everything that it
-    acknowledged is safe.
+    Connected agents start it again with their next call. Local shells and their commands go on and wait for the next
+    daemon (daemon.hold_shells_minutes); --shells ends them. A daemon that does not answer is killed; everything that
+    it acknowledged is safe.
 
     \b
     Example:
@@ -147,16 +153,28 @@ def stop(as_json: bool) -> None:
 
     try:
         connect(start=False, timeout_s=ANSWER_S).close()
-        pid, ended = stop_daemon(), False
+        pid, ended = stop_daemon(shells=shells), False
     except DaemonUnreachable:
         pid = _end_silent(wire.home_path())
         ended = pid is not None
+    if shells:
+        _held_shells().end_all()
     if as_json:
-        print_json({"stopped": pid is not None, "pid": pid, "ended": ended})
+        held = len(_held_shells().listed())
+        print_json({"stopped": pid is not None, "pid": pid, "ended": ended, "held_shells": held})
     elif ended:
         Printer().line(f"The daemon (pid {pid}) did not answer and was ended.")
     else:
         Printer().line("No daemon was running." if pid is None else f"Stopped the daemon (pid {pid}).")
+    if not as_json and (held := len(_held_shells().listed())):
+        Printer().line(f"Left for the next daemon: {count(held, 'shell')}; shiftlog daemon stop --shells ends them.")
+
+
+def _held_shells() -> "ShellHolders":
+    """Return the shells of this state directory that are held."""
+    from shiftlog.shell.engine.holders import ShellHolders
+
+    return ShellHolders(Path(wire.home_path()) / "held", 0)
 
 
 def _end_silent(home: str) -> int | None:

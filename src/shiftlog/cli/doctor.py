@@ -23,6 +23,7 @@ from shiftlog.cli.connecting import json_option, open_client
 from shiftlog.cli.screen.output import Printer, print_json, styled
 from shiftlog.link import processes, wire
 from shiftlog.link.build import build_id
+from shiftlog.link.files import read_regular
 from shiftlog.model.errors import ConfigError, ShiftlogError, StorageError
 from shiftlog.text.figures import count, largest_unit, size
 from shiftlog.text.printable import terminal_line
@@ -109,6 +110,7 @@ def _checks(start: bool) -> Iterator[Check]:
         ("database", lambda: _database(home)),
         ("socket", lambda: _socket(home)),
         ("lock", lambda: _lock(home)),
+        ("held shells", lambda: _held_shells(home)),
         ("spool", lambda: _spool(home)),
         ("programs", lambda: (_program(name, needed, purpose) for name, needed, purpose in PROGRAMS)),
         ("agents", _agents),
@@ -290,8 +292,8 @@ def _database(home: Path) -> Iterator[Check]:
         if (said := _described(home)) is not None:
             yield _ok("database", said)
             return
-        from shiftlog.store.sqlite.faults import look_through
         from shiftlog.store.sqlite.file_watch import LastEntry
+        from shiftlog.store.sqlite.read_only import look_through
 
         LastEntry(path).has_database()
         said = f"{path} ({size(path.stat().st_size)})"
@@ -344,7 +346,7 @@ def _socket(home: Path) -> Check:
 
 def _lock(home: Path) -> Check:
     try:
-        text = Path(wire.lock_path(str(home))).read_text(encoding="utf-8", errors="replace")
+        text = read_regular(wire.lock_path(str(home))).decode("utf-8", "replace")
     except FileNotFoundError:
         return _ok("lock", "not taken")
     except OSError as error:
@@ -357,11 +359,25 @@ def _lock(home: Path) -> Check:
     return _ok("lock", f"held by pid {pid}")
 
 
+def _held_shells(home: Path) -> Check:
+    """Say how many local shells would outlive the daemon, or wait for the next one."""
+    from shiftlog.shell.engine.holders import ShellHolders
+
+    held = ShellHolders(home / "held", 0).listed()
+    if not held:
+        return _ok("held shells", "none")
+    pids = ", ".join(str(record.pid) for record in held)
+    says = "would outlive this daemon" if _is_listening() else "left for the next daemon"
+    return _ok("held shells", f"{len(held)} {says} (pid {pids}); shiftlog daemon stop --shells ends them")
+
+
 def _spool(home: Path) -> Check:
     """Check for events and calls in the spool that wait or were rejected."""
     from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool
 
     spool = HookSpool(folder=home / "spool")
+    if spool.folder.exists() and not spool.folder.is_dir():
+        return _fail("spool", f"{spool.folder} is not a directory", "Move it away: hooks cannot leave their events")
     aside = spool.aside()
     if aside:
         latest = aside[-1]
@@ -431,7 +447,7 @@ def kernel_checks() -> Iterator[Check]:
 def _host_keys(home: Path) -> Iterator[Check]:
     """Yield the host keys that ssh met and known_hosts did not contain; agents never see them."""
     try:
-        log = (home / "daemon.log").read_text(encoding="utf-8", errors="replace")
+        log = read_regular(home / "daemon.log").decode("utf-8", "replace")
     except OSError:
         return
     met = {(host, port): key for host, port, key in UNKNOWN_HOST.findall(log)}

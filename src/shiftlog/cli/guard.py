@@ -8,16 +8,21 @@ import click
 from shiftlog.cli.connecting import ask, json_option, open_client
 from shiftlog.cli.screen.output import Printer, print_json
 from shiftlog.cli.shells.commands import SANDBOXES
+from shiftlog.model.agents import AGENTS as KINDS
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.text.printable import terminal_line
 
 MODES = ("watch", "ask", "enforce")
-AGENTS = ("claude", "codex")
+AGENTS = tuple(agent.name for agent in KINDS.values() if agent.hooks)
 # What each client obeys, as tried with the version that `docs/guard.md` names.
 OBEYS = {
     "claude": "shell commands: refused, asked about, run in the sandbox; file tools: refused",
-    "codex": "shell commands: refused, run in the sandbox (what the policy asks about is refused); input to running"
-    " commands was not tried",
+    "codex": "shell commands: refused, run in the sandbox (what the policy asks about is refused); apply_patch:"
+    " refused; input to running commands: held by the sandbox alone",
+    "gemini": "shell commands: refused, run in the sandbox (what the policy asks about is refused); file tools:"
+    " refused; no hook runs in a folder that it does not trust",
+    "opencode": "shell commands: refused, run in the sandbox (what the policy asks about is refused); file tools:"
+    " refused",
 }
 Item = dict[str, Any]
 
@@ -29,7 +34,7 @@ Item = dict[str, Any]
 @click.option("--sandbox", type=click.Choice(SANDBOXES), help="With on: the sandbox (default: workspace-write).")
 @json_option
 def guard(action: str, agents: tuple[str, ...], mode: str | None, sandbox: str | None, as_json: bool) -> None:
-    """Switch the guard for the shell and file tools of Claude Code and Codex on or off, or show it.
+    """Switch the guard for agents' own shell and file tools on or off, or show it.
 
     \b
     Modes:

@@ -25,10 +25,7 @@ from shiftlog.model.errors import InvalidParameter, StorageError
 if TYPE_CHECKING:
     from shiftlog.config.loading import HttpSection
 
-TEAM_HINT = (
-    "HTTP here is for clients on this machine. Serving a team over the network needs TLS, keys and a database of its "
-    "own, and comes with its own setup"
-)
+TEAM_HINT = "HTTP here is for clients on this machine; shiftlog server serves a team, with API keys and PostgreSQL"
 COME_UP_S = 30.0
 LOOK_EVERY_S = 0.05
 

@@ -40,7 +40,7 @@ from shiftlog.cli.screen.paging import paged
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import short_id
 from shiftlog.model.times import shown
-from shiftlog.text.figures import count
+from shiftlog.text.figures import count, size
 from shiftlog.text.printable import terminal_line
 
 if TYPE_CHECKING:
@@ -66,12 +66,15 @@ _COLUMNS = (
     id_column(),
 )
 
+_BYTES = Column("BYTES", lambda item: size(item["bytes"]["total"]), right=True)
+
 
 @click.command(short_help="List sessions.")
 @filter_options
 @limit_option(10_000, default=20)
+@click.option("--sizes", is_flag=True, help="Also say what each session takes in the store.")
 @json_option
-def sessions(limit: int, as_json: bool, **given: str | None) -> None:
+def sessions(limit: int, sizes: bool, as_json: bool, **given: str | None) -> None:
     """List sessions; the most recently active one comes first.
 
     Every command that takes a session accepts the ID of this list, or the first characters of it.
@@ -84,14 +87,18 @@ def sessions(limit: int, as_json: bool, **given: str | None) -> None:
       shiftlog sessions --agent ClaudeCode --since 2026-01-01 --json
     """
     chosen = filters(**given)
-    found = ask("sessions", {**chosen, "limit": limit})
+    found = ask("sessions", {**chosen, "limit": limit, "sizes": sizes})
     if as_json:
         print_json(found)
         return
     items: list[Item] = found["items"]
     nothing = "No session matches these filters." if chosen else "There is no session yet."
     with paged() as printer:
-        printer.table(_COLUMNS, items, nothing=nothing)
+        printer.table((*_COLUMNS[:-1], _BYTES, _COLUMNS[-1]) if sizes else _COLUMNS, items, nothing=nothing)
+        for item in items:
+            if "legal_hold" in item or "archived" in item:
+                mark = "on legal hold" if "legal_hold" in item else "archived"
+                printer.line((short_id(item["session_id"]), "cyan"), (f" is {mark}", "dim"))
         for item in items:
             if "successor_deadline" in item:
                 by = when(item["successor_deadline"])

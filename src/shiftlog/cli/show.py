@@ -14,7 +14,7 @@ from shiftlog.cli.screen.paging import paged
 from shiftlog.cli.screen.story import StoryPrinter
 from shiftlog.model.ids import short_id
 from shiftlog.model.times import parse
-from shiftlog.text.figures import count, exact_money, largest_unit
+from shiftlog.text.figures import count, exact_money, largest_unit, size
 from shiftlog.text.printable import terminal_line
 
 LISTS = (
@@ -35,9 +35,10 @@ Facts = dict[str, Any]
 @session_argument()
 @click.option("--turn", metavar="TURN", help="Only this turn: its number, the beginning of its request id, or `last`.")
 @click.option("--full", is_flag=True, help="Print long texts in full, results of tools, and bookkeeping.")
+@click.option("--sizes", is_flag=True, help="Also print what the session takes in the store.")
 @number_option("--lines", within=click.IntRange(1), default=12, help="Print at most this many lines of a text.")
 @json_option
-def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) -> None:
+def show(session: str, turn: str | None, full: bool, sizes: bool, lines: int, as_json: bool) -> None:
     """Print a session as it happened: requests, commands with the last lines of output, changes, answers.
 
     A command or call that was refused, failed or timed out says so, with its exit code and duration. SESSION is an id,
@@ -51,7 +52,7 @@ def show(session: str, turn: str | None, full: bool, lines: int, as_json: bool) 
       shiftlog show last --turn 2 --full
       shiftlog show ClaudeCode-20260131T090000Z-fix-the-login --json
     """
-    with ask_stream("show" if as_json else "story", {"turn": turn}, session=session) as items:
+    with ask_stream("show" if as_json else "story", {"turn": turn, "sizes": sizes}, session=session) as items:
         facts: Facts = next(items)["session"]
         if as_json:
             _print_document(facts, items)
@@ -89,8 +90,8 @@ def _print_document(facts: Facts, turns: Iterable[Facts]) -> None:
 
 
 def _print_session(printer: Printer, facts: Facts) -> None:
-    printer.line((terminal_line(facts["title"]), "bold"))
-    printer.line((facts["session_id"], "cyan"), (f"  {short_id(facts['session_id'])}", "cyan dim"))
+    printer.item((terminal_line(facts["title"]), "bold"))
+    printer.item((facts["session_id"], "cyan"), (f"  {short_id(facts['session_id'])}", "cyan dim"))
     agent = facts["agent"]
     if facts["agent_id"] != agent:
         agent = f"{agent} as {facts['agent_id']}"
@@ -106,6 +107,7 @@ def _print_session(printer: Printer, facts: Facts) -> None:
     if facts["cost_usd"] is not None:
         figures.append(exact_money(facts["cost_usd"]))
     _facts(printer, " · ".join(figures))
+    _print_kept(printer, facts)
     if run := facts["run"]:
         code = f" (exit {run['returncode']})" if run["returncode"] else ""
         _facts(printer, f"run {run['run_id']} ", styled(run["status"]), code, _dotted(run["caller"], run["error"]))
@@ -118,6 +120,18 @@ def _print_session(printer: Printer, facts: Facts) -> None:
             _facts(printer, f"{title} {facts['lineage'][name]}")
     if facts["closing_note"]:
         printer.block(facts["closing_note"], style="italic")
+
+
+def _print_kept(printer: Printer, facts: Facts) -> None:
+    """Print what the session takes, a legal hold on it, and where its entries are if they were archived."""
+    if taken := facts.get("bytes"):
+        parts = ", ".join(f"{name} {size(taken[name])}" for name in ("entries", "texts", "projections"))
+        _facts(printer, f"{size(taken['total'])} in the store ({parts})")
+    if hold := facts.get("legal_hold"):
+        told = f"on legal hold since {when(hold['since'])} by {hold['by']}: {hold['reason']}"
+        printer.item((terminal_line(told), "yellow"))
+    if archived := facts.get("archived"):
+        printer.item((terminal_line(f"archived {when(archived['at'])} in {archived['file']}"), "yellow"))
 
 
 def _model(facts: Facts) -> str | None:
@@ -144,12 +158,16 @@ def _print_turn(printer: Printer, story: StoryPrinter, block: Facts, max_lines: 
     turn: Facts = block["turn"]
     steps: list[Facts] = block["steps"] or []
     title = terminal_line(turn["query_title"])
-    printer.item((f"Turn {turn['ordinal']}  ", "bold"), styled(block["status"]), "  ", (title, "bold"))
+    gone = f"  taken back by {block['taken_back']}" if block["taken_back"] else ""
+    printer.item(
+        (f"Turn {turn['ordinal']}  ", "bold"), styled(block["status"]), (gone, "yellow"), "  ", (title, "bold")
+    )
     _facts(printer, f"  {turn['request_id']}")
     _facts(printer, f"  {_span(turn['begun_at'], turn['finished_at'])}{_dotted(*_figures(block), *turn['tags'])}")
     if turn["query_text"].strip() != turn["query_title"].strip():
         _section(printer, "Request", turn["query_text"], max_lines)
-    if turn["interpretation"].strip() not in {str(step.get("content") or "").strip() for step in steps}:
+    told = {turn["response"].strip(), *(str(step.get("content") or "").strip() for step in steps)}
+    if turn["interpretation"].strip() not in told:
         _section(printer, "Understood as", turn["interpretation"], max_lines)
     shown = [step for step in steps if story.prints(step) and not _is_in_head(step, turn)]
     if shown:

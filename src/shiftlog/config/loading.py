@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from shiftlog.config.settings import BY_KEY, PREFIX, SECTIONS, SETTINGS, Setting
+from shiftlog.link.files import open_regular
 from shiftlog.model.errors import ConfigError, InvalidParameter
 from shiftlog.model.prices import PROMPT_SIZES, Price, Prices
 from shiftlog.model.resonance import Backend, Level, Resonance
@@ -40,9 +41,10 @@ _SHIPPED = Path(__file__).parent.parent / "defaults"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DaemonSection:
-    """When the daemon stops by itself and what it logs."""
+    """The settings for stopping by itself and for the log."""
 
     idle_stop_minutes: float
+    hold_shells_minutes: float
     log_level: Literal["debug", "info", "warning", "error"]
 
 
@@ -118,6 +120,26 @@ class StoreSection:
     url: str
     migrate: bool
     connections: int
+    statement_timeout_s: int
+    direct_url: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RetentionSection:
+    """The days that sessions are kept, in general and by project; 0 keeps them for ever."""
+
+    days: int
+    projects: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ServerSection:
+    """The team's server: where it listens, how long it drains, and how many connections it takes."""
+
+    host: str
+    port: int
+    drain_s: float
+    max_connections: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,6 +167,8 @@ class Config:
     ingest: IngestSection
     hooks: HooksSection
     store: StoreSection
+    retention: RetentionSection
+    server: ServerSection
     resume: ResumeSection
     runs: Resonance
     prices: Prices
@@ -177,9 +201,8 @@ def _parse(path: Path) -> dict[str, Any]:
 
 def read_own(path: Path) -> str:
     """Read a file of the operator; raises ConfigError if another user could have written it."""
-    with path.open("rb") as file:
-        facts = os.fstat(file.fileno())
-        why = _changeable(facts) if stat.S_ISREG(facts.st_mode) else None
+    with open(open_regular(path), "rb") as file:  # noqa: PTH123 - a descriptor has no path
+        why = _changeable(os.fstat(file.fileno()))
         if why is not None:
             hint = f"Check its content, then run `chown $(id -u) {path}` and `chmod go-w {path}`"
             raise ConfigError(f"{path}: {why}, so it is not read", details={"source": str(path)}, hint=hint)
@@ -285,6 +308,8 @@ def _build(values: Mapping[str, Any], source: str) -> Config:
         ingest=IngestSection(**sections["ingest"]),
         hooks=HooksSection(**sections["hooks"]),
         store=StoreSection(**sections["store"]),
+        retention=RetentionSection(**sections["retention"]),
+        server=ServerSection(**sections["server"]),
         resume=ResumeSection(**sections["resume"]),
         runs=_resonance(sections["runs"], source),
         prices=_prices(sections["runs"], source),

@@ -227,6 +227,9 @@ _FIELDS: dict[str, Field] = {
     ),
     "budgets.agents": Named(placeholder="AGENT_ID", item=_LIMIT, default={}, description="Budgets of single agents"),
     "daemon.idle_stop_minutes": Number(default=30, description="Idle time until the daemon stops by itself; 0 never"),
+    "daemon.hold_shells_minutes": Number(
+        default=15, description="How long local shells wait for the next daemon; 0 ends them with their own"
+    ),
     "daemon.log_level": Choice(
         values=("debug", "info", "warning", "error"), default="info", description="How much is logged"
     ),
@@ -273,7 +276,38 @@ _FIELDS: dict[str, Field] = {
         default=True, description="Bring the schema of that database up to date at start, instead of refusing it"
     ),
     "store.connections": Integer(
-        minimum=2, maximum=100, default=5, description="Connections to that database, at most; one of them writes"
+        minimum=2, maximum=100, default=5, description="Connections to that database, at most; two of them write"
+    ),
+    "store.statement_timeout_s": Integer(
+        minimum=1,
+        maximum=3_600,
+        default=60,
+        description="Time that a statement there may take, waiting for locks included",
+    ),
+    "store.direct_url": StoreUrl(
+        max_chars=2000,
+        default="",
+        description="The same database past a pooler, to hear of changes; empty takes `store.url`",
+    ),
+    "retention.days": Integer(
+        minimum=0,
+        maximum=36_500,
+        default=0,
+        description="Days after its last activity until what a session said is erased; 0 keeps it for ever",
+    ),
+    "retention.projects": Named(
+        placeholder="PROJECT",
+        item=Integer(minimum=0, maximum=36_500),
+        default={},
+        description="The same for projects, by name or path; a path counts before a name",
+    ),
+    "server.host": Text(max_chars=100, default="127.0.0.1", description="Address that `shiftlog server` listens on"),
+    "server.port": Integer(minimum=0, maximum=65_535, default=7438, description="Its port; 0 takes any free one"),
+    "server.drain_s": Number(
+        default=5, description="Time that a stopping server still answers, not ready, so that a proxy leaves it"
+    ),
+    "server.max_connections": Integer(
+        minimum=1, maximum=100_000, default=1000, description="Connections at once; further ones get status 503"
     ),
     "resume.require_token": Boolean(default=False, description="Resuming always needs the recovery token"),
     "runs.default_tier": Choice(values=TIERS, default=DEFAULT_TIER, description="Tier of a run whose caller has none"),
@@ -291,7 +325,8 @@ _FIELDS: dict[str, Field] = {
 # less or let more be read.
 _FILE_ONLY = frozenset(
     "budgets.day_usd budgets.day_tokens budgets.on_exceeded budgets.agents redaction.silenced redaction.rules "
-    "ingest.roots ingest.project_aliases runs.backends runs.callers runs.resonance runs.prices".split()
+    "retention.days retention.projects ingest.roots ingest.project_aliases runs.backends runs.callers runs.resonance "
+    "runs.prices".split()
 )
 SETTINGS = tuple(Setting(key=key, field=field, environment=key not in _FILE_ONLY) for key, field in _FIELDS.items())
 BY_KEY = {setting.key: setting for setting in SETTINGS}

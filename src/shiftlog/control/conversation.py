@@ -3,12 +3,12 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 from shiftlog.dialects.mcpserver.objects import turns_with_items
 from shiftlog.ingest.restoring.transcript import Places, TurnDialog, late_dialog
 from shiftlog.journal.continuity.lineage import origin_named
+from shiftlog.link.files import open_regular
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Reader
@@ -34,7 +34,7 @@ def provider_of(reader: Reader, session: Session) -> str | None:
         if isinstance(found := entry.facts.get("model_provider"), str):
             return found
     try:
-        with Path(session.transcript_path or "").open("rb") as file:
+        with open(open_regular(session.transcript_path or ""), "rb") as file:  # noqa: PTH123 - a descriptor has no path
             payload: Any = json.loads(file.readline(_FIRST_LINE_BYTES)).get("payload")
         named: Any = payload.get("model_provider")
     except (OSError, ValueError, AttributeError):

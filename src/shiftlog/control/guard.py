@@ -16,7 +16,7 @@ from shiftlog.store.protocol import Filter, Page
 LOOKED_AT = 200
 DEEPEST = 64
 # What agents put into the environment of the programs that they start.
-AGENTS_VARIABLES = (b"CLAUDECODE=", b"CODEX_SANDBOX=", b"CODEX_THREAD_ID=", b"CODEX_CI=")
+AGENTS_VARIABLES = (b"CLAUDECODE=", b"CODEX_SANDBOX=", b"CODEX_THREAD_ID=", b"CODEX_CI=", b"GEMINI_CLI=", b"OPENCODE=")
 
 
 async def _status(app: App, params: Params, caller: Caller) -> object:

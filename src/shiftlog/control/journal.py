@@ -11,6 +11,7 @@ from shiftlog.journal.history.following import follow
 from shiftlog.journal.history.items import TURN_KINDS, session_facts, session_item, turn_contents, turn_facts
 from shiftlog.journal.history.requests import filter_of
 from shiftlog.journal.journal import find_session
+from shiftlog.journal.keeping.facts import kept_facts
 from shiftlog.journal.signing.keys import receipt_from
 from shiftlog.journal.usage.service import list_runs, runs_filter, total_usage
 from shiftlog.model.caller import Caller
@@ -23,8 +24,8 @@ BEYOND_THE_JOURNAL = frozenset(
     "session_create session_exec session_destroy session_checkpoint session_restore".split()
 )
 BEYOND_HINT = (
-    "A command may have run, in part or whole: before you send it again, look at the files and at the shell's last "
-    "command (list_shells with include_ended)"
+    "A command may have run, in part or whole, and goes on in a local shell (read_output waits for it): before you "
+    "send it again, look at the files and at the shell's last command (list_shells with include_ended)"
 )
 
 TURNS_AT_ONCE = 50
@@ -62,8 +63,9 @@ async def _sessions(app: App, params: Params, caller: Caller) -> object:
         now = app.clock.now()
         where = filter_of(reader, params, now)
         rows = reader.find_sessions(where, Page(limit=int(params.get("limit", 20))), by_activity=True)
+        kept = kept_facts(reader, [row.session for row in rows], sizes=bool(params.get("sizes")))
         return {
-            "items": [session_item(row.session, now=now, runs=app.runs) for row in rows],
+            "items": [session_item(row.session, now=now, runs=app.runs) | kept[row.session.id] for row in rows],
             "total": reader.count("session", where),
         }
 
@@ -73,7 +75,9 @@ async def _sessions(app: App, params: Params, caller: Caller) -> object:
 async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     name = str(params["session_id"])
     session = await app.store.read(lambda reader: find_session(reader, name))
-    facts = await app.store.read(lambda reader: session_facts(session, app.runs, reader))
+    facts = await app.store.read(
+        lambda reader: session_facts(session, app.runs, reader) | kept_facts(reader, [session], sizes=True)[session.id]
+    )
     typed = params.get("turn")
     turns = [await app.store.read(lambda reader: named_turn(reader, session, str(typed)))] if typed else None
     yield {"session": facts}
@@ -134,10 +138,7 @@ async def _erase(app: App, params: Params, caller: Caller) -> object:
     reason = app.redactor.text(str(params.get("reason") or "")).text
     if not reason.strip():
         raise InvalidParameter.missing("reason")
-    name, entries = str(params["session_id"]), list(params["entries"])
-    # Outputs first: erased entries no longer name them.
-    gone = app.shells.forget(await app.maintenance.commands(name, entries))
-    return {**await app.maintenance.erase(name, entries, reason), "outputs_removed": gone}
+    return await app.erase(str(params["session_id"]), list(params["entries"]), reason)
 
 
 async def _call_outcome(app: App, params: Params, caller: Caller) -> object:

@@ -29,6 +29,7 @@ MODULES = {
     "guard": "guard guard_switch",
     "clients": "clients",
     "notes": "annotate",
+    "keeping": "hold holds retention retain",
 }
 MODULE_OF = {method: module for module, methods in MODULES.items() for method in methods.split()}
 # What a program inside one of our shells must not do through us: decide for the operator, or step round its own rules.
@@ -37,6 +38,8 @@ OPERATORS = frozenset(
         *"erase rebuild reissue_token offer revoke exec close_shell send_input put get undo rewind gc approve".split(),
         "guard_switch",
         "annotate",
+        "hold",
+        "retain",
     ]
 )
 

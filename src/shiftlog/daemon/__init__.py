@@ -3,13 +3,14 @@
 `main` takes the lock and opens the socket before anything heavy is imported, so that clients can connect meanwhile.
 """
 
+import gc
 import os
 import sys
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from shiftlog import __version__
-from shiftlog.link import wire
+from shiftlog.link import processes, wire
 from shiftlog.link.build import build_id
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from shiftlog.daemon.services import OpenServices
 
 IMPORT = "import"
+INSIDE = "A daemon cannot be started inside one of its own shells. Start it from outside of them."
 
 
 def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices | None" = None) -> int:
@@ -56,6 +58,8 @@ def main(arguments: Sequence[str] | None = None, *, open_services: "OpenServices
 def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None") -> int:
     from shiftlog.daemon.lock import AlreadyServed, take_lock
 
+    gc.disable()  # until the start is over: what it makes stays
+    processes.own_mark()  # before a program in a shell can lower it
     build_id()  # before the files of this build can be replaced
     os.umask(0o077)
     # Do not keep the client's working directory busy.
@@ -67,6 +71,11 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
     except OSError as error:
         return _complain(f"The lock cannot be taken: {error}")
     try:
+        try:
+            if _is_inside_held_shell(home):
+                return _complain(INSIDE)
+        except OSError as error:
+            return _complain(f"The held shells cannot be looked at: {error}. Make the directory readable for you.")
         try:
             listener = lock.listen()
         except OSError as error:  # a full disk, for one
@@ -90,6 +99,21 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
         return anyio.run(lambda: serve(lock, listener, open_services, idle_stop_s=given.idle_stop_s))
     finally:
         lock.close()
+
+
+def _is_inside_held_shell(home: str) -> bool:
+    """Return True if this process runs in a shell that an earlier daemon left; its daemon would trust that shell.
+
+    Raises OSError if that cannot be known.
+    """
+    held = os.path.join(home, "held")  # noqa: PTH118
+    if not os.path.isdir(held) or not os.listdir(held):  # noqa: PTH112, PTH208
+        return False
+    from pathlib import Path
+
+    from shiftlog.shell.engine.holders import ShellHolders
+
+    return ShellHolders(Path(held), 0).holds_this_process()
 
 
 def _detach(started: int) -> None:

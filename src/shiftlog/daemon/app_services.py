@@ -28,13 +28,16 @@ from shiftlog.journal.sessions import workspace_of
 from shiftlog.link.import_workers import take_prestarted
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
-from shiftlog.model.limits import DAEMON_FINISH_S, IMPORT_WATCH_RETRY_S
+from shiftlog.model.limits import DAEMON_FINISH_S, HOOK_POLL_S, IMPORT_WATCH_RETRY_S
 
 # The parts of a hello that state the policy of its client.
 CLIENT_POLICY = frozenset({"policy_files", "policy_variables"})
 
 # An import that the daemon was started for has begun by then.
 IMPORT_WAIT_S = 3.0
+
+# A daemon that stops waits this long for commands whose callers wait for them.
+COMMANDS_WAIT_S = 1.0
 
 OPTIONS_HINT = "Correct the options of `shiftlog mcp` where the agent's configuration starts it"
 
@@ -152,6 +155,7 @@ class AppServices:
             background.start_soon(keep_up, "loading the MCP server", self._mcp.load, draining)
             background.start_soon(_end_unused_workers, app, draining)
             background.start_soon(self._recover_shells, draining)
+            background.start_soon(self._answer_waiting, draining)
             background.start_soon(self._bring_up_to_date, draining)
             background.start_soon(keep_up, "the events of hooks", self._take_hooks, draining)
             if app.config.ingest.watch:
@@ -159,7 +163,20 @@ class AppServices:
             await keep_up("HTTP", self._http.run, draining)
 
     async def _take_hooks(self, draining: anyio.Event) -> None:
-        await self._app.hooks.run(draining)
+        app = self._app
+        async with until(draining):
+            while not app.is_taking_hooks:  # noqa: ASYNC110 - other processes make the folder
+                await anyio.sleep(HOOK_POLL_S)
+        if not draining.is_set():
+            await app.hooks.run(draining)
+
+    async def _answer_waiting(self, draining: anyio.Event) -> None:
+        """Answer calls that wait for a command which the next daemon takes over, unless it ends in a moment."""
+        await draining.wait()
+        await self._app.answer_waiting(COMMANDS_WAIT_S)
+
+    def end_shells(self) -> None:
+        self._app.end_shells()
 
     async def _bring_up_to_date(self, draining: anyio.Event) -> None:
         async with until(draining):
@@ -189,8 +206,11 @@ async def open_app_services(home: str, connected: Connected) -> AsyncGenerator[A
     def present() -> list[str]:
         return services.present(connected())
 
-    async with open_app(Path(home), environment(), connected=present, read_params=_read_params) as app:
+    async with open_app(
+        Path(home), environment(), connected=present, read_params=_read_params, holds_shells=True
+    ) as app:
         services = AppServices(app)
+        await services.upkeep.attempt("the shells that were held", app.take_over_shells)
         yield services
 
 

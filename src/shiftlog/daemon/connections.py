@@ -195,7 +195,7 @@ class Connections:
         if method == "daemon.status":
             return self._status()
         if method == "daemon.stop":
-            return self._stop(caller)
+            return self._stop(caller, shells=params.get("shells") is True)
         return self._services.control(method, params, caller)
 
     async def _status(self) -> dict[str, object]:
@@ -211,8 +211,10 @@ class Connections:
         }
         return own | await self._services.status()
 
-    async def _stop(self, caller: Caller) -> dict[str, object]:
+    async def _stop(self, caller: Caller, *, shells: bool) -> dict[str, object]:
         if not caller.operator:
             raise Unauthorized("Only the operator may stop the daemon")
+        if shells:
+            self._services.end_shells()
         self._end("stop")
         return {"stopping": True, "pid": os.getpid()}

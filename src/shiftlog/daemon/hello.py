@@ -27,6 +27,7 @@ _CREDENTIALS = struct.Struct("3i")
 _XUCRED = struct.Struct("=IIh2x16I")
 _LOCAL_PEERCRED = 1
 _SO_PEERPIDFD = 77
+_UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 class HelloRefused(Exception):
@@ -128,7 +129,7 @@ def read_hello(line: bytes) -> Hello:
     """Read the client's first line; raise HelloRefused for another wire version or an invalid hello."""
     try:
         number = msgspec.json.decode(line, type=_FirstLineNumber).shiftlog.hello
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         raise HelloRefused(
             "invalid_parameter",
             "The first line of a connection must be a Shiftlog hello",
@@ -142,7 +143,7 @@ def read_hello(line: bytes) -> Hello:
         )
     try:
         return msgspec.json.decode(line, type=_FirstLineHello).shiftlog
-    except msgspec.DecodeError:
+    except _UNREADABLE:
         raise HelloRefused(
             "invalid_parameter", "The hello line has a field of the wrong type", "Restart the client"
         ) from None

@@ -24,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftlog.app.app import App
 from shiftlog.config.loading import HttpSection
+from shiftlog.link.files import read_regular
 from shiftlog.mcp.http import LOOPBACK, PATHS, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
 from shiftlog.model.limits import HTTP_BODY_S, HTTP_CLIENT_KEPT_S, HTTP_FINISH_S, MCP_REQUESTS_IN_ALL
@@ -106,7 +107,7 @@ class HttpFace:
         self.url = f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
         log.info("serves %s on %s", "the page" if self._any_port else "MCP and the page", self.url.removesuffix("/mcp"))
         self.ready.set()
-        server = _Quiet(
+        server = QuietServer(
             uvicorn.Config(
                 self._count,
                 interface="asgi3",
@@ -137,18 +138,13 @@ class HttpFace:
         self.url = None
 
     def _listen(self, host: str) -> socket.socket | None:
-        family = socket.AF_INET6 if ":" in host else socket.AF_INET
         for port in (self._settings.port, 0) if self._any_port else (self._settings.port,):
             try:
-                listener = socket.create_server((host, port), family=family)
+                return listen_at(host, port)
             except OSError as error:
                 self.fault = f"port {port}: {os.strerror(error.errno or 0)}"
                 level = logging.INFO if self._any_port and port else logging.ERROR
                 log.log(level, "HTTP cannot listen on %s", self.fault)
-            else:
-                # asyncio sets this only if a socket names its protocol; without it small answers wait 40 ms.
-                listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                return listener
         return None
 
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -162,7 +158,7 @@ class HttpFace:
             if scope["method"] == "GET" and scope["path"] in PATHS:
                 await self._stream(scope, receive, send)
             else:
-                await app(scope, _bounded(receive), send)
+                await app(scope, bounded(receive), send)
         finally:
             self._running -= 1
 
@@ -185,7 +181,15 @@ class HttpFace:
             await send({"type": "http.response.body", "body": b"", "more_body": False})
 
 
-def _bounded(receive: Receive) -> Receive:
+def listen_at(host: str, port: int) -> socket.socket:
+    """Return a socket that listens; raise OSError if the port is taken."""
+    listener = socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    # asyncio sets this only if a socket names its protocol; without it small answers wait 40 ms.
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return listener
+
+
+def bounded(receive: Receive) -> Receive:
     """Return a `receive` that gives up a client which announced more of a body than it sends."""
     is_whole = False
 
@@ -202,8 +206,8 @@ def _bounded(receive: Receive) -> Receive:
     return bounded
 
 
-class _Quiet(uvicorn.Server):
-    """A server that leaves signals to the daemon."""
+class QuietServer(uvicorn.Server):
+    """A web server that leaves signals to its process."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -214,7 +218,7 @@ def open_token(home: Path) -> str:
     """Return the HTTP token of a state directory, creating its file (0600) if needed."""
     path = home / TOKEN_FILE
     try:
-        kept = path.read_text(encoding="ascii").strip()
+        kept = read_regular(path).decode("ascii").strip()
         if kept:
             return kept
         log.warning("%s is empty; a new token is created", TOKEN_FILE)

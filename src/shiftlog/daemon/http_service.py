@@ -1,4 +1,4 @@
-"""When the daemon serves HTTP: from its start if the operator enabled it, else once a user opens the page.
+"""HTTP of the daemon: served from its start if the operator enabled it, else once a user opens the page.
 
 The listener itself is in `http`, which loads the web framework and is therefore imported late.
 """

@@ -63,6 +63,7 @@ async def serve(
             gc.collect()
             gc.freeze()
             gc.set_threshold(*COLLECT_AFTER)
+            gc.enable()
             daemon = Daemon(lock, listener, services, idle_stop_s=idle_stop_s)
             await daemon.run()
         return 0

@@ -19,7 +19,7 @@ class LineStream(ByteStream):
         self._stream = stream
         self.rest = bytearray()
         # Two tasks that send at once would mix their lines.
-        self._sending = anyio.Lock()
+        self._sending = anyio.Lock(fast_acquire=True)
 
     async def read(self, limit_bytes: int) -> bytes | None:
         """Return the next line with its newline; None if the other side has closed."""

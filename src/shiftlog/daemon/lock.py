@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from shiftlog.link import wire
+from shiftlog.link.files import open_regular, read_regular
 from shiftlog.model.limits import DAEMON_LOCK_WAIT_S
 
 BACKLOG = 512
@@ -65,11 +66,11 @@ class DaemonLock:
 
     def is_held(self) -> bool:
         """Return True if the lock file is still the one that we hold; without it another daemon could start."""
-        return _inode(Path(wire.lock_path(self.home))) == _inode(self._descriptor)
+        return _is_in_place(Path(wire.lock_path(self.home)), _inode(self._descriptor))
 
     def has_socket(self) -> bool:
         """Return True if the socket's file is still there; cleaners of temporary files remove such files."""
-        return self.socket_path is not None and _inode(self.socket_path) == self._socket_inode
+        return self.socket_path is not None and _is_in_place(self.socket_path, self._socket_inode)
 
     def remove_socket(self) -> None:
         """Remove the socket's file, so that no more clients connect."""
@@ -87,7 +88,7 @@ def take_lock(home: str) -> DaemonLock:
     path = Path(wire.lock_path(home))
     deadline = time.monotonic() + DAEMON_LOCK_WAIT_S
     while True:
-        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        lock = open_regular(path, os.O_RDWR | os.O_CREAT)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -109,7 +110,7 @@ def take_lock(home: str) -> DaemonLock:
 
 def _holder(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8", errors="replace").partition("\n")[0] or "unknown"
+        return read_regular(path).decode("utf-8", "replace").partition("\n")[0] or "unknown"
     except OSError:
         return "unknown"
 
@@ -120,3 +121,14 @@ def _inode(file: Path | int) -> tuple[int, int] | None:
     except OSError:
         return None
     return info.st_dev, info.st_ino
+
+
+def _is_in_place(path: Path, inode: tuple[int, int] | None) -> bool:
+    """Return True if a file is the known one, or lies where this user may not look: it is not gone then."""
+    try:
+        info = path.stat()
+    except PermissionError:
+        return True
+    except OSError:
+        return False
+    return (info.st_dev, info.st_ino) == inode

@@ -9,6 +9,7 @@ import os
 import sys
 import traceback
 from datetime import UTC, datetime
+from io import TextIOWrapper
 from logging.handlers import RotatingFileHandler
 from types import TracebackType
 from typing import cast
@@ -48,6 +49,27 @@ def described(error: BaseException) -> str:
 
 class _File(RotatingFileHandler):
     """A log file that also takes the process's stdout and stderr, and keeps them when it is rotated."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record, into a new file if the log was deleted or moved away, as tools that rotate logs do."""
+        if self.stream is not None and not self._is_in_place(self.stream.fileno()):
+            self._replace(self.stream)
+        super().emit(record)
+
+    def _replace(self, old: TextIOWrapper) -> None:
+        """Open the file again; if that cannot be, the old one takes this record, and the next record tries again."""
+        try:
+            self.stream = self._open()
+        except OSError:
+            return
+        old.close()
+        self.adopt_streams()
+
+    def _is_in_place(self, descriptor: int) -> bool:
+        try:
+            return os.path.samestat(os.stat(self.baseFilename), os.fstat(descriptor))  # noqa: PTH116
+        except OSError:
+            return False
 
     def doRollover(self) -> None:  # noqa: N802  # the name is the base class's
         super().doRollover()

@@ -48,9 +48,10 @@ class McpLoader:
             return
         self._servers = await anyio.to_thread.run_sync(self._load)
         self._loaded.set()
+        # So that the first call of a shell tool does not wait for it.
+        await anyio.to_thread.run_sync(import_module, "shiftlog.app.shells")
 
     def _load(self) -> "Servers":
-        import_module("shiftlog.app.shells")  # so that the first call of a shell tool does not wait for it
         from shiftlog.mcp.catalogue import registry_for
         from shiftlog.mcp.server import Servers
 

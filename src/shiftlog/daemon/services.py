@@ -65,6 +65,10 @@ class Services(Protocol):
         """Return True if something runs that must not end with the last client, such as a shell."""
         ...
 
+    def end_shells(self) -> None:
+        """Let the shells end with this daemon instead of outliving it."""
+        ...
+
     async def status(self) -> dict[str, object]:
         """Return the fields that the status adds to the daemon's own."""
         ...

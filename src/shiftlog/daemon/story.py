@@ -6,6 +6,7 @@ from typing import Any
 from shiftlog.app.app import App
 from shiftlog.control.naming import named_turn
 from shiftlog.journal.journal import find_session
+from shiftlog.journal.keeping.facts import kept_facts
 from shiftlog.store.protocol import Reader
 from shiftlog.web.views.session import session_head, timeline_blocks
 from shiftlog.web.views.timeline import Piece, read_pieces
@@ -20,7 +21,12 @@ async def story(app: App, params: Mapping[str, Any]) -> AsyncGenerator[Item]:
     name, typed = str(params.get("session_id")), params.get("turn")
     session = await app.store.read(lambda reader: find_session(reader, name))
     only = await app.store.read(lambda reader: named_turn(reader, session, str(typed))) if typed else None
-    yield {"session": await app.store.read(lambda reader: session_head(app, reader, session))}
+    sizes = bool(params.get("sizes"))
+    yield {
+        "session": await app.store.read(
+            lambda reader: session_head(app, reader, session) | kept_facts(reader, [session], sizes=sizes)[session.id]
+        )
+    }
     place: str | None = None
     while True:
 

@@ -8,12 +8,13 @@ import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
+from typing import cast
 
 import anyio
 
 from shiftlog.daemon.tasks import until
 from shiftlog.model.errors import ShiftlogError
-from shiftlog.model.limits import UPKEEP_RETRY_LIMIT_S, UPKEEP_RETRY_S
+from shiftlog.model.limits import UPKEEP_RETRY_LIMIT_S, UPKEEP_RETRY_S, UPKEEP_SETTLED_S
 
 log = logging.getLogger(__name__)
 
@@ -54,11 +55,14 @@ class Upkeep:
         try:
             await job()
         except Exception as error:  # noqa: BLE001 - kept and shown
-            self._note(what, error)
+            self._note(what, _first_cause(error))
             return False
-        if self._faults.pop(what, None) is not None:
-            log.info("%s: done at last", what)
+        self._forget(what)
         return True
+
+    def _forget(self, what: str) -> None:
+        if self._faults.pop(what, None) is not None:
+            log.info("%s: works again", what)
 
     async def until_done(self, what: str, job: Job) -> None:
         """Run a job until it succeeds, waiting twice as long after each failure."""
@@ -70,10 +74,22 @@ class Upkeep:
     async def keep_up(self, what: str, part: Part, draining: anyio.Event) -> None:
         """Run a part of the service until the daemon drains; one that fails begins anew, later each time."""
         wait_s = UPKEEP_RETRY_S
-        while not await self.attempt(what, lambda: part(draining)) and not draining.is_set():
+        while not await self.attempt(what, lambda: self._watched(what, part, draining)) and not draining.is_set():
             async with until(draining):
                 await anyio.sleep(wait_s)
             wait_s = min(wait_s * 2, UPKEEP_RETRY_LIMIT_S)
+
+    async def _watched(self, what: str, part: Part, draining: anyio.Event) -> None:
+        """Run a part; once it runs for a while, its last failure is over."""
+
+        async def forget() -> None:
+            await anyio.sleep(UPKEEP_SETTLED_S)
+            self._forget(what)
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(forget)
+            await part(draining)
+            tasks.cancel_scope.cancel()
 
     async def repeat(self, what: str, every_s: float, job: Job) -> None:
         """Run a job again and again; a failure does not end the repetition."""
@@ -99,3 +115,10 @@ def described(error: Exception) -> str:
         return f"{type(error).__name__}: {strerror}" if strerror else type(error).__name__
     reason = error.details.get("reason")
     return error.message if not reason or str(reason) in error.message else f"{error.message} ({reason})"
+
+
+def _first_cause(error: Exception) -> Exception:
+    """Return the first error of a group, which a part with tasks of its own raises."""
+    while isinstance(error, ExceptionGroup):
+        error = cast("ExceptionGroup[Exception]", error).exceptions[0]
+    return error

@@ -25,6 +25,8 @@ class HookFact(msgspec.Struct, frozen=True, kw_only=True):
     permission_mode: str | None = None
     turn_name: str | None = None
     vendor_turn_id: str | None = None
+    prompt_id: str | None = None
+    """The client's own id of the prompt in whose turn the event happened."""
     prompt: str | None = None
     prompt_title: str = ""
     prompt_name: str | None = None

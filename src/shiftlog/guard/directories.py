@@ -11,11 +11,13 @@ import errno
 import os
 import sys
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 
 # What changed a path between two looks at it; the path is then resolved again. EINVAL: a link is none by now.
 _CHANGED = (errno.ELOOP, errno.ENOTDIR, errno.ENOENT, errno.EINVAL)
 _TRIES = 20
+_MOST_LINKS = 64
 
 # openat2 has the same number on every architecture but alpha. RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS.
 _OPENAT2 = 437
@@ -100,6 +102,21 @@ def real_path(path: str) -> str:
             if error.errno not in _CHANGED:
                 raise
     return os.path.realpath(path)
+
+
+def links_to(path: str) -> tuple[str, ...]:
+    """Return the real places of all links that are followed on the way to a path; who moves one moves the path."""
+    found: list[str] = []
+    parts, here = list(reversed(Path(path).parts)), Path("/")
+    while parts and len(found) < _MOST_LINKS:
+        part = parts.pop()
+        place = here.parent if part == ".." else here / part
+        if place.is_symlink():
+            found.append(str(place))
+            parts += reversed(place.readlink().parts)
+        else:
+            here = place
+    return tuple(found)
 
 
 def open_real(path: str) -> OpenDirectory:

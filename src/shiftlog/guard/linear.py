@@ -3,7 +3,7 @@
 Patterns run over UTF-8 bytes; lone surrogates pass through. No pattern matches across a line break.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol, cast
 
 import re2
@@ -47,16 +47,63 @@ def compile_linear(pattern: str, *, text: bool = False) -> LinearPattern:
 
 
 def tells_whether(pattern: LinearPattern) -> Callable[[bytes], bool]:
-    """Return a predicate for a match anywhere in some bytes; cheaper than a search, which reports the position."""
+    """Return a predicate for a match anywhere in some bytes."""
+    match = _matcher(pattern)
+    return lambda data: match(data, 0)[0] >= 0
+
+
+def matches_between(pattern: LinearPattern) -> Callable[[bytes, int, int], bool]:
+    """Return a predicate for a match between two positions; the bytes around them count as context."""
     try:
         match, unanchored = cast(Any, pattern)._regexp.Match, _re2._Anchor.UNANCHORED
     except AttributeError:  # internals of the wrapper, which another version may name differently
-        return lambda data: pattern.search(data) is not None
+        return lambda data, start, end: pattern.search(data[start:end]) is not None
+    return lambda data, start, end: match(unanchored, data, start, end)[0][0] >= 0
 
-    def is_found(data: bytes) -> bool:
-        return match(unanchored, data, 0, len(data))[0][0] >= 0
 
-    return is_found
+def which_match(patterns: Sequence[str]) -> Callable[[bytes], list[int]]:
+    """Return a search that tells in one pass which of many short patterns match some bytes, by their index."""
+    matching = _re2.Set.SearchSet(_options(text=False))
+    for pattern in patterns:
+        matching.Add(pattern.encode("latin-1"))
+    matching.Compile()
+    match = cast(Callable[[bytes], list[int] | None], matching.Match)
+    return lambda data: match(data) or []
+
+
+def starts_at(pattern: LinearPattern) -> Callable[[bytes, int], int]:
+    """Return a search for the start of the first match from a position on, -1 if there is none."""
+    match = _matcher(pattern)
+    return lambda data, position: match(data, position)[0]
+
+
+def spans_of(pattern: LinearPattern) -> Callable[[bytes], Iterator[tuple[int, int]]]:
+    """Return a search for the starts and ends of all matches; the pattern never matches nothing."""
+    match = _matcher(pattern)
+
+    def find_all(data: bytes) -> Iterator[tuple[int, int]]:
+        start, end = match(data, 0)
+        while start >= 0:
+            yield start, end
+            start, end = match(data, end)
+
+    return find_all
+
+
+def _matcher(pattern: LinearPattern) -> Callable[[bytes, int], tuple[int, int]]:
+    """Return a search for the first match from a position on.
+
+    It leaves out the wrapper's match object: 0.7 µs in a short line instead of 2.
+    """
+    try:
+        match, unanchored = cast(Any, pattern)._regexp.Match, _re2._Anchor.UNANCHORED
+    except AttributeError:  # internals of the wrapper, which another version may name differently
+        return lambda data, position: _span(pattern.search(data, position))
+    return lambda data, position: match(unanchored, data, position, len(data))[0]
+
+
+def _span(match: LinearMatch | None) -> tuple[int, int]:
+    return (-1, -1) if match is None else (match.start(), match.end())
 
 
 def _options(*, text: bool) -> Any:

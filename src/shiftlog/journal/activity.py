@@ -7,7 +7,7 @@ any entry that no agent or person caused (`automatic`).
 from collections.abc import Iterable
 from datetime import datetime
 
-from shiftlog.model.entry import CLOCK_SET_BACK, Entry, Kind
+from shiftlog.model.entry import CLOCK_SET_BACK, Body, Entry, Kind
 
 AUTOMATIC = "automatic"
 BY = "by"
@@ -59,9 +59,9 @@ def moment(entry: Entry) -> datetime:
     return datetime.fromisoformat(as_of) if isinstance(as_of, str) else entry.at
 
 
-def later(known: datetime, entry: Entry) -> datetime:
-    """Return the later of a known time and an entry's; the entry's own if the clock was set back before it."""
-    return moment(entry) if CLOCK_SET_BACK in entry.facts else max(known, moment(entry))
+def later(known: datetime, at: datetime, facts: Body) -> datetime:
+    """Return the later of a known time and an entry's moment; that moment if the clock was set back before it."""
+    return at if CLOCK_SET_BACK in facts else max(known, at)
 
 
 def last_of_agent(entries: Iterable[Entry]) -> datetime | None:
@@ -69,5 +69,6 @@ def last_of_agent(entries: Iterable[Entry]) -> datetime | None:
     last: datetime | None = None
     for entry in entries:
         if is_of_agent(entry):
-            last = later(last or moment(entry), entry)
+            at = moment(entry)
+            last = later(last or at, at, entry.facts)
     return last

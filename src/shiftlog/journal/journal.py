@@ -6,7 +6,7 @@ receipts are handled here and nowhere else.
 
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, TypeVar
 
@@ -39,13 +39,12 @@ from shiftlog.model.ids import (
 )
 from shiftlog.model.limits import CONTINUITY_KEYS_KEPT, KEYS_KEPT, LEASE_S
 from shiftlog.model.moves import SessionState
-from shiftlog.model.nouns import Lease, Session
+from shiftlog.model.nouns import LEFT, Lease, Session
 from shiftlog.model.times import shown, shown_or_none
 from shiftlog.params.fields import Record, SessionRef, replaced_controls
-from shiftlog.store.protocol import Answer, Reader, Store, Writer
+from shiftlog.store.protocol import About, Answer, Reader, Store, Writer
 
 T = TypeVar("T")
-MOST_BESIDE = 1_000
 Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 Check = Callable[[Mapping[str, Any]], object]
@@ -110,8 +109,6 @@ class Journal:
         self._turn_began = turn_began
         # The turns that the running work begins. Works run one at a time, on the store's writer thread.
         self._begun: list[tuple[str, str]] = []
-        # Who wrote a session beside its holder, until that one is warned. A restart forgets it.
-        self._beside: dict[str, dict[str, Any]] = {}
 
     def request(
         self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller, check: Check | None = None
@@ -169,7 +166,7 @@ class Journal:
             return work(writer), self._begun
 
         try:
-            result, begun = await self.store.write(noting)
+            result, begun = await self.store.write(noting, about=_about(request))
         except ShiftlogError as error:
             raise self._named(error, request) from None
         if self._turn_began is not None:
@@ -197,6 +194,7 @@ class Journal:
         if not session.is_live:
             raise closed_error(session)
         pen = self.pen(writer, session.id, session)
+        pen.signs = request.caller.signs
         if session.state is SessionState.SUSPENDED:
             pen.write(Kind.SESSION_RESUMED, {"via": "write"})
         before = pen.written
@@ -207,7 +205,7 @@ class Journal:
         if pen.written == before:
             pen.discard()
         else:
-            _hold_again(writer, pen.session, request.caller, pen.now)
+            _hold_again(writer, pen.session, request.caller, pen.clock_now)
         return self.answer(writer, request, pen, answered, session.id)
 
     def check_writer(self, reader: Reader, session: Session, caller: Caller, given: int | None = None) -> int | None:
@@ -226,23 +224,23 @@ class Journal:
             raise held(session, lease, hint="Work in a session of your own: call open_session")
         return None
 
-    def _warn_of_others(self, reader: Reader, pen: Pen, caller: Caller, fence: int | None) -> None:
+    def _warn_of_others(self, writer: Writer, pen: Pen, caller: Caller, fence: int | None) -> None:
         """Warn a client that writes beside the holder of a session, and the holder with its next write."""
         session = pen.session
         if caller.client_id is None or not caller.holds_leases:
             return
         if fence is not None:
-            who = self._beside.pop(session.id, None)
-            if who is not None:
-                pen.warn("other_writer", "Another client has written this session since your last write", writer=who)
+            lease = writer.lease(session.id)
+            if lease is not None and lease.other_writer is not None:
+                says = "Another client has written this session since your last write"
+                pen.warn("other_writer", says, writer=lease.other_writer)
+                writer.put_lease(replace(lease, other_writer=None))
             return
-        lease = self.holders.other(reader, session, caller, pen.now)
+        lease = self.holders.other(writer, session, caller, pen.clock_now)
         if lease is not None:
             who = holder(session, lease)
             pen.warn("other_writer", "Another client holds this session and writes it too", writer=who)
-            self._beside[session.id] = {"face": caller.face, "host": caller.host, "pid": caller.pid}
-            if len(self._beside) > MOST_BESIDE:
-                del self._beside[next(iter(self._beside))]
+            writer.put_lease(replace(lease, other_writer={"face": caller.face, "host": caller.host, "pid": caller.pid}))
 
     def pen(self, reader: Reader, session_id: str, session: Session | None) -> Pen:
         """Return a pen for a session at this moment."""
@@ -316,6 +314,11 @@ class Journal:
         caller = request.caller
         if caller.client_id and caller.call_id:
             writer.put_outcome(caller.client_id, caller.call_id, receipt, now)
+
+
+def _about(request: Request) -> About:
+    name = request.values.get("session_id")
+    return About(session_id=name if name and is_session_id(name) else None, client_id=request.caller.client_id)
 
 
 def lease_of(session: Session, caller: Caller, now: datetime) -> Lease:
@@ -457,5 +460,5 @@ def holder(session: Session, lease: Lease | None) -> dict[str, Any]:
         "host": lease.host,
         "pid": lease.pid,
         "since": shown(lease.since),
-        "expires_at": shown(lease.expires_at),
+        "expires_at": shown(lease.expires_at) if lease.expires_at > LEFT else None,
     }

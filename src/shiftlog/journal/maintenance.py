@@ -11,6 +11,7 @@ from typing import Any, cast
 from shiftlog.journal.chain import ChainCheck, check_chain
 from shiftlog.journal.erasing import kept_of, with_kept
 from shiftlog.journal.journal import Journal, find_session
+from shiftlog.journal.keeping.holds import refuse_if_held
 from shiftlog.journal.projection import VERSION, apply
 from shiftlog.journal.signing.keys import Keys
 from shiftlog.journal.texts import facet, search_text
@@ -19,6 +20,7 @@ from shiftlog.model.errors import InvalidParameter, JournalTampered, SessionNotF
 from shiftlog.model.nouns import Receipt, Session, Turn
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Indexed, Page, Reader, Writer
+from shiftlog.store.sources import Packed
 
 _TITLED = frozenset({Kind.SESSION_OPENED, Kind.SESSION_UPDATED})
 MOST_SUCCESSORS = 10_000
@@ -79,24 +81,32 @@ class Maintenance:
 
     def _verified(self, session_ids: list[str], kept: list[Receipt], reader: Reader) -> list[ChainCheck]:
         """Check the chains of sessions, then everything that is shown of those that are whole."""
-        checks = {
-            session_id: self._chain_checked(reader, session_id, [r for r in kept if r.session_id == session_id])
-            for session_id in session_ids
-        }
-        whole = [session_id for session_id, found in checks.items() if found.ok]
+        entries_of = _LastRead(reader)
+        checks: dict[str, ChainCheck] = {}
         different: dict[str, list[str]] = {}
-        for session_id, what in _shown_otherwise(reader, whole):
-            different.setdefault(session_id, []).append(what)
+        for session_id in session_ids:
+            elsewhere = [receipt for receipt in kept if receipt.session_id == session_id]
+            checks[session_id] = self._chain_checked(reader, session_id, entries_of(session_id), elsewhere)
+            if checks[session_id].ok:
+                different[session_id] = _shown_otherwise(reader, session_id, entries_of(session_id))
+        words = reader.word_differences(list(different), lambda session_id: _indexed(entries_of(session_id)))
+        for session_id, what in words:
+            different[session_id].append(what)
         for session_id, named in different.items():
-            more = ", and more" if len(named) > MOST_NAMED else ""
-            note = f"what is shown differs from the journal in {', '.join(named[:MOST_NAMED])}{more}"
-            checks[session_id] = replace(checks[session_id], kind="projection", note=note)
+            if named:
+                more = ", and more" if len(named) > MOST_NAMED else ""
+                note = f"what is shown differs from the journal in {', '.join(named[:MOST_NAMED])}{more}"
+                checks[session_id] = replace(checks[session_id], kind="projection", note=note)
         return list(checks.values())
 
-    def _chain_checked(self, reader: Reader, session_id: str, elsewhere: list[Receipt]) -> ChainCheck:
+    def _chain_checked(
+        self, reader: Reader, session_id: str, entries: Sequence[Entry], elsewhere: Sequence[Receipt] = ()
+    ) -> ChainCheck:
+        if reader.archived(session_id) is not None and (reader.head(session_id) or (0,))[0] == 0:
+            return ChainCheck(session_id=session_id, entries=0, note="its entries are in an archive")
         receipts = [*reader.receipts(session_id), *elsewhere]
         signed = [receipt for receipt in receipts if self._keys.is_signed(receipt)]
-        found = check_chain(session_id, reader.entries(session_id), head=reader.head(session_id), receipts=signed)
+        found = check_chain(session_id, entries, head=reader.head(session_id), receipts=signed)
         forged = [receipt for receipt in receipts if receipt not in signed]
         if found.ok and forged:
             receipt = forged[0]
@@ -124,6 +134,12 @@ class Maintenance:
                 note = f"the kept {' and '.join(changed)} of command {command_id} is not what it wrote"
                 return replace(found, kind="output", seq=entry.seq, note=note)
         return found
+
+    def restore(self, writer: Writer, session_id: str, entries: Sequence[Packed]) -> None:
+        """Append the entries of an archived session again, and compute all that follows from them."""
+        writer.append(session_id, entries)
+        self._rebuilt(writer, session_id)
+        writer.forget_archived(session_id)
 
     async def rebuild(self, session_ids: list[str]) -> AsyncIterator[Rebuilt]:
         """Recompute sessions from their entries, one transaction each; refuse a chain that does not verify.
@@ -157,13 +173,13 @@ class Maintenance:
             raise refused
 
     def _rebuilt(self, writer: Writer, session_id: str) -> Rebuilt:
-        found = self._chain_checked(writer, session_id, [])
+        entries = writer.entries(session_id)
+        found = self._chain_checked(writer, session_id, entries)
         if not found.ok:
             raise JournalTampered(
                 "Journal verification failed",
                 details={"session_id": session_id, "first_bad_seq": found.seq, "kind": found.kind},
             )
-        entries = writer.entries(session_id)
         session, turns = fold(session_id, entries)
         if session is None:
             raise SessionNotFound(f"Session not found: {session_id}", details={"session_id": session_id})
@@ -180,6 +196,7 @@ class Maintenance:
 
         def ids(reader: Reader) -> list[str]:
             session = find_session(reader, session_name)
+            refuse_if_held(reader, session)
             named = [_erasable(reader, session, seq).facts.get("command_id") for seq in seqs]
             return list(dict.fromkeys(name for name in named if isinstance(name, str)))
 
@@ -206,12 +223,13 @@ class Maintenance:
             if any(entry.kind in _TITLED for entry in present):
                 # Answers about other sessions may repeat this one's title.
                 writer.forget_answers(before=self._journal.clock.now() + timedelta(seconds=1))
+        whole = self._chain_checked(writer, session.id, writer.entries(session.id))
         return {
             "session_id": session.id,
             "erased": erased,
             "already_erased": [seq for seq in wanted if seq not in erased],
             "elsewhere": elsewhere,
-            "chain": "verified" if self._chain_checked(writer, session.id, []).ok else "broken",
+            "chain": "verified" if whole.ok else "broken",
             "seq": head[0],
             "hash": head[1],
         }
@@ -220,6 +238,7 @@ class Maintenance:
         self, writer: Writer, session: Session, entries: list[Entry], reason: str
     ) -> tuple[list[int], tuple[int, str | None]]:
         """Erase the bodies of entries of one session and note it there; return their numbers and the new head."""
+        refuse_if_held(writer, session)
         erased = sorted(entry.seq for entry in entries)
         pen = self._journal.pen(writer, session.id, session)
         for seq in erased:
@@ -246,15 +265,27 @@ def _portions(session_ids: list[str], reader: Reader) -> list[list[str]]:
     return portions
 
 
-def _shown_otherwise(reader: Reader, session_ids: list[str]) -> Iterator[tuple[str, str]]:
-    """Name, with its session, what lists, pages and searches show otherwise than the entries add up to."""
-    for session_id in session_ids:
-        entries = reader.entries(session_id)
-        session, turns = fold(session_id, entries)
-        if session is not None:
-            different = reader.differences(session, turns, _indexed(entries))
-            yield from ((session_id, what) for what in islice(different, MOST_NAMED + 1))
-    yield from reader.word_differences(session_ids, lambda session_id: _indexed(reader.entries(session_id)))
+class _LastRead:
+    """Reads the entries of sessions and keeps those of the last one, which are mostly asked for again."""
+
+    def __init__(self, reader: Reader) -> None:
+        self._reader = reader
+        self._session_id: str | None = None
+        self._entries: list[Entry] = []
+
+    def __call__(self, session_id: str) -> list[Entry]:
+        if session_id != self._session_id:
+            self._session_id, self._entries = session_id, []
+            self._entries = self._reader.entries(session_id)
+        return self._entries
+
+
+def _shown_otherwise(reader: Reader, session_id: str, entries: list[Entry]) -> list[str]:
+    """Name what lists and pages show otherwise than the entries of a session add up to."""
+    session, turns = fold(session_id, entries)
+    if session is None:
+        return []
+    return list(islice(reader.differences(session, turns, _indexed(entries)), MOST_NAMED + 1))
 
 
 def _indexed(entries: Iterable[Entry]) -> Iterator[Indexed]:

@@ -13,11 +13,12 @@ from shiftlog.journal.activity import AUTOMATIC
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.encoding import SALT_BYTES, prepare
 from shiftlog.journal.projection import apply
+from shiftlog.model.caller import NO_SIGNS
 from shiftlog.model.canonical import entry_hash, first_prev_hash
 from shiftlog.model.entry import CLOCK_SET_BACK, Body, Entry, Kind
 from shiftlog.model.limits import CLOCK_SLACK
 from shiftlog.model.nouns import Session, Turn
-from shiftlog.model.times import parse, precise, truncated
+from shiftlog.model.times import precise, truncated
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sources import Packed
 
@@ -42,7 +43,7 @@ class Pen:
         self._deleted: set[str] = set()
         self._rows: list[Packed] = []
         self._test_clock = clock.is_test
-        now = truncated(clock.now())
+        now = self.clock_now = truncated(clock.now())  # leases run by the clock, entries never before the last one
         # A clock that jumped ahead and was set back is believed again; a small step back is no reason to.
         self._is_set_back = session is not None and session.last_activity - now > CLOCK_SLACK
         self.now = now if session is None or self._is_set_back else max(now, session.last_activity)
@@ -50,6 +51,8 @@ class Pen:
         self.as_of: datetime | None = None
         # If set, entries are bookkeeping: they tell of no act of an agent or a person.
         self.automatic = False
+        # The signs of the client that asks.
+        self.signs = NO_SIGNS
         self._turn_began = turn_began
         self._begun: list[str] = []
         self._joined: dict[str, str] = {}
@@ -108,7 +111,7 @@ class Pen:
     ) -> Entry:
         """Chain an entry whose body is encoded already; `facts` holds what its projection needs."""
         session = self._session
-        moment, at = (self.now, precise(self.now)) if at is None else (parse(at), at)
+        moment, at = (self.now, precise(self.now)) if at is None else (datetime.fromisoformat(at), at)
         hash_of_body = "sha256:" + prepared.body_hash.hex()
         seq = self.next_seq
         prev_hash = session.head_hash if session and session.head_hash else first_prev_hash(self.id)

@@ -38,10 +38,12 @@ def apply(session: Session | None, turn: Turn | None, entry: Entry, session_id: 
     change = _CHANGES.get(entry.kind)
     if change is not None:
         session, turn = change(session, turn, entry)
-    active = later(session.last_activity, entry) if is_activity(entry) else session.last_activity
-    of_session: dict[str, Any] = {"last_activity": active, "head_seq": entry.seq, "head_hash": entry.hash}
+    at, facts = moment(entry), entry.facts
+    of_session: dict[str, Any] = {"head_seq": entry.seq, "head_hash": entry.hash}
+    if is_activity(entry):
+        of_session["last_activity"] = later(session.last_activity, at, facts)
     if turn is not None and entry.turn == turn.request_id and entry.kind is not Kind.IMPORT_NOTED:
-        of_turn: dict[str, Any] = {"last_updated": later(turn.last_updated, entry), "last_seq": entry.seq}
+        of_turn: dict[str, Any] = {"last_updated": later(turn.last_updated, at, facts), "last_seq": entry.seq}
         if entry.kind is Kind.DIALOG:
             # Most entries are dialog items: counted here, each takes one copy of session and turn instead of two.
             of_session["dialog_items"] = session.dialog_items + 1
@@ -365,10 +367,8 @@ def _grown(sums: dict[str, Usage], name: str, used: Usage) -> dict[str, Usage]:
 
 def _turn_ended(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     is_completed = entry.kind is Kind.TURN_COMPLETED
-    if is_completed:
-        session = changed(session, turns_completed=session.turns_completed + 1)
-    else:
-        session = changed(session, turns_failed=session.turns_failed + 1)
+    counted = "turns_completed" if is_completed else "turns_failed"
+    session = changed(session, **{counted: getattr(session, counted) + 1})
     if turn is None:
         return session, None
     facts: dict[str, Any] = entry.facts

@@ -3,6 +3,7 @@
 from shiftlog.journal.merge import CLEARABLE
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import AGENT_PATTERN
+from shiftlog.model.limits import PATH_CHARS
 from shiftlog.model.resonance import TIERS
 from shiftlog.model.times import parse
 from shiftlog.params.fields import (
@@ -20,7 +21,6 @@ from shiftlog.params.fields import (
 
 TITLE_CHARS = 500
 NAME_CHARS = 200
-PATH_CHARS = 4_096
 PLAN_FILE_CHARS = 2_048
 DESCRIPTION_CHARS = 8_192
 ERROR_CHARS = 65_536

@@ -6,7 +6,7 @@ Checks come in the order of the contract: does the turn exist, is it open, then 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from shiftlog.journal import adopting
+from shiftlog.journal.hooked import adopting
 from shiftlog.journal.merge import action_key, changes_to, dialog_key, effective_clear, fresh, is_empty
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.projection import seal_of
@@ -42,6 +42,8 @@ def begin_turn(pen: Pen, request: Request) -> dict[str, Any]:
                 },
             )
     hooked = adopting.turn_of_hook(pen)
+    is_earlier = hooked is not None and adopting.is_of_earlier_prompt(pen, hooked)
+    hooked = None if is_earlier else hooked
     if hooked is not None and not request_id:
         return adopting.go_on_in(pen, hooked, request)
     request_id = request_id or free_id(
@@ -51,7 +53,7 @@ def begin_turn(pen: Pen, request: Request) -> dict[str, Any]:
     superseded = None
     if hooked is not None and adopting.make_way(pen, hooked):
         body[adopting.ADOPTS] = hooked.request_id
-    else:
+    elif not is_earlier:  # how an earlier prompt ended is told by its stop or its transcript
         superseded = supersede_open_turn(pen, SUPERSEDED_NOTE)
     for name in ("model", "plan_file", "todo_id"):
         if not is_empty(name, request.get(name)):
@@ -105,25 +107,42 @@ def update_turn(pen: Pen, request: Request) -> dict[str, Any]:
     }
 
 
-def replace_actions(pen: Pen, request: Request) -> None:
+def replace_actions(pen: Pen, request: Request) -> Request:
     """Take the actions out of a turn whose order is given again: the new ones say how they went on.
 
-    What the journal recorded by itself, such as a command, is no plan of the agent's and stays, whatever its number.
+    What the journal recorded by itself, such as a command, is no plan of the agent's and stays, whatever its number. Of
+    several actions of one order in a call the last counts. An action keeps its file unless a new one is given.
     """
-    orders = {item["order"] for item in request.get("actions") or () if item.get("order") is not None}
-    turn = pen.turn(request.get("request_id") or pen.session.current_turn or "") if orders else None
+    actions: Sequence[Mapping[str, Any]] = request.get("actions") or ()
+    given = {item["order"]: item for item in actions if item.get("order") is not None}
+    turn = pen.turn(request.get("request_id") or pen.session.current_turn or "") if given else None
     if turn is None or turn.is_terminal:
-        return
+        return request
     stored = pen.reader.entries(
         pen.session.id, after=turn.begun_seq, until=turn.last_seq, turn=turn.request_id, kinds=(Kind.ACTION,)
     )
     replaced = [
-        {"seq": entry.seq, "file_path": entry.facts.get("file_path", ""), "status": entry.facts.get("status")}
+        entry
         for entry in stored
-        if entry.facts.get("order") in orders and "command_id" not in entry.facts and turn.keeps_action(entry.seq)
+        if entry.facts.get("order") in given and "command_id" not in entry.facts and turn.keeps_action(entry.seq)
     ]
     if replaced:
-        pen.write(Kind.TURN_UPDATED, {"drop": {"actions": replaced}}, turn.request_id)
+        dropped = [
+            {"seq": entry.seq, "file_path": entry.facts.get("file_path", ""), "status": entry.facts.get("status")}
+            for entry in replaced
+        ]
+        pen.write(Kind.TURN_UPDATED, {"drop": {"actions": dropped}}, turn.request_id)
+    files = {int(entry.facts["order"]): str(entry.facts.get("file_path", "")) for entry in replaced}
+    return {**request, "actions": [_going_on(item, files) for item in actions if _is_last(item, given)]}
+
+
+def _is_last(item: Mapping[str, Any], given: Mapping[int, Mapping[str, Any]]) -> bool:
+    return item.get("order") is None or given[item["order"]] is item
+
+
+def _going_on(item: Mapping[str, Any], files: Mapping[int, str]) -> Mapping[str, Any]:
+    kept = files.get(item["order"]) if item.get("order") is not None else None
+    return {**item, "file_path": kept} if kept and not item.get("file_path") else item
 
 
 def check_outcome(request: Request) -> None:

@@ -5,6 +5,7 @@ Each call is checked here and handed to a rule (`rules.py`); the journal stores 
 
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from itertools import chain
 from os.path import normpath
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,7 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionAlreadyExists, TurnNotFound
 from shiftlog.model.ids import agent_key, check_session_id, free_id, is_unstable_agent_id, mint_session_id
+from shiftlog.model.limits import PATH_CHARS
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.resonance import Resonance, known_backend, resolve_run, resolve_tier
@@ -112,8 +114,7 @@ class Sessions:
             return going_on(pen, {**values, "request_id": own})
 
         def going_on(pen: Pen, values: Mapping[str, Any]) -> Answered:
-            rules.replace_actions(pen, values)
-            return rule(pen, values)
+            return rule(pen, rules.replace_actions(pen, values))
 
         return apply
 
@@ -218,7 +219,7 @@ class Sessions:
 
     def _lease_beside(self, writer: Writer, pen: Pen, caller: Caller) -> dict[str, Any]:
         """Grant a joined session to the caller; beside another client of the same agent that holds it, no lease."""
-        other = self._journal.holders.other(writer, pen.session, caller, pen.now)
+        other = self._journal.holders.other(writer, pen.session, caller, pen.clock_now)
         if other is None:
             return take_lease(writer, pen, caller)
         if pen.session.exclusive:
@@ -269,7 +270,7 @@ def take_lease(writer: Writer, pen: Pen, caller: Caller, *, taken_over: bool = F
     if not (caller.client_id and caller.holds_leases):
         writer.end_lease(session.id)
         return {"fence": pen.session.fence, "expires_at": None}
-    lease = lease_of(pen.session, caller, pen.now)
+    lease = lease_of(pen.session, caller, pen.clock_now)
     writer.put_lease(lease)
     return {"fence": lease.fence, "expires_at": shown(lease.expires_at)}
 
@@ -342,7 +343,8 @@ def _workspace(values: Mapping[str, Any], caller: Caller) -> str | None:
 def workspace_of(cwd: str) -> str:
     """Return the git top level above a directory, else the directory itself."""
     path = _expanded(cwd)
-    above = (path, *path.parents) if path.is_absolute() else ()
+    # A path beyond the limit cannot exist, and all its parents together could fill the memory.
+    above = chain((path,), path.parents) if path.is_absolute() and len(cwd) <= PATH_CHARS else ()
     return str(next((folder for folder in above if _is_repository(folder)), path))
 
 

@@ -165,15 +165,18 @@ def _read_only(home: str, timeout_s: float) -> Client:
     return Client(connection, home)
 
 
-def stop_daemon(home: str | None = None) -> int | None:
-    """Stop the daemon, wait until its process has ended, and return its pid; None if none ran."""
+def stop_daemon(home: str | None = None, *, shells: bool = False) -> int | None:
+    """Stop the daemon, wait until its process has ended, and return its pid; None if none ran.
+
+    With `shells`, its shells end too, instead of waiting for the next daemon.
+    """
     try:
         client = connect(home, start=False)
     except DaemonUnreachable:
         return None
     with client:
         pid, started = client.daemon_pid, processes.started(client.daemon_pid)
-        client.call("daemon.stop")
+        client.call("daemon.stop", {"shells": shells})
     deadline = time.monotonic() + STOP_S
     while processes.alive(pid, started):
         if time.monotonic() > deadline:

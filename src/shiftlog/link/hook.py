@@ -1,4 +1,4 @@
-"""`shiftlog-hook claude|codex`: reads one event of an agent from standard input and appends it to the spool.
+"""`shiftlog-hook claude|codex|gemini|opencode`: appends one event of an agent, from standard input, to the spool.
 
 Standard library only and few imports: it runs inside every turn of an agent. A failing hook would disturb the agent, so
 it always exits 0. It prints only what the daemon says: the hand-over brief at the start of a session, and the guard's
@@ -12,7 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-AGENTS = {"claude": "ClaudeCode", "codex": "Codex"}
+AGENTS = {"claude": "ClaudeCode", "codex": "Codex", "gemini": "GeminiCli", "opencode": "OpenCode"}
+GEMINI = "GeminiCli"
+# Only Claude Code asks its user when a hook wants that: the others go ahead, or wait for ever without a terminal.
+ASKING = "ClaudeCode"
+# Names of Gemini CLI for events that the others have too.
+SAME_EVENTS = {"BeforeAgent": "UserPromptSubmit", "BeforeTool": "PreToolUse", "AfterAgent": "Stop"}
 EVENT_BYTES = 8 << 20
 LOCK_WAIT_S = 0.05
 ANSWER_S = 0.45
@@ -65,7 +70,8 @@ def _record(agent: str) -> None:
     event, text = _event(_read())
     parent = _agent_process(os.getppid())
     home = wire.open_home()
-    name = event.get("hook_event_name")
+    name: object = event.get("hook_event_name")
+    name = SAME_EVENTS.get(str(name), name)
     if (name == "PreToolUse" or sys.argv[2:3] == [BEFORE_TOOL]) and _is_answered(home, agent, event, text):
         return  # the record gets the call itself, from the transcript or from PostToolUse
     problem: OSError | None = None
@@ -118,20 +124,22 @@ def _print_closed(agent: str, why: str) -> None:
     mode = _guard_mode(agent)
     if mode not in ("ask", "enforce"):
         return
-    # Codex does not ask, it goes ahead.
-    decision = "ask" if mode == "ask" and agent != "Codex" else "deny"
-    reason = f"Shiftlog guard ({mode}): {why}. A person switches the guard off: shiftlog guard off"
-    said = f'"permissionDecision":"{decision}","permissionDecisionReason":{_json_line(reason)}'
+    decision = "ask" if mode == "ask" and agent == ASKING else "deny"
+    reason = _json_line(f"Shiftlog guard ({mode}): {why}. A person switches the guard off: shiftlog guard off")
+    if agent == GEMINI:
+        _print(f'{{"decision":"{decision}","reason":{reason}}}')
+        return
+    said = f'"permissionDecision":"{decision}","permissionDecisionReason":{reason}'
     _print(f'{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{said}}}}}')
 
 
 def _guard_mode(agent: str) -> object:
     """Return the mode that the person chose; of a file that cannot be read, the strictest one."""
     from shiftlog.link import wire
+    from shiftlog.link.files import read_regular
 
     try:
-        with open(os.path.join(wire.home_path(), GUARD), encoding="utf-8") as file:
-            document = _parsed(file.read().strip()) or {}
+        document = _parsed(read_regular(os.path.join(wire.home_path(), GUARD)).decode("utf-8").strip()) or {}
         agents: dict[str, Any] = document["agents"]
         own: dict[str, Any] = agents.get(agent) or {"mode": "off"}
         return own["mode"]
@@ -299,9 +307,10 @@ def _has_store(home: str) -> bool:
     """Return True if something may be recorded already: in the database file, or in a database that settings name."""
     if os.path.exists(os.path.join(home, DATABASE)) or os.environ.get("SHIFTLOG_STORE_URL"):
         return True
+    from shiftlog.link.files import read_regular
+
     try:
-        with open(os.path.join(home, "config.toml"), "rb") as file:
-            return b"postgres" in file.read()
+        return b"postgres" in read_regular(os.path.join(home, "config.toml"))
     except OSError:
         return False
 

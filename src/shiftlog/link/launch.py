@@ -10,6 +10,7 @@ import os
 import sys
 import time
 
+from shiftlog.link.files import open_regular
 from shiftlog.link.wire import RETRY_S, WireError, connect, log_path
 
 LOG_TAIL_BYTES = 2000
@@ -141,7 +142,7 @@ class _SpawnedDaemon:
             self.log_start = 0
         append = os.O_WRONLY | os.O_CREAT | os.O_APPEND
         # If opening the log failed in the spawn, the error would name the program.
-        os.close(os.open(log, append | os.O_CLOEXEC, 0o600))
+        os.close(open_regular(log, append))
         self._alive, theirs = os.pipe()
         os.set_blocking(self._alive, False)
         os.set_inheritable(theirs, True)
@@ -176,7 +177,7 @@ class _SpawnedDaemon:
 def _failed(what: str, home: str, child: _SpawnedDaemon | None) -> WireError:
     tail = ""
     try:
-        with open(log_path(home), "rb") as log:
+        with open(open_regular(log_path(home)), "rb") as log:
             size = log.seek(0, os.SEEK_END)
             begin = 0 if child is None or child.log_start > size else child.log_start
             log.seek(max(size - LOG_TAIL_BYTES, begin))

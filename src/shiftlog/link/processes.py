@@ -9,6 +9,8 @@ import sys
 
 _PROC = sys.platform.startswith("linux")
 MOST_ANCESTORS = 64
+_MARK_BELOW = 1 << 62
+_own: dict[int, tuple[int, int] | None] = {}
 
 
 def open_missing_streams() -> None:
@@ -81,11 +83,29 @@ def is_marked(pid: int) -> bool:
     """
     if not _PROC:
         return False
-    own, its = _mark("self"), _mark(pid)
+    own, its = own_mark(), mark_of(pid)
     return own is None or its is None or its[0] < own[0] or (os.geteuid() == 0 and its[1] > own[1])
 
 
-def _mark(pid: int | str) -> tuple[int, int] | None:
+def serves_shells(pid: int) -> bool:
+    """Return True if a process is one of ours that holds or supervises shells, of any daemon with this user's limits.
+
+    Its mark is one step from this process's own; all that runs inside a shell is two steps away or more.
+    """
+    own, its = own_mark(), mark_of(pid)
+    if own is None or its is None:
+        return False
+    return its[1] == own[1] + 1 if os.geteuid() == 0 else its[0] == min(own[0], _MARK_BELOW) - 1
+
+
+def own_mark() -> tuple[int, int] | None:
+    """Return the mark that this process had when it was first asked for: a program of this user can lower it later."""
+    if os.getpid() not in _own:
+        _own[os.getpid()] = mark_of("self")
+    return _own[os.getpid()]
+
+
+def mark_of(pid: int | str) -> tuple[int, int] | None:
     """Return the hard limit of file locks and the number of seccomp filters of a process."""
     try:
         with open(f"/proc/{pid}/limits", "rb") as limits, open(f"/proc/{pid}/status", "rb") as status:

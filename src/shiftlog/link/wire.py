@@ -13,6 +13,7 @@ import time
 from shiftlog import __version__
 from shiftlog.link import processes
 from shiftlog.link.build import build_id, is_later
+from shiftlog.link.files import read_regular
 
 WIRE = 1
 # What agents tell the processes that they start about their own session, by variable.
@@ -198,8 +199,7 @@ def short_socket_path(home: str) -> str:
 
 def _recorded_socket(home: str) -> str | None:
     try:
-        with open(lock_path(home), encoding="utf-8", errors="surrogateescape") as lock:
-            _, path, *_ = lock.read().split("\n")
+        _, path, *_ = read_regular(lock_path(home)).decode("utf-8", "surrogateescape").split("\n")
     except (OSError, ValueError):
         return None
     return path if path and _is_private(os.path.dirname(path)) else None
@@ -255,6 +255,21 @@ def _quoted(text: str) -> str:
     return json.dumps(os.fsencode(text).decode("utf-8", "replace"))
 
 
+def _forbidden(home: str) -> WireError:
+    """Return the reason why the socket cannot be reached: it is another user's, or a mode of our own is in the way."""
+    try:
+        is_own = os.stat(home).st_uid == os.geteuid()
+    except OSError:
+        is_own = False
+    if not is_own:
+        message = "The daemon's socket belongs to another user"
+        return WireError("unauthorized", message, "Set SHIFTLOG_HOME to your own directory")
+    if os.access(home, os.X_OK):
+        path = socket_path(home)
+        return WireError("storage_error", f"{path}: permission denied", f"chmod 600 {path}")
+    return WireError("storage_error", f"The state directory {home}: permission denied", f"chmod 700 {home}")
+
+
 def connect(home: str) -> _socket.socket | None:
     """Connect to the daemon's socket; None if no daemon listens there."""
     sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
@@ -263,8 +278,7 @@ def connect(home: str) -> _socket.socket | None:
         sock.connect(socket_path(home))
     except PermissionError as error:
         sock.close()
-        message = "The daemon's socket belongs to another user"
-        raise WireError("unauthorized", message, "Set SHIFTLOG_HOME to your own directory") from error
+        raise _forbidden(home) from error
     except OSError:
         sock.close()
         return None

@@ -1,4 +1,4 @@
-"""The running call as context variables: its caller, the SDK's request context, progress and log messages.
+"""The running call as context variables: its caller, the SDK's request context and metadata, progress, log messages.
 
 A transport sets `CALLER` once for its connection (HTTP: once for each request). Context variables follow the SDK into
 the task of every request, so tools need not pass them on.
@@ -6,17 +6,19 @@ the task of every request, so tools need not pass them on.
 
 import time
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass, field
-from typing import Any, get_args
+from dataclasses import dataclass, field, replace
+from typing import Any, cast, get_args
 
 import mcp_types as types
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPDeprecationWarning
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from shiftlog.model.caller import Caller
+from shiftlog.model.agents import CODEX
+from shiftlog.model.caller import META, Caller, ClientSigns
+from shiftlog.model.ids import is_call_id, is_vendor_id
 from shiftlog.model.limits import PROGRESS_EVERY_S
 
 Context = ServerRequestContext[Any, Any]
@@ -27,6 +29,11 @@ _LEVELS: tuple[types.LoggingLevel, ...] = get_args(types.LoggingLevel)
 _LEVEL: ContextVar[list[types.LoggingLevel | None]] = ContextVar("shiftlog_log_level")
 _GONE: ContextVar[Callable[[], bool]] = ContextVar("shiftlog_client_gone", default=lambda: False)
 CALL: ContextVar["Call"] = ContextVar("shiftlog_call")
+
+# Claude Code names the call, Codex the thread: of a subagent its own.
+TOOL_CALLS = ("claudecode/toolUseId", "callId")
+CODEX_THREAD = "threadId"
+CODEX_TURN = "x-codex-turn-metadata"
 
 
 @dataclass(slots=True, kw_only=True)
@@ -108,3 +115,27 @@ async def report_progress(done: float, total: float | None = None, message: str 
     call = CALL.get(None)
     if call is not None:
         await call.progress(done, total, message)
+
+
+def with_meta(signs: ClientSigns, meta: Mapping[str, Any] | None) -> ClientSigns:
+    """Return a caller's signs with those that come with one call: the client's session and its id of the call."""
+    if not meta:
+        return signs
+    call = next((found for name in TOOL_CALLS if (found := _call_id(meta.get(name))) is not None), None)
+    turn: object = meta.get(CODEX_TURN)
+    told: Mapping[str, Any] = cast("Mapping[str, Any]", turn) if isinstance(turn, Mapping) else {}
+    of_turn = _vendor_id(told.get("thread_id"))
+    # `threadId` alone may be any client's; with its turn beside it, it is Codex's.
+    thread = (_vendor_id(meta.get(CODEX_THREAD)) or of_turn) if of_turn is not None else None
+    if thread is not None:
+        prompt = _call_id(told.get("turn_id"))
+        return replace(signs, vendor_ids={CODEX: thread}, via=META, tool_call=call, prompt_id=prompt)
+    return signs if call is None else replace(signs, tool_call=call)
+
+
+def _vendor_id(value: object) -> str | None:
+    return value if isinstance(value, str) and is_vendor_id(value) else None
+
+
+def _call_id(value: object) -> str | None:
+    return value if isinstance(value, str) and is_call_id(value) else None

@@ -17,8 +17,7 @@ from mcp.shared.uri_template import UriTemplate
 
 from shiftlog.config.tool_names import TOOLSETS
 from shiftlog.dialects.delx.refusals import refusal
-from shiftlog.mcp.calls import CALL, CALLER, Call, Context, set_level
-from shiftlog.mcp.client_meta import with_meta
+from shiftlog.mcp.calls import CALL, CALLER, Call, Context, set_level, with_meta
 from shiftlog.mcp.errors import defect, edge, mask, protocol_error, repeated, resource_error, resource_not_found
 from shiftlog.mcp.registry import Content, Prompt, Registry, Reply, Resource, Tool
 from shiftlog.mcp.remedies import add_next_call
@@ -33,6 +32,7 @@ MAX_DEPTH = 100
 # The tools whose masks name the rule that found the secret, not its kind.
 _NAMES_RULES = frozenset(("shell", "workspace", "execkit"))
 
+ToolResult = dict[str, Any] | types.CallToolResult | types.InputRequiredResult
 _Contents = types.TextResourceContents | types.BlobResourceContents
 
 
@@ -58,15 +58,16 @@ class Face:
         _refuse_cursor(params)
         return self._tool_list
 
-    async def call_tool(
-        self, ctx: Context, params: types.CallToolRequestParams
-    ) -> dict[str, Any] | types.CallToolResult | types.InputRequiredResult:
+    async def call_tool(self, ctx: Context, params: types.CallToolRequestParams) -> ToolResult:
+        """Run the tool of a request that the SDK has checked."""
+        return await self.run_tool(ctx, params.name, params.arguments or {})
+
+    async def run_tool(self, ctx: Context, name: str, given: dict[str, Any]) -> ToolResult:
         """Run a tool; its errors are results too."""
-        tool = self._tools.get(params.name)
+        tool = self._tools.get(name)
         if tool is None:
-            self._refuse_tool(params.name)
+            self._refuse_tool(name)
         caller = _begin(ctx)
-        given = params.arguments or {}
         try:
             refuse_depth(given)
             answer = await tool.run(caller, tool.params.read(given) if tool.validates else given)
@@ -205,14 +206,18 @@ def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
 
 def refuse_depth(arguments: dict[str, Any]) -> None:
     """Refuse arguments nested so deeply that code walking them could run out of stack."""
-    for name, value in arguments.items():
-        level = _nested([value])
-        for _ in range(MAX_DEPTH):
-            if not level:
-                break
-            level = _nested(item for each in level for item in each)
-        else:
-            raise InvalidParameter.invalid(repeated(name), f"at most {MAX_DEPTH} levels of nesting")
+    if _is_deep(arguments.values()):
+        name = next(name for name, value in arguments.items() if _is_deep([value]))
+        raise InvalidParameter.invalid(repeated(name), f"at most {MAX_DEPTH} levels of nesting")
+
+
+def _is_deep(values: Iterable[Any]) -> bool:
+    level = _nested(values)
+    for _ in range(MAX_DEPTH):
+        if not level:
+            return False
+        level = _nested(item for each in level for item in each)
+    return True
 
 
 def _nested(items: Iterable[Any]) -> list[Iterable[Any]]:

@@ -28,7 +28,7 @@ from shiftlog.mcp.errors import repeated
 from shiftlog.mcp.face import refuse_depth
 from shiftlog.mcp.lines import InvalidMessage, parse_line
 from shiftlog.model.caller import Caller
-from shiftlog.model.errors import InvalidParameter, Unauthorized
+from shiftlog.model.errors import InvalidParameter, ShiftlogError, Unauthorized
 from shiftlog.text.printable import SURROGATES
 
 PATHS = ("/mcp", "/mcp-transport")
@@ -103,7 +103,7 @@ class HostGate:
             await self._app(scope, receive, send)
             return
         hint = "Ask for this machine by localhost or 127.0.0.1, without a page of another site"
-        await _refusal(403, Unauthorized(problem, hint=hint))(scope, receive, send)
+        await refusal(403, Unauthorized(problem, hint=hint))(scope, receive, send)
 
     def _problem(self, hosts: list[str], origins: list[str]) -> str | None:
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
@@ -133,7 +133,7 @@ class BearerGate:
             await self._app(scope, receive, send)
             return
         error = Unauthorized("A valid token is required", hint="Send 'Authorization: Bearer <token>'")
-        await _refusal(401, error, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
+        await refusal(401, error, {"WWW-Authenticate": "Bearer"})(scope, receive, send)
 
     def _carries_token(self, values: list[str]) -> bool:
         if len(values) != 1:
@@ -166,11 +166,11 @@ class BodyGate:
             if message["type"] != "http.request" or not message.get("more_body"):
                 break
         is_whole = read[-1]["type"] == "http.request" and not read[-1].get("more_body")
-        refused = _body_refusal(bytes(body)) if is_whole else None
-        if refused is not None:
-            error = {"code": refused.code, "message": refused.message}
-            answer = {"jsonrpc": "2.0", "id": refused.request_id, "error": error}
-            await JSONResponse(answer, status_code=400)(scope, receive, send)
+        try:
+            if is_whole:
+                read_message(bytes(body))
+        except InvalidMessage as refused:
+            await refused_message(refused)(scope, receive, send)
             return
         held = iter(read)
 
@@ -180,17 +180,14 @@ class BodyGate:
         await self._app(scope, again, send)
 
 
-def _body_refusal(body: bytes) -> InvalidMessage | None:
-    """Return why a body is not a valid message, None if it is."""
-    try:
-        message = parse_line(body)
-    except InvalidMessage as refused:
-        return refused
+def read_message(body: bytes) -> types.JSONRPCMessage:
+    """Return the message of a body; raise InvalidMessage if it is not one, or holds arguments that no tool takes."""
+    message = parse_line(body)
     if not isinstance(message, types.JSONRPCRequest):
-        return None
+        return message
     arguments: object = (message.params or {}).get("arguments")
     if not isinstance(arguments, dict):
-        return None
+        return message
     given = cast("dict[str, Any]", arguments)
     try:
         refuse_depth(given)
@@ -199,8 +196,14 @@ def _body_refusal(body: bytes) -> InvalidMessage | None:
                 if SURROGATES.search(json.dumps([name, value], ensure_ascii=False)):
                     raise InvalidParameter.invalid(repeated(name), "valid Unicode is expected, without lone surrogates")
     except InvalidParameter as error:
-        return InvalidMessage(types.INVALID_PARAMS, error.message, message.id)
-    return None
+        raise InvalidMessage(types.INVALID_PARAMS, error.message, message.id) from None
+    return message
+
+
+def refused_message(refused: InvalidMessage) -> JSONResponse:
+    """Return the answer to a body that is not a message."""
+    error = {"code": refused.code, "message": refused.message}
+    return JSONResponse({"jsonrpc": "2.0", "id": refused.request_id, "error": error}, status_code=400)
 
 
 class _CallerScope:
@@ -227,5 +230,6 @@ class _CallerScope:
             CALLER.reset(token)
 
 
-def _refusal(status: int, error: Unauthorized, headers: dict[str, str] | None = None) -> JSONResponse:
+def refusal(status: int, error: ShiftlogError, headers: dict[str, str] | None = None) -> JSONResponse:
+    """Return an error as JSON."""
     return JSONResponse({"error": error.as_dict()}, status_code=status, headers=headers)

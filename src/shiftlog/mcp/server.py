@@ -3,8 +3,9 @@
 The SDK speaks the protocol, `face` answers, and this module joins them and checks requests first.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache, partial
-from typing import Any
+from typing import Any, cast
 
 import mcp_types as types
 from mcp.server.caching import CacheHint
@@ -134,7 +135,9 @@ def _instructions(chosen: Registry) -> str:
     if "open_session" in names:
         ids += " run_id, a short number, stands for session_id everywhere."
     errors = (
-        f"Errors: details.next_call, where present, is a call that helps. Any tool may also answer "
+        "Errors are plain text; each tool lists its own."
+        if "session_create" in names
+        else "Errors: details.next_call, where present, is a call that helps. Any tool may also answer "
         f"{', '.join(COMMON_CODES)}."
     )
     return "\n".join([*_LEAD, *advice, ids, errors])
@@ -146,10 +149,10 @@ async def _answer(face: Face, ctx: Context, call_next: CallNext) -> HandlerResul
     The SDK would check both sides of a call field by field. Here the request is checked by its parts, the arguments by
     the tool's own parameters, and the result is made in one place.
     """
-    call = _ordinary_call(ctx)
-    if call is None:
+    if not _is_ordinary_call(ctx):
         return await _check(ctx, call_next)
-    result = await face.call_tool(ctx, call)
+    params = cast("Mapping[str, Any]", ctx.params)
+    result = await face.run_tool(ctx, params["name"], params["arguments"])
     if not isinstance(result, dict):
         return _checked(ctx, result.model_dump(by_alias=True, mode="json", exclude_none=True))
     result.pop("resultType", None)  # a word of the newer revision
@@ -164,18 +167,18 @@ def _checked(ctx: Context, result: dict[str, Any]) -> HandlerResult:
         raise MCPError(types.INTERNAL_ERROR, "Handler returned an invalid result") from None
 
 
-def _ordinary_call(ctx: Context) -> types.CallToolRequestParams | None:
-    """Return the parameters of a well-formed `tools/call` on a connection of the older revision, else None."""
+def _is_ordinary_call(ctx: Context) -> bool:
+    """Return True for a well-formed `tools/call` on a connection of the older revision, after `initialize`."""
     params = ctx.params or {}
-    if ctx.method != "tools/call" or not params.keys() <= _CALL_KEYS:
-        return None
-    if ctx.protocol_version in MODERN_PROTOCOL_VERSIONS or ctx.session.client_params is None:
-        return None  # of the newer revision, or before `initialize`
-    name: object = params.get("name")
-    arguments: object = params.get("arguments")
-    if not isinstance(name, str) or not isinstance(arguments, dict) or ("_meta" in params and ctx.meta is None):
-        return None
-    return types.CallToolRequestParams.model_construct(name=name, arguments=arguments)
+    return (
+        ctx.method == "tools/call"
+        and params.keys() <= _CALL_KEYS
+        and ctx.protocol_version not in MODERN_PROTOCOL_VERSIONS
+        and ctx.session.client_params is not None
+        and isinstance(params.get("name"), str)
+        and isinstance(params.get("arguments"), dict)
+        and ("_meta" not in params or ctx.meta is not None)
+    )
 
 
 async def _check(ctx: Context, call_next: CallNext) -> HandlerResult:

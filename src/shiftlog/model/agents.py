@@ -13,8 +13,8 @@ from shiftlog.model.errors import InvalidParameter
 CLAUDE, CODEX = "ClaudeCode", "Codex"
 GEMINI, COPILOT, OPENCODE, CURSOR = "GeminiCli", "CopilotCli", "OpenCode", "Cursor"
 
-# Our tools, as agents name them, that work in the caller's own session if they name none; a regular expression.
-OWN_CALLS = "mcp__.*shiftlog.*__(open_session|resume_session|open_shell|run_command)"
+# Our tools, as agents name them, that work in the caller's own session or turn if they name none; a regular expression.
+OWN_CALLS = "mcp__.*shiftlog.*__(open_session|resume_session|open_shell|run_command|(sessionlog_)?begin_turn)"
 _CODEX_HOOKS = (
     "SessionStart",
     "UserPromptSubmit",
@@ -31,6 +31,15 @@ _ROLLOUTS = ("**/rollout-*.jsonl", "**/rollout-*.jsonl.zst")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class SettingsPlace:
+    """A folder with settings, below the folder that a variable names, else below `default` in the user's home."""
+
+    variable: str
+    default: str
+    folder: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class AgentKind:
     """A kind of agent. `transcripts` maps folders below its home to the patterns of transcript files in them."""
 
@@ -44,6 +53,13 @@ class AgentKind:
     """True if the variable may hold several folders, separated by commas."""
     resume: str | None = None
     hooks: tuple[str, ...] = ()
+    """The events that our hooks take, by the names of Claude Code; a client may have other names for them."""
+    keeps_directory: bool = False
+    """True if its shell tool stays in the directory in which a command ended."""
+    has_prompt: bool = False
+    """True if a hook can make the client ask its user about a tool call."""
+    settings: SettingsPlace | None = None
+    """The place of its settings, if they are not in its home folder."""
 
     @property
     def name(self) -> str:
@@ -55,6 +71,13 @@ class AgentKind:
         given = environ.get(self.home_variable, "") if self.home_variable else ""
         parts = [part.strip() for part in given.split(",")] if self.several_homes else [given]
         return [Path(part) for part in parts if part] or [home / path for path in self.default_homes]
+
+    def settings_folders(self, environ: Mapping[str, str], home: Path) -> list[Path]:
+        """Return the folders with the agent's settings."""
+        if self.settings is None:
+            return self.homes(environ, home)
+        given = environ.get(self.settings.variable)
+        return [(Path(given) if given else home / self.settings.default) / self.settings.folder]
 
 
 AGENTS: Mapping[str, AgentKind] = {
@@ -70,6 +93,8 @@ AGENTS: Mapping[str, AgentKind] = {
             transcripts={"projects": ("*/*.jsonl", "*/*/subagents/**/agent-*.jsonl")},
             resume="claude --resume",
             hooks=(*_CODEX_HOOKS, "PostToolUseFailure", "StopFailure"),
+            keeps_directory=True,
+            has_prompt=True,
         ),
         AgentKind(
             kind=CODEX,
@@ -80,6 +105,7 @@ AGENTS: Mapping[str, AgentKind] = {
             transcripts={"sessions": _ROLLOUTS, "archived_sessions": _ROLLOUTS},
             resume="codex resume",
             hooks=_CODEX_HOOKS,
+            keeps_directory=True,
         ),
         AgentKind(
             kind=GEMINI,
@@ -88,6 +114,9 @@ AGENTS: Mapping[str, AgentKind] = {
             home_variable="GEMINI_CLI_HOME",
             default_homes=("",),
             transcripts={".gemini/tmp": ("*/chats/session-*.jsonl", "*/chats/session-*.json", "*/chats/*/*.jsonl")},
+            # Its event before a compaction comes before every request, and its tool calls have no id.
+            hooks=("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SessionEnd"),
+            settings=SettingsPlace(variable="GEMINI_CLI_HOME", default="", folder=".gemini"),
         ),
         AgentKind(
             kind=COPILOT,
@@ -103,6 +132,18 @@ AGENTS: Mapping[str, AgentKind] = {
             home_variable="XDG_DATA_HOME",
             default_homes=(".local/share",),
             transcripts={"opencode": ("opencode.db", "storage/session/**/*.json")},
+            # What our plugin tells.
+            hooks=(
+                "SessionStart",
+                "UserPromptSubmit",
+                "PreToolUse",
+                "SubagentStart",
+                "SubagentStop",
+                "PostCompact",
+                "Stop",
+                "SessionEnd",
+            ),
+            settings=SettingsPlace(variable="XDG_CONFIG_HOME", default=".config", folder="opencode"),
         ),
         AgentKind(
             kind=CURSOR,

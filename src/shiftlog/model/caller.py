@@ -12,7 +12,8 @@ class ClientSigns:
     """The signs that tell in which agent's client a caller runs.
 
     `vendor_ids` are the client's own session ids by agent kind; `via` says where they come from: the metadata of the
-    call, or the environment that the client gave the process. `tool_call` is the client's id of this call.
+    call, or the environment that the client gave the process. `tool_call` is the client's id of this call, `prompt_id`
+    its id of the prompt in whose turn the call is made.
     `processes` are the caller's process and those above it, the nearest first, each with its start time. `since` is
     when the caller connected.
     """
@@ -20,6 +21,7 @@ class ClientSigns:
     vendor_ids: Mapping[str, str] = field(default_factory=dict[str, str])
     via: str = ENVIRONMENT
     tool_call: str | None = None
+    prompt_id: str | None = None
     processes: tuple[tuple[int, str], ...] = ()
     since: datetime | None = None
 

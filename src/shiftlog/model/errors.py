@@ -8,6 +8,7 @@ ShiftlogError                    code, message, details, hint, retryable
 ├── SessionSealed                session_sealed           ValueError
 ├── SessionSucceeded             session_succeeded        ValueError
 ├── SessionHeld                  session_held             PermissionError
+├── LegalHold                    legal_hold               PermissionError
 ├── NoResumableSession           no_resumable_session     LookupError
 ├── InvalidSessionId             invalid_session_id       ValueError
 ├── InvalidRequestId             invalid_request_id       ValueError
@@ -31,6 +32,7 @@ ShiftlogError                    code, message, details, hint, retryable
 ├── TranscriptUnreadable         transcript_unreadable    OSError
 ├── SpendingLimitExceeded        budget_exceeded          PermissionError
 ├── StorageError                 storage_error            OSError
+├── TooManyConnections           too_many_connections     OSError
 ├── CommandTimeout               command_timeout          TimeoutError
 └── InternalError                internal_error           RuntimeError
 """
@@ -234,6 +236,12 @@ def _where(source: str, key: str) -> str:
     return source if source == key else f"{source}: '{key}'"
 
 
+class LegalHold(ShiftlogError, PermissionError):
+    code = "legal_hold"
+    category = Category.CONFLICT
+    hint = "A person lifts it with `shiftlog hold lift`"
+
+
 class IdempotencyConflict(ShiftlogError, ValueError):
     code = "idempotency_conflict"
     category = Category.CONFLICT
@@ -323,6 +331,13 @@ class StorageError(ShiftlogError, OSError):
     code = "storage_error"
     category = Category.UNAVAILABLE
     hint = "Nothing was recorded; try again, and run shiftlog doctor if it stays"
+    retryable = True
+
+
+class TooManyConnections(ShiftlogError, OSError):
+    code = "too_many_connections"
+    category = Category.UNAVAILABLE
+    hint = "Nothing was recorded; send it again in a moment, or to another replica"
     retryable = True
 
 

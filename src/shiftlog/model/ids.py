@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from shiftlog.model.errors import InvalidParameter, InvalidRequestId, InvalidSessionId, shown_value
-from shiftlog.model.times import COMPACT, compact
+from shiftlog.model.times import compact
 
 SESSION_FORMAT = "<Agent>-<yyyyMMddTHHmmssZ>-<suffix>"
 SESSION_REGEX = r"^[A-Z][A-Za-z0-9]*-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*$"
@@ -35,7 +35,8 @@ _UNSTABLE = re.compile(r"agent-[0-9a-f]{12,}|[0-9a-f]{24,}", re.IGNORECASE | re.
 
 def _is_instant(text: str) -> bool:
     try:
-        datetime.strptime(text, COMPACT).replace(tzinfo=UTC)
+        # Of the same form as COMPACT; `strptime` would take half the time of a new turn's checks.
+        datetime(*map(int, (text[:4], text[4:6], text[6:8], text[9:11], text[11:13], text[13:15])), tzinfo=UTC)
     except ValueError:
         return False
     return True

@@ -6,6 +6,9 @@ sizes of parameters (`*/requests.py`), the bridge's times (`link.limits`), and t
 
 from datetime import timedelta
 
+# No file has a longer path.
+PATH_CHARS = 4_096
+
 # Sessions and leases
 
 # A session that was active later than this from now was written by a clock that had jumped ahead, and the present time
@@ -89,12 +92,29 @@ HELLO_S = 10.0
 # Maintenance that failed is tried again after this time, then after twice as long, up to the limit.
 UPKEEP_RETRY_S = 1.0
 UPKEEP_RETRY_LIMIT_S = 60.0
+# A part of the service that ran for so long after a failure works again.
+UPKEEP_SETTLED_S = 2.0
 # The HTTP server finishes running requests within this time when it stops.
 HTTP_FINISH_S = 5
 # A client over HTTP sends the next part of a request within this time.
 HTTP_BODY_S = 10.0
 # A client that came over HTTP counts as connected for this long.
 HTTP_CLIENT_KEPT_S = 15 * 60.0
+# A team's server remembers an API key for this long before it looks again whether the key is still valid.
+API_KEY_KEPT_S = 2.0
+# It stores when a key was last used at most this often.
+API_KEY_USE_EVERY_S = 60.0
+# It forgets the MCP session of a client that sent nothing for this long.
+MCP_SESSION_KEPT = timedelta(days=7)
+# It finishes running requests within this time when it stops, and keeps an idle connection open for longer than
+# reverse proxies keep theirs (nginx 60 s), so that none of them writes to a connection that is just being closed.
+SERVER_FINISH_S = 20
+SERVER_KEEP_ALIVE_S = 75
+# The head of a request must be there within this time after the connection or its first byte, and fit into this.
+SERVER_HEAD_S = 10.0
+SERVER_HEAD_BYTES = 64 * 1024
+# Its database must answer within this time for it to be ready.
+READY_S = 2.0
 # A status request to a daemon that has just started waits this long for HTTP to come up.
 HTTP_START_WAIT_S = 10.0
 
@@ -115,6 +135,8 @@ PAGE_CODE_S = 60.0
 PAGE_COOKIE_S = 24 * 3600
 # The page looks for news this often, and keeps an idle stream open with a line this often.
 PAGE_POLL_S = 0.25
+# With news from the database it looks by itself only this often, for news that got lost.
+PAGE_CATCH_UP_S = 5.0
 PAGE_HEARTBEAT_S = 15.0
 
 # Shells and outputs
@@ -151,3 +173,4 @@ CHECKPOINT_KEEPING_S = 540.0
 CHECKPOINT_CLOSE_S = 30.0
 # Automatic checkpoints beyond their limit are removed this often.
 WORKSPACES_SWEPT_EVERY = timedelta(days=1)
+RETENTION_SWEPT_EVERY = timedelta(days=1)

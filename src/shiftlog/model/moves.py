@@ -58,7 +58,6 @@ SESSION_MOVES: dict[SessionState, frozenset[SessionState]] = {
 
 LIVE = frozenset({SessionState.OPEN, SessionState.SUSPENDED})
 UNFINISHED = LIVE | {SessionState.AWAITING_SUCCESSOR}
-ENDED = frozenset(SessionState) - LIVE
 
 STATE_AFTER_CLOSE: dict[Succession, SessionState] = {
     Succession.NONE: SessionState.SEALED,

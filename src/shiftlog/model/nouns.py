@@ -4,13 +4,16 @@ All are frozen; `journal.projection` makes the next one from the last and an ent
 """
 
 from dataclasses import dataclass, field, fields, replace
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, TypeVar, cast
 
 from shiftlog.model.ids import agent_key
 from shiftlog.model.moves import LIVE, RunStatus, SessionState, Succession, TurnStatus
 
 Noun = TypeVar("Noun")
+
+# When the lease of a client that left expired: before any time that a clock can be set back to.
+LEFT = datetime.fromtimestamp(0, UTC)
 
 
 def changed(noun: Noun, **values: Any) -> Noun:
@@ -22,10 +25,11 @@ def changed(noun: Noun, **values: Any) -> Noun:
     held: dict[str, Any] | None = getattr(noun, "__dict__", None)
     if held is None:
         return cast(Noun, replace(cast(Any, noun), **values))
-    if not values.keys() <= held.keys():
+    made = {**held, **values}
+    if len(made) > len(held):
         raise TypeError(f"{type(noun).__name__} has no field {min(values.keys() - held.keys())}")
     copy = object.__new__(type(noun))
-    object.__setattr__(copy, "__dict__", {**held, **values})
+    object.__setattr__(copy, "__dict__", made)
     return copy
 
 
@@ -309,7 +313,10 @@ class Turn:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Lease:
-    """The right to write a session now; operational, so kept beside the journal and not in it."""
+    """The right to write a session now; operational, so kept beside the journal and not in it.
+
+    `other_writer` is who wrote beside the holder since the holder's last write.
+    """
 
     session_id: str
     fence: int
@@ -322,6 +329,7 @@ class Lease:
     pid_started: str | None
     since: datetime
     expires_at: datetime
+    other_writer: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -242,7 +242,7 @@ class CursorInvalid(ShiftlogError, ValueError):
 class OutputExpired(ShiftlogError, LookupError):
     code = "output_expired"
     category = Category.NOT_FOUND
-    hint = "Run the command again"
+    hint = "The journal quotes its beginning and end; run the command again only if running it twice does no harm"
 
 
 class TransferFailed(ShiftlogError, OSError):

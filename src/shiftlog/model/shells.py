@@ -37,6 +37,8 @@ class KnownShell:
     ended: Facts | None = None
     last_command: Facts | None = None
     unfinished: Sequence[KnownCommand] = ()
+    numbers: int = 0
+    """The highest number that one of its commands has."""
 
     @property
     def shell_id(self) -> str:

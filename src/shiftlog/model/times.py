@@ -14,7 +14,7 @@ _DAYS = {"today": 0, "yesterday": 1}
 def shown(at: datetime) -> str:
     """Return a time as every result shows it: UTC, whole seconds, `Z`."""
     # Not strftime, which writes years before 1000 with fewer than four digits.
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="seconds") + "Z"
+    return at.astimezone(UTC).isoformat(timespec="seconds").removesuffix("+00:00") + "Z"
 
 
 def shown_or_none(at: datetime | None) -> str | None:
@@ -47,7 +47,7 @@ def _parse_of_git(text: str) -> datetime:
 
 def precise(at: datetime) -> str:
     """Return a time as the journal hashes and sorts it: UTC, milliseconds, fixed width."""
-    return at.astimezone(UTC).replace(tzinfo=None).isoformat(timespec="milliseconds") + "Z"
+    return at.astimezone(UTC).isoformat(timespec="milliseconds").removesuffix("+00:00") + "Z"
 
 
 def compact(at: datetime) -> str:

@@ -18,15 +18,18 @@ from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, cast
 
 from shiftlog.guard.directories import OpenDirectory, open_real
 from shiftlog.link import guarded
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import WorkspaceInvalid
 from shiftlog.shell.engine import reaper
-from shiftlog.shell.engine.local import ReaperChannel, reaper_command
+from shiftlog.shell.engine.links import ReaperChannel, reaper_command
 from shiftlog.shell.guard import ShellGuard, ShellPolicy
+
+if TYPE_CHECKING:
+    from shiftlog.shell.sandbox.launch import Launch
 
 SOCKET = "guard.sock"
 MESSAGE_BYTES = 8 << 20
@@ -35,7 +38,10 @@ OFFERS_KEPT = 1_000
 LEFT_LOOK_S = 1.0
 # The descriptor on which the shell tells its last directory; bash uses 255 and those just above 9 itself.
 DIRECTORY_FD = 198
-_REPORT = f"trap 'pwd -P >&{DIRECTORY_FD} 2>/dev/null' EXIT; "
+# Tells the last directory, also after `exit` or where the command sets a trap of its own. The command is an argument:
+# so errors of bash quote nothing but its own lines, with their own numbers.
+_TELL = f"pwd -P >&{DIRECTORY_FD} 2>/dev/null"
+_RUN = f"trap '{_TELL}' EXIT; __shiftlog=$1; set --; eval \"$__shiftlog\"; __shiftlog=$?; {_TELL}; exit $__shiftlog"
 
 log = logging.getLogger(__name__)
 
@@ -214,8 +220,8 @@ class _Running:
     async def start(self, runner: socket.socket, environment: Mapping[bytes, bytes]) -> None:
         """Send the runner what it starts."""
         env = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
-        argv = ["bash", "-c", _REPORT + self.run.text]
-        launcher = self.guard.launcher
+        argv = ["bash", "-c", _RUN, "bash", self.run.text]
+        launcher = cast("Launch | None", self.guard.launcher)
         self._directory, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         ours, theirs = socket.socketpair()
         self._channel = ReaperChannel(ours)

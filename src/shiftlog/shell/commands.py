@@ -29,9 +29,10 @@ from shiftlog.model.shell_errors import (
 from shiftlog.params.wording import missing, must_be
 from shiftlog.shell import code_reading, requests, results, unrun
 from shiftlog.shell.approvals import Approval, Approvals, Confirm
-from shiftlog.shell.guard import CommandJudgement
+from shiftlog.shell.beginning import masked, not_running, spec_of
+from shiftlog.shell.notes import command_note
 from shiftlog.shell.outputs.keeper import OutputKeeper
-from shiftlog.shell.ports import CallCancelled, CommandEnd, CommandSpec, ShellJournal, Snapshots, Terminal
+from shiftlog.shell.ports import CallCancelled, CommandEnd, ShellJournal, Snapshots
 from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.requests import Conventions
 from shiftlog.shell.state import Command, Shell
@@ -113,7 +114,7 @@ class Commands:
         return Command(
             command_id=shell.next_command_id(),
             text=shell.mask(text),
-            judgement=_masked(shell, judgement),
+            judgement=masked(shell, judgement),
             shell_id=shell.shell_id,
             session_id=shell.session_id,
             cwd=shell.cwd,
@@ -206,7 +207,7 @@ class Commands:
         runs_files = command.waited and bool(command.judgement.files)
         if shell.guard.still_holds(command.judgement, shell.cwd) and not runs_files:
             return
-        command.judgement = _masked(shell, await code_reading.judge(shell, text))
+        command.judgement = masked(shell, await code_reading.judge(shell, text))
         if command.judgement.refusal is not None:
             await self._refuse(shell, command, caller)
         if any(ask["entry"] not in command.permitted for ask in command.judgement.asks):
@@ -270,36 +271,51 @@ class Commands:
             raise
         command.output = self.outputs.begin(command.command_id, shell.learned)
         command.stdin_open = values.get("stdin") == "open" or command.terminal
-        shell.guard.command_began(command.command_id, command.permitted)
+        in_shell = not (command.background or command.terminal)
+        shell.guard.command_began(command.command_id, command.permitted if in_shell else [], shell.live.reaper_pid)
         command.state, command.started_at, command.began = "running", self.now(), time.perf_counter()
         shell.commands[command.command_id] = shell.last = command
         shell.beginning.discard(command.command_id)
         try:
-            command.running = await shell.live.start(_spec(command, values), command.output)
+            call = (caller.client_id, caller.call_id)
+            note = command_note(shell, command, values, call) if shell.live.can_be_held else b""
+            command.running = await shell.live.start(spec_of(shell, command, values, note), command.output)
         except ShiftlogError:
             # The shell ended before it confirmed the command: whether the command ran is unknown.
             gone = CommandEnd(exit_code=None, cwd=shell.cwd, lost=True, shell_ended="killed")
             await self._finish(shell, command, gone)
             self.registry.check_usable(shell)
             raise
-        if command.background or command.terminal:
-            shell.guard.copy_began(command.command_id, command.permitted, command.running.root)
 
     # Ending
 
     async def _ended(self, shell: Shell, command: Command, values: Mapping[str, Any]) -> CommandEnd:
         """Wait for the end of a command; at its timeout stop it, or only let its caller have an answer."""
+        timeout_s = values.get("timeout_s", None if command.background else shell.timeout_s)
+        return await self._ended_within(command, timeout_s, keeps=values.get("on_timeout") == "keep_running")
+
+    async def _ended_within(self, command: Command, timeout_s: float | None, *, keeps: bool) -> CommandEnd:
         assert command.running is not None
         ended = command.running.ended
-        timeout_s = values.get("timeout_s", None if command.background else shell.timeout_s)
         await asyncio.wait([ended], timeout=timeout_s)
         if not ended.done():
-            if values.get("on_timeout") == "keep_running":
+            if keeps:
                 command.answer_due.set()
             else:
                 await self._stop(command, "timed_out")
             await asyncio.wait([ended])
         return ended.result()
+
+    async def go_on(self, shell: Shell, command: Command, over_at: float | None, *, keeps_running: bool) -> None:
+        """Wait for the end of a command that an earlier server began, and record it."""
+        left_s = None if over_at is None else max(0.0, over_at - time.time())
+        try:
+            end = await self._ended_within(command, left_s, keeps=keeps_running)
+            await self._finish(shell, command, end)
+        finally:
+            if not command.over.is_set():
+                command.state, command.recorded = "unknown", False
+                command.end()
 
     async def _stop(self, command: Command, why: Literal["timed_out", "cancelled"]) -> None:
         if command.is_running and command.stopping is None and command.running is not None:
@@ -342,6 +358,7 @@ class Commands:
         """Note how a command ended, record it, and let the next one in."""
         command.duration_ms = round((time.perf_counter() - command.began) * 1000, 1)
         assert command.output is not None
+        await command.output.catch_up()
         command.output.finish(end.streams_open)
         if end.lost:
             command.state, command.exit_code = "unknown", None
@@ -358,7 +375,10 @@ class Commands:
         if not (command.background or command.terminal):
             shell.cwd = end.cwd or shell.cwd
             command.cwd = shell.cwd
+            before = shell.guard.defined
             shell.guard.ran(command.judgement, to_its_end=command.state == "finished" and command.exit_code == 0)
+            if shell.guard.defined != before:
+                shell.note_down()
         if end.shell_ended is not None:
             # The answer of the command that ended the shell says so, whichever end is reported first.
             await asyncio.wait([shell.live.ended], timeout=COMMAND_END_S)
@@ -368,6 +388,8 @@ class Commands:
             await self.journal.command_finished(
                 shell.session_id, command.request_id, results.finishing_facts(shell, command)
             )
+            if command.running is not None:
+                command.running.recorded()
         except (ShiftlogError, LookupError):
             command.recorded = False
         finally:
@@ -393,7 +415,7 @@ class Commands:
             self.registry.check_use(shell.shell_id, caller)
         if command is None or shell is None or command.running is None or not command.is_running:
             state = command.state if command else (await self._recorded(values["command_id"]))[0]
-            raise _not_running(values["command_id"], state)
+            raise not_running(values["command_id"], state)
         text: str | None = values.get("text")
         if (text is not None or values.get("eof")) and not command.stdin_open:
             raise StdinClosed(f"stdin of {command.command_id} is closed")
@@ -414,7 +436,7 @@ class Commands:
                 await command.running.signal(values["signal"])
         except CommandNotRunning:
             await command.over.wait()  # it has just ended, and its state is about to be set
-            raise _not_running(command.command_id, command.state) from None
+            raise not_running(command.command_id, command.state) from None
         return {
             "command_id": command.command_id,
             "state": command.state,
@@ -449,6 +471,8 @@ class Commands:
             state, exit_code = command.state, command.exit_code
         if not output.finished:
             self.outputs.flush()  # output that was shown must survive a crash
+            if command is not None:
+                self.registry.shells[command.shell_id].live.mark()
         if budget is not None:
             page = output.page_by(budget, stream)
         else:
@@ -471,29 +495,3 @@ class Commands:
         if recorded.finished is None:
             return "unknown", None
         return str(recorded.finished.get("state", "unknown")), recorded.finished.get("exit_code")
-
-
-def _not_running(command_id: str, state: str) -> CommandNotRunning:
-    return CommandNotRunning(f"command {command_id} is {state}", details={"state": state})
-
-
-def _spec(command: Command, values: Mapping[str, Any]) -> CommandSpec:
-    given = values.get("input")
-    return CommandSpec(
-        text=values["command"],
-        stdin_open=command.stdin_open,
-        input=given.encode() if given is not None else None,
-        background=command.background,
-        terminal=Terminal(cols=values.get("cols", 120), rows=values.get("rows", 40)) if command.terminal else None,
-    )
-
-
-def _masked(shell: Shell, judgement: CommandJudgement) -> CommandJudgement:
-    """Mask what a refusal, or a question to a person, quotes from the command; also values that the shell learned."""
-    if judgement.refusal is not None:
-        judgement.refusal.message = shell.mask(judgement.refusal.message)
-        judgement.refusal.details = dict(shell.redactor.value(judgement.refusal.details, by_rule=True)[0])
-    if not judgement.asks:
-        return judgement
-    asks = [ask | {name: shell.mask(str(ask[name])) for name in ("program", "message")} for ask in judgement.asks]
-    return replace(judgement, asks=asks)

@@ -10,10 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 
 from shiftlog.guard.bash.script import SyntaxFault
-from shiftlog.guard.directories import OpenDirectory
+from shiftlog.guard.directories import OpenDirectory, links_to
 from shiftlog.guard.policy.code_files import CodeFile, code_files, runs_code
 from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
 from shiftlog.guard.policy.found import Definitions
@@ -28,12 +28,17 @@ from shiftlog.model.shell_errors import (
     TransportNotAllowed,
     WorkspaceInvalid,
 )
+from shiftlog.shell.engine.reaper import below, process_table
 from shiftlog.shell.outputs.text import shown_name
 from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
 from shiftlog.shell.sandbox.sandbox import Launch, Sandbox
-from shiftlog.shell.sandbox.spec import Enforcement, Mode, SandboxSpec, operators_path, unavailable
+from shiftlog.shell.sandbox.spec import Enforcement, Mode, SandboxSpec, is_below, operators_path, unavailable
 from shiftlog.shell.sandbox.starts import PROGRAMS_KEPT, ProgramStart
+from shiftlog.shell.sandbox.supervision import HeldLaunch, Supervision
 from shiftlog.shell.temps import OWN_NOTE, PRIVATE_NOTE, missing_hint, missing_path
+
+if TYPE_CHECKING:
+    from shiftlog.shell.notes import ShellNote
 
 FULL_ACCESS: Mode = "full-access"
 REMOTE_NOTE = "only the command text is checked here: the target's kernel is out of reach"
@@ -79,7 +84,7 @@ class ShellGuard:
     sandbox: str
     enforcement: Enforcement
     rules_note: str | None
-    launcher: Launch | None = None
+    launcher: Launch | HeldLaunch | None = None
     temp: str | None = None
     unjudged: Unjudged = "allow"
     _defined: Definitions = field(default_factory=Definitions)
@@ -87,6 +92,12 @@ class ShellGuard:
     _copies: dict[int, str] = field(default_factory=dict[int, str])
     _starts: dict[str, list[dict[str, Any]]] = field(default_factory=dict[str, list[dict[str, Any]]])
     _counts: dict[str, int] = field(default_factory=dict[str, int])
+    _approved: tuple[int, frozenset[int]] | None = None  # the shell's holder, and what ran before an approved command
+
+    @property
+    def defined(self) -> Definitions:
+        """The functions and aliases that commands of the shell defined."""
+        return self._defined
 
     @property
     def note(self) -> str | None:
@@ -141,20 +152,28 @@ class ShellGuard:
         """Remember the functions and aliases that a command in the shell itself defined for certain."""
         self._defined = judgement.after if to_its_end else judgement.after_stop
 
-    def command_began(self, command_id: str, permitted: list[str]) -> None:
-        """Count the next program starts to this command, and allow the `ask` entries approved for it."""
-        self._current = command_id
-        if self.launcher is not None:
-            self.launcher.permit(permitted)
+    def command_began(self, command_id: str, permitted: list[str], holder: int | None = None) -> None:
+        """Count the next program starts to this command, and allow the `ask` entries approved for it.
 
-    def copy_began(self, command_id: str, permitted: list[str], root: int | None) -> None:
-        """Restrict the approved entries to the processes of the copy of the shell that the command runs in."""
+        With `holder`, the process from which all of the shell's descend, those that run already get nothing of it.
+        """
+        self._current = command_id
+        self._approved = (holder, _below(holder)) if permitted and holder is not None else None
+        if self.launcher is not None:
+            self.launcher.permit(permitted, earlier=None if self._approved is None else self._approved[1])
+
+    def command_resumed(self, command_id: str, root: int | None) -> None:
+        """Count program starts to a command of an earlier server again; its approvals still hold."""
         if root is None:
-            return
+            self._current = command_id
+        else:
+            self._copies[root] = command_id
+
+    def copy_began(self, command_id: str, permitted: list[str], root: int) -> None:
+        """Allow the approved entries to the processes of the copy of the shell that the command runs in."""
         self._copies[root] = command_id
         if permitted and self.launcher is not None:
             self.launcher.permit(permitted, root)
-            self.launcher.permit([])
 
     def on_start(self, start: ProgramStart) -> None:
         """Keep a program start with its command: the copy it descends from, else the foreground command."""
@@ -174,6 +193,10 @@ class ShellGuard:
         if self.launcher is not None and self.launcher.defers:
             self.launcher.drain()
             programs = self._starts.pop(command_id, [])
+        if self._approved is not None and command_id == self._current and self.launcher is not None:
+            holder, earlier = self._approved
+            if _below(holder) <= earlier:  # else its own leftover processes have it until the next command
+                self.launcher.permit([])
         root = next((pid for pid, one in self._copies.items() if one == command_id), None)
         if root is not None:
             del self._copies[root]
@@ -217,10 +240,12 @@ class ShellPolicy:
     def _check_contents(self, workspace: str) -> None:
         """Reject a writable workspace around the operator's files: a program in it could move and replace them."""
         for own, name in ((self.state_dir, "Shiftlog's state directory"), *((p, "a policy file") for p in self.files)):
-            if own.resolve().is_relative_to(workspace):
+            is_link = any(is_below(link, workspace) for link in links_to(str(own)))
+            if is_link or own.resolve().is_relative_to(workspace):
+                what = f"a link on the way to {name}" if is_link else name
                 raise WorkspaceInvalid(
-                    f"workspace {workspace} cannot be used: it contains {name}, which a program in it could replace",
-                    details={"why": f"it contains {name}"},
+                    f"workspace {workspace} cannot be used: it contains {what}, which a program in it could replace",
+                    details={"why": f"it contains {what}"},
                     hint='Name a directory below it, or ask for sandbox "read-only" or "full-access"',
                 )
 
@@ -315,6 +340,7 @@ class ShellPolicy:
             network=self.policy.sandbox_network,
             write_extra=tuple(operators_path(path, self.home) for path in self.policy.sandbox_write),
             protected=tuple(str(path.resolve()) for path in self.files),
+            links=tuple(link for path in (self.state_dir, *self.files) for link in links_to(str(path))),
             require_kernel=self.policy.require_kernel,
             shows_cwd=self.policy.sandbox_max == FULL_ACCESS,
         )
@@ -323,10 +349,39 @@ class ShellPolicy:
         if guard.launcher is not None and guard.launcher.defers:
             guard.judge_of = Judge(rules, kernel=True, files=guard.judge_of.files)
 
+    def resumed(self, note: "ShellNote", supervision: Supervision | None) -> ShellGuard:
+        """Return the guard of a shell that an earlier server opened under the same policy."""
+        path = self.environment.get("PATH", DEFAULT_PATH)
+        rules = shell_rules(
+            self.policy,
+            allow=note.given.get("allow", ()),
+            deny=note.given.get("deny", ()),
+            path=path,
+            home=self.environment.get("HOME"),
+        )
+        guard = ShellGuard(
+            judge_of=Judge(rules, kernel=note.launch is not None and note.launch.defers, files=LocalFiles(path)),
+            rules=rules,
+            redactor=self.redactor,
+            sandbox=note.given.get("sandbox", FULL_ACCESS),
+            enforcement=note.enforcement,
+            rules_note=note.rules_note,
+            temp=note.temp,
+            unjudged=self.policy.unjudged,
+            _defined=Definitions(functions=frozenset(note.functions), aliases=note.aliases),
+        )
+        if note.launch is not None:
+            guard.launcher = HeldLaunch(note.launch, supervision, guard.on_start)
+        return guard
+
     def close(self) -> None:
         """End the supervisor of program starts."""
         if self._sandbox is not None:
             self._sandbox.close()
+
+
+def _below(holder: int) -> frozenset[int]:
+    return frozenset(process.pid for process in below(holder, process_table()))
 
 
 def shown_ask(ask: Ask) -> dict[str, Any]:

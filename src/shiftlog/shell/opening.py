@@ -23,8 +23,10 @@ from shiftlog.model.shell_errors import OpenFailed
 from shiftlog.model.shells import ShellHome
 from shiftlog.params.wording import conflict, missing, must_be
 from shiftlog.shell.askpass.door import AVAILABLE, AskpassDoor
+from shiftlog.shell.engine.holders import ShellHolders
 from shiftlog.shell.engine.local import LocalTarget, base_environment
 from shiftlog.shell.guard import FULL_ACCESS, ShellGuard, ShellPolicy, transport_not_allowed, unusable
+from shiftlog.shell.notes import given
 from shiftlog.shell.ports import LiveShell, ShellJournal, ShellSpec, Target, Targets, Transport
 from shiftlog.shell.sandbox.launch import Launch
 from shiftlog.shell.state import Shell
@@ -39,14 +41,17 @@ TRANSPORT_ARGUMENTS = {
 class LocalTargets:
     """This machine, as the one target of the local transport."""
 
-    def __init__(self, environ: Mapping[str, str], passed: Sequence[str] = ()) -> None:
+    def __init__(
+        self, environ: Mapping[str, str], passed: Sequence[str] = (), holders: ShellHolders | None = None
+    ) -> None:
         self._environment = base_environment(environ, passed)
+        self._holders = holders
 
     async def check(self, values: Mapping[str, Any]) -> None:
         """Permit it; the operator's policy has decided already."""
 
     def find(self, values: Mapping[str, Any], launcher: Launch | None = None) -> LocalTarget:
-        return LocalTarget(environment=self._environment, launcher=launcher)
+        return LocalTarget(environment=self._environment, launcher=launcher, holders=self._holders)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -136,6 +141,7 @@ class Opener:
             askpass=askpass,
             cwd=live.cwd,
             learned=learned,
+            given=given(values),
         )
 
     async def _start(
@@ -146,7 +152,7 @@ class Opener:
         askpass = None
         try:
             askpass = self._askpass(values, guard)
-            target = self.targets[values["transport"]].find(values, guard.launcher)
+            target = self.targets[values["transport"]].find(values, cast("Launch | None", guard.launcher))
             spec = ShellSpec(
                 shell=values.get("shell", "auto"),
                 cwd=values.get("cwd") or values.get("workspace"),

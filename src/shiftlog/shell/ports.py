@@ -8,7 +8,7 @@ both. Nothing here does any work.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -61,6 +61,10 @@ class CommandSpec:
     input: bytes | None = None
     background: bool = False
     terminal: Terminal | None = None
+    note: bytes = b""
+    """Facts about the command for a later server that takes the shell over."""
+    on_copy: Callable[[int], None] | None = None
+    """Called with the process of a copy on this machine before it runs any of the text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -103,6 +107,21 @@ class OutputSink(Protocol):
         """End a stream; a leftover child may delay this past the command's end."""
         ...
 
+    @property
+    def is_behind(self) -> bool:
+        """True if it has not worked through what it took; then no more should be read for now."""
+        return False
+
+    def mark(self, stream: Stream) -> bytes | None:
+        """Store all bytes so far, and return what a later server needs to go on after them; None if it cannot now.
+
+        A sink that stores nothing has nothing to go on with.
+        """
+        return b""
+
+    def tear(self, stream: Stream) -> None:
+        """Learn that a later server misses bytes of a stream."""
+
 
 class RunningCommand(Protocol):
     """A started command; `ended` resolves once, when the shell has finished it."""
@@ -130,6 +149,10 @@ class RunningCommand(Protocol):
 
     async def signal(self, name: Signal) -> None:
         """Signal the command's processes, never the shell itself (work inside the shell is interrupted)."""
+        ...
+
+    def recorded(self) -> None:
+        """Learn that the end of the command is in the journal."""
         ...
 
     async def stop(self) -> CommandEnd:
@@ -169,6 +192,27 @@ class LiveShell(Protocol):
 
     async def close(self, reason: EndedReason = "closed") -> int:
         """End the shell and its whole tree; return how many processes were ended."""
+        ...
+
+    @property
+    def can_be_held(self) -> bool:
+        """True if the shell can outlive this server; without that the next verbs do nothing."""
+        ...
+
+    def hold(self, **more: int) -> None:
+        """Let the shell outlive this server, with further descriptors for the next one; raises `OSError`."""
+        ...
+
+    def note(self, note: bytes) -> None:
+        """Record what the service must know of the shell if a later server takes it over."""
+        ...
+
+    def mark(self) -> None:
+        """Have the outputs stored that came since the last time."""
+        ...
+
+    def leave(self) -> None:
+        """Stop using the shell and leave it to the next server."""
         ...
 
 
@@ -211,6 +255,10 @@ class Snapshots(Protocol):
 
     async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
         """Begin to cover a shell's workspace; return the `checkpoints` object of its result."""
+        ...
+
+    async def attach_again(self, shell: Shell, values: Mapping[str, Any]) -> None:
+        """Go on covering the workspace of a shell that an earlier server opened."""
         ...
 
     async def before(self, shell: Shell, command: Command) -> str | None:

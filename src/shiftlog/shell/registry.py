@@ -3,7 +3,7 @@
 Shared by the service, the commands and the checkpoints. Opening, running and closing do not belong here.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -58,7 +58,8 @@ class ShellRegistry:
     def check_usable(self, shell: Shell) -> None:
         """Raise what became of a shell that is over."""
         if not shell.is_live:
-            last = {"command_id": shell.last.command_id, "state": shell.last.state} if shell.last else {}
+            told = shell.last_command or {}
+            last = {name: told[name] for name in ("command_id", "state") if name in told}
             raise results.over_error(shell.shell_id, results.ending_facts(shell), shell.ended_at, last)
 
     def check_bounds(self, wanted: ShellBounds, caller: Caller) -> None:
@@ -78,8 +79,13 @@ class ShellRegistry:
         pid = caller.pid
         if pid is None:
             return []
-        roots = ((shell, shell.live.reaper_pid) for shell in self.live() if shell.transport == "local")
-        return [shell for shell, root in roots if root is not None and self.is_inside(pid, root)]
+        return [shell for shell, root in self._roots() if self.is_inside(pid, root)]
+
+    def _roots(self) -> Iterator[tuple[Shell, int]]:
+        """Yield each live local shell with the process from which all of its own descend."""
+        for shell in self.live():
+            if shell.transport == "local" and shell.live.reaper_pid is not None:
+                yield shell, shell.live.reaper_pid
 
     def note_end(self, shell: Shell, end: ShellEnd) -> None:
         """Mark a shell as over; its command and its own end may both report it."""

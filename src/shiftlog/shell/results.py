@@ -17,7 +17,7 @@ from shiftlog.model.times import precise
 from shiftlog.params.wording import must_be
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
 from shiftlog.shell.outputs.text import TextDecoder
-from shiftlog.shell.state import LOST_HINT, Command, Shell
+from shiftlog.shell.state import LOST_HINT, Command, Shell, last_listed
 
 EXCERPT_CHARS = 4_000
 INPUT_CHARS = 4_000
@@ -151,7 +151,7 @@ def closed_already(shell_id: str, recorded: KnownShell) -> dict[str, Any]:
 
 def listed(recorded: KnownShell) -> dict[str, Any]:
     """Return a shell of an earlier server as an item of list_shells."""
-    opened_as, ended, last = recorded.opened, recorded.ended or {}, recorded.last_command
+    opened_as, ended = recorded.opened, recorded.ended or {}
     return {
         "shell_id": recorded.shell_id,
         "session_id": recorded.session_id,
@@ -166,14 +166,7 @@ def listed(recorded: KnownShell) -> dict[str, Any]:
         "sandbox": opened_as.get("sandbox"),
         "enforcement": opened_as.get("enforcement"),
         "running": [],
-        "last_command": None
-        if last is None
-        else {
-            "command_id": last.get("command_id"),
-            "command": elide_middle(str(last.get("command", "")), 2_000),
-            "state": last.get("state", "unknown"),
-            "exit_code": last.get("exit_code"),
-        },
+        "last_command": last_listed(recorded.last_command),
         "idle_s": 0,
         "created_at": precise(recorded.opened_at),
     }
@@ -258,6 +251,7 @@ def starting_facts(shell: Shell, command: Command) -> dict[str, Any]:
         "background": command.background,
         "pty": command.terminal,
         "checkpoint_id": command.checkpoint_id,
+        **({"read_only": True} if command.judgement.read_only else {}),
     }
 
 

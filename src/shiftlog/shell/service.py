@@ -23,19 +23,22 @@ from shiftlog.guard.budgets.spec import read_budget
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import SessionClosed, SessionNotFound, ShiftlogError, StorageError
 from shiftlog.model.limits import ENDED_SHELLS_HELD, ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
-from shiftlog.model.shells import ShellHome
+from shiftlog.model.shells import KnownCommand, ShellHome
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals
 from shiftlog.shell.askpass.door import AskingShell
 from shiftlog.shell.askpass.prompts import PasswordPrompts
 from shiftlog.shell.bounds import asked_bounds
 from shiftlog.shell.commands import Commands, Result
+from shiftlog.shell.engine.holders import ShellHolders
+from shiftlog.shell.notes import policy_digest, shell_note
 from shiftlog.shell.opening import Opener
 from shiftlog.shell.outputs.keeper import OutputKeeper
 from shiftlog.shell.ports import EndedReason, ShellEnd, ShellJournal, Snapshots
 from shiftlog.shell.registry import ShellRegistry, not_found
 from shiftlog.shell.requests import NATIVE, Conventions
 from shiftlog.shell.state import Shell
+from shiftlog.shell.takeover import Takeover
 from shiftlog.shell.transfers import Transfers
 from shiftlog.shell.unrun import limit_reached, unavailable
 
@@ -73,10 +76,13 @@ class Shells:
     opener: Opener
     now: Callable[[], datetime]
     connected: Callable[[], Collection[str]] = tuple
+    holders: ShellHolders | None = None  # if given, local shells outlive this server
     limits: ShellLimits = field(default_factory=ShellLimits)
     _implicit: set[str] = field(default_factory=set[str])
     # Keeps a new shell from joining an implicit session that is about to end with its last shell.
     _homes: anyio.Lock = field(default_factory=anyio.Lock)
+    # Commands of shells that were taken over which no longer run, and whose end is not recorded yet.
+    _unknown: list[KnownCommand] = field(default_factory=list[KnownCommand])
     _opening: Counter[str] = field(default_factory=Counter[str])
     _tasks: TaskGroup | None = None
     _task: "asyncio.Task[None] | None" = None
@@ -93,6 +99,7 @@ class Shells:
         `title` is that of a session which is opened for it alone; else the shell's name is.
         """
         values = requests.OPEN_SHELL.read(arguments)
+        values["given_budget"] = values.get("output_budget")
         values["output_budget"] = read_budget(values.get("output_budget"), "output_budget", clamp=conventions.dialect)
         values["dialect"] = conventions.dialect
         most_s = self.commands.limits.timeout_s_max
@@ -119,6 +126,12 @@ class Shells:
             shell = await self._open(values, home, caller)
         finally:
             self._opening -= Counter((belongs_to,))
+        self._hold(shell)
+        self._begin(shell)
+        return results.opened(shell)
+
+    def _begin(self, shell: Shell) -> None:
+        """Make a shell known, and begin to watch it and to answer its programs."""
         self.registry.shells[shell.shell_id] = shell
         shell.tasks.start_soon(self._serve, shell)
         if shell.askpass is not None:
@@ -129,7 +142,83 @@ class Shells:
                 learn=partial(self.commands.learn, shell),
             )
             shell.tasks.start_soon(shell.askpass.serve, asking, self.prompts)
-        return results.opened(shell)
+
+    def _hold(self, shell: Shell) -> None:
+        """Let a shell outlive this server, where that can be."""
+        if not shell.live.can_be_held:
+            return
+        try:
+            self._note(shell)
+        except UnicodeEncodeError:  # its workspace has a name that is no text
+            shell.note_down = lambda: None
+            return
+        more: dict[str, int] = {}
+        launcher = shell.guard.launcher
+        if launcher is not None and launcher.supervision is not None:
+            more["supervisor"] = launcher.supervision.descriptor
+        if shell.askpass is not None:
+            more["askpass"] = shell.askpass.descriptor
+        try:
+            shell.live.hold(**more)
+            shell.is_held = True
+        except OSError as error:
+            LOG.warning("Shell %s will end with this daemon: %s", shell.shell_id, error)
+
+    def _note(self, shell: Shell) -> None:
+        digest = policy_digest(self.opener.policy.policy)
+        shell.note_down = lambda: shell.live.note(shell_note(shell, digest))
+        shell.note_down()
+
+    async def take_over(self) -> None:
+        """Go on with the shells that an earlier server left, and with the commands that run in them.
+
+        It records nothing, so that a full disk ends no shell; `recover` records the commands that are not known.
+        """
+        if self.holders is None:
+            return
+        takeover = Takeover(
+            holders=self.holders,
+            policy=self.opener.policy,
+            outputs=self.outputs,
+            now=self.now,
+            new_tasks=self._new_tasks,
+        )
+        known = {one.shell_id: one for one in await self.journal.left(self.now())}
+        for taken in await takeover.run(known):
+            shell = taken.shell
+            if shell.implicit:
+                self._implicit.add(shell.session_id)
+            shell.is_held = True
+            self._note(shell)
+            if shell.workspace is not None:
+                with contextlib.suppress(ShiftlogError, OSError):
+                    await self.snapshots.attach_again(shell, shell.given)
+            self._begin(shell)
+            for command, note in taken.commands:
+                shell.tasks.start_soon(
+                    partial(self.commands.go_on, keeps_running=note.keeps_running), shell, command, note.over_at
+                )
+            going_on = {command.command_id for command, _ in taken.commands}
+            self._unknown += [
+                left
+                for left in known[shell.shell_id].unfinished
+                if (left.started or {}).get("command_id") not in going_on
+            ]
+            LOG.info("took over shell %s with %d running commands", shell.shell_id, len(taken.commands))
+
+    async def answer_waiting(self, patience_s: float) -> None:
+        """Let the connected clients of running commands have an answer: this server goes, the commands go on.
+
+        Those that end in a moment are waited for.
+        """
+        present = self.connected()
+        held = [shell for shell in self.registry.live() if shell.is_held and self.holders and shell.used_by in present]
+        waiting = [command for shell in held for command in shell.running]
+        with anyio.move_on_after(patience_s):
+            for command in waiting:
+                await command.over.wait()
+        for command in waiting:
+            command.answer_due.set()
 
     async def _make_room(self, caller: Caller) -> None:
         """Close the shell that is idle for longest among those of clients that have left; raise if there is none."""
@@ -227,14 +316,25 @@ class Shells:
         return results.closed(shell, stopped, already=False, killed=killed)
 
     async def aclose(self) -> None:
-        """End all shells; the journal records that the server stopped. Cancels what does not end in time."""
+        """Leave the shells that are held to the next server, and end all others; the journal records their end.
+
+        Cancels what does not end in time.
+        """
         self._closing.set()
         if self._task is not None:
             with anyio.CancelScope(shield=True):
                 await self._task
-        self.opener.policy.close()
+        if not any(shell.is_left for shell in self.registry.shells.values()):
+            self.opener.policy.close()
 
     async def _release(self, shell: Shell) -> None:
+        if shell.is_live and shell.is_held and self.holders is not None:
+            shell.is_left = True
+            shell.live.leave()
+            if shell.askpass is not None:
+                shell.askpass.leave()
+            shell.tasks.cancel_scope.cancel()
+            return
         with anyio.move_on_after(SHELL_CLOSE_S * 2):
             if shell.is_live:
                 await self._close(shell, "server_stopped")
@@ -243,15 +343,21 @@ class Shells:
 
     async def recover(self) -> None:
         """Record the end of shells that an earlier server left: their commands are unknown, the shells over."""
+        while self._unknown:
+            await self._end_unknown(self._unknown[0])
+            del self._unknown[0]
         for left in await self.journal.left(self.now()):
             if left.shell_id in self.registry.shells:
                 continue
             for command in left.unfinished:
-                facts = results.unknown_facts(command.started or {})
-                await self.journal.command_finished(left.session_id, command.request_id, facts)
-            await self.journal.shell_ended(
-                left.session_id, results.left_facts(left), close_session=bool(left.opened.get("implicit_session"))
-            )
+                await self._end_unknown(command)
+            siblings = any(shell.session_id == left.session_id for shell in self.registry.live())
+            closing = bool(left.opened.get("implicit_session")) and not siblings
+            await self.journal.shell_ended(left.session_id, results.left_facts(left), close_session=closing)
+
+    async def _end_unknown(self, command: KnownCommand) -> None:
+        facts = results.unknown_facts(command.started or {})
+        await self.journal.command_finished(command.session_id, command.request_id, facts)
 
     # Listing
 
@@ -312,6 +418,7 @@ class Shells:
             await shell.live.close(reason)  # its processes may still be ending
         finally:
             shell.guard.close()
+            shell.trim(kept=0)
             try:
                 await self._drop_temp(shell.session_id)
             finally:
@@ -338,6 +445,8 @@ class Shells:
         for tick in itertools.count(1):
             await anyio.sleep(FLUSH_S)
             self.outputs.flush()
+            for shell in self.registry.live():
+                shell.live.mark()
             with contextlib.suppress(ShiftlogError):
                 await self.journal.sync()
             if tick % SWEEP_TICKS == 0:

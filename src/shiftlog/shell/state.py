@@ -6,6 +6,7 @@ Only bookkeeping on the event loop: `service.py` and `commands.py` start, stop a
 import asyncio
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,6 +16,7 @@ from shiftlog.guard.budgets.text import elide_middle
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.model.limits import SHELL_COMMANDS_KEPT
 from shiftlog.model.shell_errors import ShellBusy
+from shiftlog.model.shells import Facts
 from shiftlog.model.times import precise
 from shiftlog.shell.outputs.command_output import CommandOutput
 from shiftlog.shell.outputs.text import shown_name
@@ -113,10 +115,15 @@ class Shell:
     commands: dict[str, Command] = field(default_factory=dict[str, Command])
     queued: dict[str, Command] = field(default_factory=dict[str, Command])  # not yet begun, maybe never
     last: Command | None = None
+    last_recorded: Facts | None = None  # the last command of an earlier server
     idle_since: float = field(default_factory=time.monotonic)
     is_recorded: bool = False  # its end is in the journal
     learned: frozenset[str] = frozenset()
     checkpoints: dict[str, Any] = field(default_factory=dict[str, Any])
+    given: dict[str, Any] = field(default_factory=dict[str, Any])  # arguments that a later server needs
+    is_held: bool = False  # it outlives this server
+    is_left: bool = False  # to the next server
+    note_down: Callable[[], None] = lambda: None  # records the shell for a later server
     beginning: set[str] = field(default_factory=set[str])  # background commands not yet running
     over: asyncio.Event = field(default_factory=asyncio.Event)
     released: asyncio.Event = field(default_factory=asyncio.Event)  # recorded, and its task group has ended
@@ -141,6 +148,7 @@ class Shell:
         """Mask these values in everything that this shell shows from now on."""
         self.learned |= values
         self.redactor = self.redactor.learning(values)
+        self.note_down()
 
     def forget(self, command_id: str) -> None:
         """Drop a finished command and its text."""
@@ -149,9 +157,9 @@ class Shell:
             command.text = ""
             del self.commands[command_id]
 
-    def _trim(self) -> None:
+    def trim(self, kept: int = SHELL_COMMANDS_KEPT) -> None:
         """Drop the oldest finished commands beyond a limit; journal and disk keep them, so they are read from there."""
-        surplus = len(self.commands) - SHELL_COMMANDS_KEPT
+        surplus = len(self.commands) - kept
         for command in list(self.commands.values())[: max(0, surplus)]:
             if command.over.is_set() and command.recorded and command is not self.last:
                 del self.commands[command.command_id]
@@ -181,7 +189,7 @@ class Shell:
         """Let the next foreground command in."""
         self.foreground = None
         self.idle_since = time.monotonic()
-        self._trim()
+        self.trim()
         if not self.is_live:
             return
         self.state = "idle"
@@ -225,9 +233,21 @@ class Shell:
         """Mask the secrets in a text."""
         return self.redactor.text(shown_name(text), by_rule=True).text
 
+    @property
+    def last_command(self) -> dict[str, Any] | None:
+        """The last command as an item of list_shells has it."""
+        last = self.last
+        if last is None:
+            return last_listed(self.last_recorded)
+        return {
+            "command_id": last.command_id,
+            "command": last.echo,
+            "state": last.state,
+            "exit_code": last.exit_code,
+        }
+
     def as_listed(self) -> dict[str, Any]:
         """Return the shell as an item of list_shells."""
-        last = self.last
         busy = bool(self.running)
         return {
             "shell_id": self.shell_id,
@@ -243,14 +263,19 @@ class Shell:
             "sandbox": self.guard.sandbox,
             "enforcement": self.guard.enforcement,
             "running": [command.command_id for command in self.running],
-            "last_command": None
-            if last is None
-            else {
-                "command_id": last.command_id,
-                "command": last.echo,
-                "state": last.state,
-                "exit_code": last.exit_code,
-            },
+            "last_command": self.last_command,
             "idle_s": 0 if busy else int(time.monotonic() - self.idle_since),
             "created_at": precise(self.created_at),
         }
+
+
+def last_listed(recorded: Facts | None) -> dict[str, Any] | None:
+    """Return the recorded last command of a shell as an item of list_shells has it."""
+    if recorded is None:
+        return None
+    return {
+        "command_id": recorded.get("command_id"),
+        "command": elide_middle(str(recorded.get("command", "")), 2_000),
+        "state": recorded.get("state", "unknown"),
+        "exit_code": recorded.get("exit_code"),
+    }

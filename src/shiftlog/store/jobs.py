@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 import anyio
 
-from shiftlog.store.protocol import Writer
+from shiftlog.store.protocol import NOTHING_KNOWN, About, Writer
 
 T = TypeVar("T")
 
@@ -27,9 +27,16 @@ class Job:
     """One work in the queue; it can be withdrawn until the writer begins it. Without a future no caller waits."""
 
     def __init__(
-        self, work: Callable[[Writer], Any], future: "asyncio.Future[Any] | None", *, lasting: bool, is_bulk: bool
+        self,
+        work: Callable[[Writer], Any],
+        future: "asyncio.Future[Any] | None",
+        *,
+        lasting: bool,
+        is_bulk: bool,
+        about: About = NOTHING_KNOWN,
     ) -> None:
         self.work = work
+        self.about = about
         self.future = future
         self._outcome: tuple[Any, BaseException | None] | None = None
         self.lasting = lasting
@@ -92,6 +99,11 @@ class WriteQueue:
         """Let the writer finish what is queued, then stop."""
         self._arrived.put(None)
 
+    @property
+    def waiting(self) -> int:
+        """Return how many works wait; only about right, since two threads change it."""
+        return self._arrived.qsize() + len(self._awaited) + len(self._bulk)
+
     def next_group(self, timeout_s: float | None = None) -> "list[Job] | Iterator[Job] | None":
         """Wait for works and return those to commit together: a list, or an iterator over bulk work.
 
@@ -132,14 +144,16 @@ class WriteQueue:
         else:
             self._awaited.append(job)
 
-    async def submit(self, work: Callable[[Writer], T], *, lasting: bool, is_bulk: bool) -> T:
+    async def submit(
+        self, work: Callable[[Writer], T], *, lasting: bool, is_bulk: bool, about: About = NOTHING_KNOWN
+    ) -> T:
         """Queue a work and wait for its outcome.
 
         Cancelled before it begins it never runs, afterwards its end is awaited.
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[T] = loop.create_future()
-        job = Job(work, future, lasting=lasting, is_bulk=is_bulk)
+        job = Job(work, future, lasting=lasting, is_bulk=is_bulk, about=about)
         self.put(job)
         try:
             return await future

@@ -1,8 +1,8 @@
 """The Store protocol: what every store can do, in verbs that name no database.
 
 Work is a plain function over a `Reader` or a `Writer`, and may run in another thread. Both are made of facets: journal,
-history, totals, clients, imports. Each facet says what a store must guarantee; `tests/contract` checks it. SQL, threads
-and encodings belong to the stores.
+history, totals, clients, imports, keeping. Each facet says what a store must guarantee; `tests/contract` checks it.
+SQL, threads and encodings belong to the stores.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -15,6 +15,7 @@ from shiftlog.model.errors import StorageError
 from shiftlog.model.nouns import FileTouch, Lease, Receipt, Session, Token, Turn
 from shiftlog.model.search import Expr
 from shiftlog.store.filters import Filter, Page
+from shiftlog.store.keeping import Archived, Hold, SessionBytes
 from shiftlog.store.sources import Origin, Packed, Source
 from shiftlog.store.tallies import Figures, TallyKey
 
@@ -111,6 +112,17 @@ class StoreSize:
     entries: int
     bytes: int
     schema: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class About:
+    """The session and the client that a work will look up, as far as its caller knows; a store may fetch them ahead."""
+
+    session_id: str | None = None
+    client_id: str | None = None
+
+
+NOTHING_KNOWN = About()
 
 
 class JournalReader(Protocol):
@@ -370,11 +382,37 @@ class ImportWriter(ImportReader, Protocol):
     def put_project_path(self, path: str, project: str) -> None: ...
 
 
-class Reader(JournalReader, HistoryReader, TotalsReader, ClientReader, ImportReader, Protocol):
+class KeepingReader(Protocol):
+    """Reading what decides how long sessions are kept: legal holds, archives, bytes."""
+
+    def holds(self, *, lifted: bool = False) -> list[Hold]:
+        """Return the holds that are in force, oldest first, or with `lifted` all that ever were."""
+        ...
+
+    def archived(self, session_id: str) -> Archived | None: ...
+    def erasable(self, session_id: str) -> list[int]:
+        """Return the numbers of a session's entries that have a body and are not notes of an erasure."""
+        ...
+
+    def archived_ids(self) -> list[str]: ...
+    def bytes_of(self, session_ids: Iterable[str]) -> dict[str, SessionBytes]:
+        """Return what sessions take in the store."""
+        ...
+
+
+class KeepingWriter(KeepingReader, Protocol):
+    """Changing holds and archives. Putting replaces: a hold is known by what it names and when it was set."""
+
+    def put_hold(self, hold: Hold) -> None: ...
+    def put_archived(self, archived: Archived) -> None: ...
+    def forget_archived(self, session_id: str) -> None: ...
+
+
+class Reader(JournalReader, HistoryReader, TotalsReader, ClientReader, ImportReader, KeepingReader, Protocol):
     """Everything that can be read from one consistent state."""
 
 
-class Writer(JournalWriter, TotalsWriter, ClientWriter, ImportWriter, Reader, Protocol):
+class Writer(JournalWriter, TotalsWriter, ClientWriter, ImportWriter, KeepingWriter, Reader, Protocol):
     """Everything that can be changed in one transaction; a work reads what it has written so far."""
 
 
@@ -391,7 +429,7 @@ class Store(Protocol):
         """True if the store should be closed and opened anew, because a file of it was deleted."""
         ...
 
-    async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
+    async def write(self, work: Callable[[Writer], T], *, lasting: bool = True, about: About = NOTHING_KNOWN) -> T:
         """Run work as one transaction: durable when it returns, without a trace when it raises.
 
         A store may run a work again that met another writer, so a work changes nothing else.

@@ -2,19 +2,35 @@
 
 import shlex
 from collections.abc import Sequence
+from typing import Any, cast
 
 _MARK = ": shiftlog-guard "
 
 
-def wrapped(text: str, words: Sequence[str]) -> str:
-    """Return a command for the client's shell that runs `words` and then goes to the directory in which they ended.
+def wrapped(text: str, words: Sequence[str], *, keeps_directory: bool = True) -> str:
+    """Return a command for the client's shell that runs `words`.
 
-    The first part does nothing; it shows the reader of a prompt or a transcript what runs.
+    The first part does nothing; it shows the reader of a prompt or a transcript what runs. Where the client's shell
+    keeps its directory from call to call, the command then goes to the directory in which `words` ended.
     """
+    if not keeps_directory:
+        # Without substitutions, which Gemini CLI refuses.
+        return f"{_MARK}{shlex.quote(text)}; {shlex.join(words)} 3>/dev/null"
     return (
         f"{_MARK}{shlex.quote(text)}; {{ __shiftlog=$({shlex.join(words)} 3>&1 >&4 4>&-); }} 4>&1; "
         '__shiftlog_status=$?; test -z "$__shiftlog" || cd -- "$__shiftlog"; (exit $__shiftlog_status)'
     )
+
+
+def with_own_command(given: Any) -> Any:
+    """Return the input of a shell tool with the command that the agent called, where the guard rewrote it."""
+    if not isinstance(given, dict):
+        return given
+    arguments = cast("dict[str, Any]", given)
+    command = arguments.get("command")
+    if not isinstance(command, str) or not command.startswith(_MARK):
+        return arguments
+    return {**arguments, "command": unwrapped(command)}
 
 
 def unwrapped(text: str) -> str:

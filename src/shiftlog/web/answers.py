@@ -62,6 +62,7 @@ HINTS = {
     "invalid_session_id": "The list of sessions shows what is there",
     "turn_not_found": "The session's page shows its turns",
     "invalid_parameter": "Correct it in the address and try again",
+    "command_not_found": "The session's page shows its commands",
     "output_expired": "The entry of the command keeps the beginning and the end of what it printed",
 }
 
@@ -99,7 +100,7 @@ def answering(look: Lookup) -> Endpoint:
         except ShiftlogError as error:
             return refusal(request, error)
         except Exception as error:
-            log.exception("The page failed to answer %s", request.url.path)
+            log.exception("A page failed to answer")  # its address may name a title
             failed = InternalError("The page failed to answer; the daemon's log says where")
             return refusal(request, trouble(error) or failed)
 

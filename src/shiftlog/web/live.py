@@ -5,10 +5,11 @@ loss and without doubles. Output of running commands is named by its cursors. St
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Iterable
-from contextlib import suppress
+import time
+from collections.abc import AsyncGenerator, Generator, Iterable
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
@@ -33,10 +34,35 @@ OUTPUT_CHARS = 20_000
 OUTPUT_LINES = 400
 REPEATS_WITHIN = 50
 STREAMS_MOST = 64
+STILL_HERE = b": still here\n\n"
 _STREAMS: tuple[Stream, Stream] = ("stdout", "stderr")
 _STATES = frozenset({Kind.SESSION_SUSPENDED, Kind.SESSION_RESUMED, Kind.SESSION_CLOSED})
 
 Item = dict[str, Any]
+
+
+class News(Protocol):
+    """The source of news that tells streams when to look."""
+
+    @property
+    def look_every_s(self) -> float:
+        """Return the seconds after which a stream looks in any case."""
+        ...
+
+    def watched(self, session_id: str | None) -> AbstractContextManager[asyncio.Event]:
+        """Return an event that is set when a session, or any session, may have changed."""
+        ...
+
+
+class NoNews:
+    """Streams look at fixed times: reading the embedded store costs little."""
+
+    look_every_s = PAGE_POLL_S
+
+    @contextmanager
+    def watched(self, session_id: str | None) -> Generator[asyncio.Event]:
+        """Return an event that is never set."""
+        yield asyncio.Event()
 
 
 @dataclass(slots=True, kw_only=True)
@@ -44,8 +70,14 @@ class Live:
     """The streams that are open."""
 
     app: App
+    news: News = field(default_factory=NoNews)
     _stopping: asyncio.Event = field(default_factory=asyncio.Event)
     _open: int = 0
+
+    @property
+    def streams(self) -> int:
+        """Return how many streams are open."""
+        return self._open
 
     def stop(self) -> None:
         """End every stream; browsers come back by themselves."""
@@ -92,54 +124,63 @@ class Live:
             self._open -= 1
             await events.aclose()
 
-    async def _pause(self) -> bool:
-        """Wait for the next poll; return False once the server stops."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), PAGE_POLL_S)
+    async def _pause(self, news: asyncio.Event) -> bool:
+        """Wait until it is time to look again; return False once the server stops."""
+        ends = [asyncio.ensure_future(event.wait()) for event in (self._stopping, news)]
+        try:
+            await asyncio.wait(ends, timeout=self.news.look_every_s, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for end in ends:
+                end.cancel()
         return not self._stopping.is_set()
 
     async def _sessions(self, heads: dict[str, int]) -> AsyncGenerator[bytes]:
-        quiet = 0.0
-        while True:
-            now = await self.app.store.read(newest_heads)
-            changed = [name for name, seq in now.items() if heads.get(name) != seq]
-            heads = now
-            if changed:
-                yield event("sessions", {"changed": changed, "mark": mark_of(now)}, mark_of(now))
-                quiet = 0.0
-            elif quiet >= PAGE_HEARTBEAT_S:
-                yield b": still here\n\n"
-                quiet = 0.0
-            quiet += PAGE_POLL_S
-            if not await self._pause():
-                return
+        said_at = time.monotonic()
+        with self.news.watched(None) as news:
+            while True:
+                news.clear()  # before the look, so that what changes meanwhile is looked at again
+                now = await self.app.store.read(newest_heads)
+                changed = [name for name, seq in now.items() if heads.get(name) != seq]
+                heads = now
+                if changed:
+                    yield event("sessions", {"changed": changed, "mark": mark_of(now)}, mark_of(now))
+                    said_at = time.monotonic()
+                elif time.monotonic() - said_at >= PAGE_HEARTBEAT_S:
+                    yield STILL_HERE
+                    said_at = time.monotonic()
+                if not await self._pause(news):
+                    return
 
     async def _session(self, session_id: str, after: int, seen: str | None) -> AsyncGenerator[bytes]:
         outputs = _Outputs(self.app, session_id)
-        quiet = 0.0
-        while True:
-            # For a page with the list beside it; its mark is no seq, so these events have no id.
-            if seen is not None and (mark := mark_of(await self.app.store.read(newest_heads))) != seen:
-                seen = mark
-                yield event("sessions", {"mark": mark})
-            # Read before the entries, so that a command's start comes before its output.
-            running = outputs.running()
-            news = await self.app.store.read(lambda reader, after=after: self._news(reader, session_id, after))
-            sent = False
-            for seq, item in news:
-                yield event("entry", item, seq)
-                after, sent = seq, True
-            for item in outputs.news(running):
-                yield event("output", item)
-                sent = True
-            quiet = 0.0 if sent else quiet + PAGE_POLL_S
-            if quiet >= PAGE_HEARTBEAT_S:
-                yield b": still here\n\n"
-                quiet = 0.0
-            if len(news) < ENTRIES_AT_ONCE and not await self._pause():
-                return
+        said_at = time.monotonic()
+        with self.news.watched(None if seen is not None else session_id) as news:
+            while True:
+                news.clear()
+                # For a page with the list beside it; its mark is no seq, so these events have no id.
+                if seen is not None and (mark := mark_of(await self.app.store.read(newest_heads))) != seen:
+                    seen = mark
+                    yield event("sessions", {"mark": mark})
+                # Read before the entries, so that a command's start comes before its output.
+                running = outputs.running()
+                entries = await self.app.store.read(
+                    lambda reader, after=after: self._entries(reader, session_id, after)
+                )
+                sent = False
+                for seq, item in entries:
+                    yield event("entry", item, seq)
+                    after, sent = seq, True
+                for item in outputs.news(running):
+                    yield event("output", item)
+                    sent = True
+                if not sent and time.monotonic() - said_at >= PAGE_HEARTBEAT_S:
+                    yield STILL_HERE
+                    sent = True
+                said_at = time.monotonic() if sent else said_at
+                if len(entries) < ENTRIES_AT_ONCE and not await self._pause(news):
+                    return
 
-    def _news(self, reader: Reader, session_id: str, after: int) -> list[tuple[int, Item]]:
+    def _entries(self, reader: Reader, session_id: str, after: int) -> list[tuple[int, Item]]:
         """Return the entries after one; the last of them carries the current head of the page."""
         head = reader.head(session_id)
         session = reader.session(session_id) if head is not None and head[0] > after else None

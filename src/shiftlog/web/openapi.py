@@ -87,9 +87,18 @@ _SCHEMAS: dict[str, Schema] = {
         session_id=_TEXT, q=_TEXT, total=_COUNT, terms=_list(_TEXT),
         matches=_list(_record("seq", "request_id", seq=_COUNT, request_id=_NULL_TEXT)),
     ),
+    "Now": _record("overview", overview=_record("questions", "awaiting", "working", "failed")),
+    "Replay": _record(
+        "session_id", "scenes",
+        session_id=_TEXT,
+        scenes=_list(_record(
+            "request_id", "from_seq", "to_seq", "title", "begun_ms", "ended_ms",
+            request_id=_NULL_TEXT, from_seq=_COUNT, to_seq=_COUNT, title=_TEXT, begun_ms=_COUNT, ended_ms=_COUNT,
+        )),
+    ),
     "TurnPage": _record(
-        "session_id", "turn", "entries", "next_after",
-        session_id=_TEXT, turn=_ref("Turn"), entries=_list(_ref("Entry")), next_after={"type": ["integer", "null"]},
+        "session_id", "turn", "entries", "next_place",
+        session_id=_TEXT, turn=_ref("Turn"), entries=_list(_ref("Entry")), next_place=_NULL_TEXT,
     ),
     "Entries": _record(
         "session_id", "entries", "total", "next_after",
@@ -162,7 +171,12 @@ def description() -> Schema:
     ]
     axis = _query("axis", "How the strip of turns is drawn.", {"type": "string", "enum": ["turn", "time"]})
     words = {**_query("q", "Search expression, as in the list."), "required": True}
-    turn = [_SESSION, _path("request_id", "The id of a turn."), after]
+    turn = [
+        _SESSION,
+        _path("request_id", "The id of a turn."),
+        after,
+        _query("place", "The next_place of the page before."),
+    ]
     entries = [
         _SESSION,
         after,
@@ -193,6 +207,7 @@ def description() -> Schema:
             "Turns, errors, files and decisions", _answer("They", "Outline"), [_SESSION, axis]
         ),
         f"{one}/find.json": _operation("Search a session", _answer("Entries in order", "Matches"), [_SESSION, words]),
+        f"{one}/replay.json": _operation("What a replay plays", _answer("Scenes in order", "Replay"), [_SESSION]),
         f"{one}/turns/{{request_id}}.json": _operation("Read a turn", _answer("A page", "TurnPage"), turn),
         f"{one}/entries.json": _operation("Read the journal", _answer("A page", "Entries"), entries),
         f"{one}/entries/{{seq}}.json": _operation("Read an entry", _answer("It", "OneEntry"), [_SESSION, seq]),
@@ -204,6 +219,7 @@ def description() -> Schema:
         f"{one}/trust.json": _operation("Check the chain now", _answer("What was found", "Trust"), [_SESSION]),
         f"{one}/receipts/{{seq}}.json": _operation("A receipt", _answer("It", "Receipt"), [_SESSION, seq]),
         f"{one}/export.{{form}}": _operation("A session as a file", exports, [_SESSION, form]),
+        "/now.json": _operation("What waits, works and failed lately", _answer("They", "Now"), []),
         "/palette.json": _operation(
             "Find by name", _answer("What fits", "Palette"), [_query("q", "A part of a name.")]
         ),

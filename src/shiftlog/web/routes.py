@@ -28,11 +28,14 @@ from shiftlog.web.present.addresses import address
 from shiftlog.web.present.templates import HERE, render
 from shiftlog.web.views import details, projects, session
 from shiftlog.web.views.export import download
+from shiftlog.web.views.files import file_page
 from shiftlog.web.views.finding import find_page
 from shiftlog.web.views.images import image_file
+from shiftlog.web.views.now import now_page
 from shiftlog.web.views.outline import outline_page
 from shiftlog.web.views.palette import palette_page
 from shiftlog.web.views.rail import read_rail
+from shiftlog.web.views.replay import replay_page
 from shiftlog.web.views.sessions import sessions_page
 from shiftlog.web.views.undoing import undo_page
 from shiftlog.web.views.usage import usage_file, usage_page
@@ -48,15 +51,26 @@ _View = Callable[[App, Request], Awaitable[PageView | Response]]
 
 def page_routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
     """Return the routes of the page, to be served behind the host check."""
-    return [Mount("/", app=Gate(Starlette(routes=_routes(app, door, live), exception_handlers=_HANDLERS), door))]
+    own = [
+        Route(OPEN, partial(_enter, door)),
+        Route("/act/{act}", answering(partial(act, app, door)), methods=["POST"]),
+    ]
+    pages = Starlette(routes=[*own, *_routes(app, door, live)], exception_handlers=_HANDLERS)
+    return [Mount("/", app=Gate(pages, door))]
 
 
-def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
+def pages_to_look_at(app: App, live: Live) -> ASGIApp:
+    """Return the pages without acts and without a check of access, for a server that has checked it."""
+    return Starlette(routes=_routes(app, None, live), exception_handlers=_HANDLERS)
+
+
+def _routes(app: App, door: Door | None, live: Live) -> list[BaseRoute]:
     one = "/sessions/{session_id}"
     pages: list[tuple[str, _View]] = [
         ("/sessions", sessions_page),
         (f"{one}/outline", outline_page),
         (f"{one}/find", find_page),
+        (f"{one}/replay", replay_page),
         (f"{one}/turns/{{request_id}}", session.turn_page),
         (f"{one}/turns/{{request_id}}/undo", undo_page),
         (f"{one}/entries", session.entries_page),
@@ -64,11 +78,12 @@ def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
         (f"{one}/checkpoints/{{seq}}", details.checkpoint_page),
         (f"{one}/handover", details.handover_page),
         (f"{one}/trust", details.trust_page),
+        ("/now", now_page),
         ("/usage", usage_page),
         ("/palette", palette_page),
         ("/projects", projects.projects_page),
         ("/projects/{project}", projects.project_page),
-        ("/files", projects.file_page),
+        ("/files", file_page),
         ("/decisions", projects.decisions_page),
         ("/outputs/{command_id}", details.output_page),
         (one, session.session_page),
@@ -81,10 +96,8 @@ def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
         ("/usage.csv", usage_file),
     ]
     return [
-        Route(OPEN, partial(_enter, door)),
         Route("/openapi.json", _describe),
         Route(STATIC + "{name:path}", _static),
-        Route("/act/{act}", answering(partial(act, app, door)), methods=["POST"]),
         Route("/", answering(partial(_framed, sessions_page, app, door))),
         Route("/events", answering(live.sessions)),
         Route(f"{one}/events", answering(live.session)),
@@ -97,12 +110,12 @@ def _routes(app: App, door: Door, live: Live) -> list[BaseRoute]:
     ]
 
 
-async def _framed(look: _View, app: App, door: Door, request: Request) -> PageView | Response:
+async def _framed(look: _View, app: App, door: Door | None, request: Request) -> PageView | Response:
     """Put the list of sessions beside a page that a person asks for, and the token of acts into its forms."""
     view = await look(app, request)
     if isinstance(view, Response) or wants_json(request):
         return view
-    extra = {**view.extra, "csrf": door.acting_token(request.headers)}
+    extra = {**view.extra, "csrf": door.acting_token(request.headers) if door is not None else None}
     if "part" not in request.query_params and "rail" not in extra:
         named: Mapping[str, Any] = view.data.get("session") or view.extra.get("session") or {}
         extra["rail"] = await read_rail(app, QueryParams(), named.get("session_id"))

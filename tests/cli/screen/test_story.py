@@ -56,6 +56,24 @@ def test_of_an_output_the_last_lines_are_shown(capsys: pytest.CaptureFixture[str
     assert "line 1\n" in printed(capsys, *command(1, **end), max_lines=None)
 
 
+def test_lines_that_are_not_kept_are_counted_as_earlier_ones(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = "\n".join(f"line {n}" for n in (1, 399, 400, 401, 402))
+    output = {"stdout": {"bytes": 9_000, "lines": 402}, "stderr": {"bytes": 0, "lines": 0}}
+    shown = printed(capsys, *command(1, stdout=kept, output=output, state="finished", exit_code=0))
+    assert "… 399 earlier lines; --full shows more" in shown
+
+
+def test_a_call_that_writes_tasks_lists_them(capsys: pytest.CaptureFixture[str]) -> None:
+    todos = [{"content": "Look", "status": "completed"}, {"content": "Mend", "status": "in_progress"}]
+    call = {"role": "model", "category": "tool_call", "tool": "TodoWrite", "call_id": "c1"}
+    said = {"content": 'TodoWrite: {"todos": …}', "input": {"todos": todos}}
+    assert printed(capsys, entry(1, Kind.DIALOG, **call, **said)).splitlines() == [
+        "    09:01:00Z #1 TodoWrite todos (2)",
+        "      ☑ Look",
+        "      ◐ Mend",
+    ]
+
+
 def test_a_call_shows_its_change_and_what_was_refused(capsys: pytest.CaptureFixture[str]) -> None:
     diff = "--- a\n+++ b\n@@ -1 +1 @@\n-old\n+new\n"
     call = {"role": "model", "category": "tool_call", "tool": "Edit", "call_id": "c1", "content": "Edit: a.py"}
@@ -68,7 +86,7 @@ def test_a_call_shows_its_change_and_what_was_refused(capsys: pytest.CaptureFixt
         entry(3, Kind.ACTION, **change, call_id="c1"),
     )
     assert shown.splitlines() == [
-        "    09:01:00Z #1 Edit a.py  9 lines",
+        "    09:01:00Z #1 Edit a.py  1 min  9 lines",
         "    ✓ #3 edit a.py  Edit a.py",
         "      --- a",
         "      +++ b",
@@ -79,6 +97,25 @@ def test_a_call_shows_its_change_and_what_was_refused(capsys: pytest.CaptureFixt
         capsys, entry(1, Kind.DIALOG, **call), entry(2, Kind.DIALOG, **result, content="No.", denied=True)
     )
     assert refused.splitlines() == ["    09:01:00Z #1 Edit a.py  refused", "      No."]
+
+
+def test_on_a_terminal_long_lines_of_a_patch_are_wrapped_and_none_is_lost(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", "50")
+    words = " ".join(f"word{n}" for n in range(30))
+    change = {"type": "edit", "status": "completed", "description": "Edit", "file_path": "a.py"}
+    diff = f"--- a\n+++ b\n@@ -1 +1 @@\n-    old\n+    {words}\n"
+    printer = Printer()
+    printer.is_terminal = True
+    story = StoryPrinter(printer, None)
+    for step in steps_of([entry(1, Kind.ACTION, **change, diff=diff)]):
+        story.step(step)
+    shown = capsys.readouterr().out.splitlines()
+    assert max(map(len, shown)) <= 50
+    assert "      -    old" in shown
+    first = next(number for number, line in enumerate(shown) if line.startswith("      +    word0"))
+    assert " ".join(" ".join(shown[first:]).split()).removeprefix("+ ") == words
 
 
 def test_bookkeeping_is_only_in_the_full_story(capsys: pytest.CaptureFixture[str]) -> None:

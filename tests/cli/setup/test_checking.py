@@ -49,6 +49,14 @@ def test_claude_is_well_with_its_plugin_and_not_without_the_plugins_files(machin
     assert "files are missing" in found(machine)["claude"].message
 
 
+def test_claude_whose_hooks_are_switched_off_is_told_how_to_switch_them_on(machine: Path) -> None:
+    set_up(machine, "claude")
+    file = machine / ".claude" / "settings.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {"disableAllHooks": True}))
+    assert "hooks are switched off (disableAllHooks)" in found(machine)["claude"].message
+    assert found(machine)["claude"].hint == f"Remove disableAllHooks from {file}"
+
+
 def test_a_hook_of_an_older_release_is_named(machine: Path) -> None:
     set_up(machine, "claude")
     file = machine / "state" / "plugins" / "shiftlog" / "hooks" / "hooks.json"

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from shiftlog.cli.setup.plugin_files import HOOK_EVENTS, repository_files
 from shiftlog.model.agents import AGENTS, CODEX
+from shiftlog.text.json_comments import plain_json
 from tests.cli.setup.setup_runs import report, run
 
 ROOT = Path(__file__).parent.parent.parent.parent
@@ -196,6 +197,85 @@ def test_any_settings_come_back_as_they_were(
         assert json.loads(path.read_text()) == document
     else:
         assert path.read_text() == original
+
+
+SETTINGS_FILES = {"gemini": ".gemini/settings.json", "opencode": ".config/opencode/opencode.json"}
+NAMES = st.sampled_from(["hooks", "mcp", "mcpServers", "BeforeTool", "SessionStart", "other", "a // b", "/* c */"])
+COMMENTED = st.sampled_from(["", " ", "\n", "\r\n\t", " // mine, {\n", "/* mine: ] */"])
+
+
+@st.composite
+def commented_documents(draw: st.DrawFn) -> tuple[str, dict[str, Any]]:
+    """Return a settings file with comments, odd white space and trailing commas, and what it means."""
+
+    def value(depth: int) -> tuple[str, Any]:
+        if depth == 0 or draw(st.booleans()):
+            leaf = draw(st.booleans() | st.integers(-9, 9) | st.text('ab"\\/*,{}', max_size=5))
+            return json.dumps(leaf), leaf
+        return mapping(depth - 1)
+
+    def mapping(depth: int) -> tuple[str, dict[str, Any]]:
+        parts: list[str] = []
+        meant: dict[str, Any] = {}
+        for name in draw(st.lists(NAMES, max_size=3, unique=True)):
+            is_section = depth == 1 and name in ("hooks", "mcp", "mcpServers")
+            text, meaning = mapping(0) if is_section else value(depth)
+            if depth == 0 and name in ("BeforeTool", "SessionStart"):
+                text, meaning = '[ {"hooks" : []} ]', list[Any]([{"hooks": []}])
+            parts.append(
+                f"{draw(COMMENTED)}{json.dumps(name)}{draw(COMMENTED)}:{draw(COMMENTED)}{text}{draw(COMMENTED)}"
+            )
+            meant[name] = meaning
+        last = draw(st.sampled_from(["", ","])) if parts else ""
+        return "{" + ",".join(parts) + last + draw(COMMENTED) + "}", meant
+
+    text, meant = mapping(1)
+    return draw(COMMENTED) + text + draw(COMMENTED), meant
+
+
+@pytest.mark.parametrize("agent", SETTINGS_FILES)
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(made=commented_documents(), touched=st.booleans())
+def test_settings_with_comments_come_back_as_they_were(
+    agent: str, home: Path, made: tuple[str, dict[str, Any]], touched: bool
+) -> None:
+    original, meant = made
+    path = home / SETTINGS_FILES[agent]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(original.encode())
+    run(agent, "--write")
+    written = json.loads(plain_json(path.read_bytes().decode()))
+    assert {name: value for name, value in written.items() if name not in ("hooks", "mcp", "mcpServers")} == {
+        name: value for name, value in meant.items() if name not in ("hooks", "mcp", "mcpServers")
+    }
+    if touched:  # then only what is ours is cut out
+        path.write_bytes(path.read_bytes() + b"\n// later\n")
+    run(agent, "--remove")
+    if touched:
+        left = path.read_bytes().decode()
+        assert json.loads(plain_json(left)) == meant
+        assert left.count("mine") == original.count("mine")
+    else:
+        assert path.read_bytes().decode() == original
+    assert not (home / ".config/opencode/plugins/shiftlog.js").exists()
+
+
+def test_gemini_and_opencode_get_what_they_need(home: Path) -> None:
+    run("gemini", "--write")
+    document = json.loads((home / ".gemini/settings.json").read_text())
+    (gate,) = document["hooks"]["BeforeTool"]
+    assert gate["matcher"] == "^(run_shell_command|write_file|replace)$"
+    assert "shiftlog-hook gemini before-tool ||" in gate["hooks"][0]["command"]
+    assert gate["hooks"][0]["timeout"] == 5_000  # milliseconds
+    assert set(document["hooks"]) == {"SessionStart", "BeforeAgent", "BeforeTool", "AfterAgent", "SessionEnd"}
+    assert document["mcpServers"]["shiftlog"]["args"] == ["mcp"]
+    run("opencode", "--write")
+    entry = json.loads((home / ".config/opencode/opencode.json").read_text())["mcp"]["shiftlog"]
+    assert (entry["type"], entry["command"][1:], entry["enabled"]) == ("local", ["mcp"], True)
+    plugin = (home / ".config/opencode/plugins/shiftlog.js").read_text()
+    assert "@" not in plugin.replace("@opencode", "")
+    assert json.dumps(str(home / ".local" / "state" / "shiftlog")) in plugin
+    assert "--per-call" in run("gemini", "--per-call", status=2).stderr
 
 
 def test_options_that_do_not_go_together_are_a_usage_error() -> None:

@@ -119,7 +119,7 @@ class Log:
 
     def heads(self) -> dict[str, str]:
         """Return the head of every session's journal."""
-        if not (self.home / "shiftlog.db").exists():
+        if not (self.home / "keys").exists():  # no daemon has been there
             return {}
         items = self.items("verify")[1:]
         assert all(item["ok"] for item in items), items

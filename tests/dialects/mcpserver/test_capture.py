@@ -3,10 +3,8 @@
 import base64
 import json
 import os
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -15,6 +13,7 @@ import pytest
 
 from tests.dialects.mcpserver.log import OTHER_SESSION, SESSION, TURN, Log, Tools
 from tests.ingest.import_app import Codex
+from tests.journal.harness import stored_rows
 
 PROGRAM = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sys.exit(main())"]
 SCRIPT = Path(__file__).parents[3] / "plugins" / "claude-code" / "shiftlog" / "lib" / "repl-invoke.sh"
@@ -169,8 +168,7 @@ def listed(log: Log) -> dict[str, dict[str, Any]]:
 
 def children_in(log: Log) -> dict[str, tuple[str | None, str | None, int]]:
     """Return the sessions of subagents by thread: parent, the turn there, and how many turns of their own."""
-    with closing(sqlite3.connect(log.home / "shiftlog.db")) as database:
-        rows = database.execute("SELECT vendor_id, doc FROM sessions WHERE parent_id IS NOT NULL").fetchall()
+    rows = stored_rows(log.home, "SELECT vendor_id, doc FROM sessions WHERE parent_id IS NOT NULL")
     found = {vendor: json.loads(doc) for vendor, doc in rows}
     return {
         vendor: (doc["parent_session_id"], doc.get("parent_turn"), doc["turns_total"]) for vendor, doc in found.items()

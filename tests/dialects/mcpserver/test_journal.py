@@ -1,12 +1,11 @@
 """Acceptance cases 35 to 37: many writers, an edited journal, repeated keys, and a daemon that dies in between."""
 
-import sqlite3
 import subprocess
 import sys
-from contextlib import closing
 
 from tests.daemon.support import end_daemon, lock_holder
 from tests.dialects.mcpserver.log import OTHER_SESSION, REPL, SESSION, TURN, Call, Log, lines, without
+from tests.journal.harness import row_id, stored_rows, tamper
 
 ITEM = {"role": "tool", "category": "tool_result", "content": "2 passed"}
 ACTION = {"description": "x", "type": "edit", "status": "completed"}
@@ -37,12 +36,9 @@ def test_an_entry_edited_outside_is_named_by_verify(log: Log) -> None:
     log.begin()
     log.do("updateTurn", interpretation="Race")
     end_daemon(log.home)
-    with closing(sqlite3.connect(log.home / "shiftlog.db", isolation_level=None)) as database:
-        changed = database.execute(
-            "UPDATE entries SET body = CAST(replace(CAST(body AS TEXT), 'Race', 'Rice') AS BLOB)"
-            " WHERE id & 0xffffff = 3"
-        )
-        assert changed.rowcount == 1
+    place = row_id(log.home, SESSION, 3)
+    [(body,)] = stored_rows(log.home, "SELECT body FROM entries WHERE id = ?", place)
+    tamper(log.home, "UPDATE entries SET body = ? WHERE id = ?", bytes(body).replace(b"Race", b"Rice"), place)
     program = "import sys; from shiftlog.cli.program import main; sys.exit(main())"
     done = subprocess.run(
         [sys.executable, "-c", program, "verify", SESSION],

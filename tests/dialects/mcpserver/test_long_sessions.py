@@ -7,7 +7,6 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
-import apsw
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -93,14 +92,12 @@ class Long:
         return self.read(named)
 
     def unindex(self) -> None:
-        db = apsw.Connection(str(self.harness.home / "shiftlog.db"))
-        db.execute("DELETE FROM gram_marks; INSERT INTO grams (grams) VALUES ('delete-all')")
-        db.close()
+        with self.harness.database() as db:
+            db.execute("DELETE FROM gram_marks; INSERT INTO grams (grams) VALUES ('delete-all')")
 
     def indexed(self) -> int:
-        db = apsw.Connection(str(self.harness.home / "shiftlog.db"))
-        rows: list[Any] = db.execute("SELECT seq FROM gram_marks").fetchall()
-        db.close()
+        with self.harness.database() as db:
+            rows: list[Any] = db.execute("SELECT seq FROM gram_marks").fetchall()
         return int(rows[0][0])
 
     def wait_for_index(self) -> None:

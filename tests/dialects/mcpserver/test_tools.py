@@ -451,8 +451,9 @@ def test_names_of_other_session_logs_are_answered(log: Log) -> None:
 
 def test_a_path_that_may_not_be_read_is_refused_by_the_name_of_its_argument(log: Log) -> None:
     with Tools(log) as tools:
-        refused = tools.error("sessionlog_ingest_path", path="/etc", agent="Codex")
-        assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", "path")
+        for given in ({}, {"workspacePath": "/"}, {"workspacePath": "/etc"}):  # no argument opens a folder
+            refused = tools.error("sessionlog_ingest_path", path="/etc", agent="Codex", **given)
+            assert (refused["code"], refused["details"]["parameter"]) == ("invalid_parameter", "path")
 
 
 def test_an_item_is_deleted_by_a_number_too_and_a_section_has_its_field_name_as_well(log: Log) -> None:

@@ -74,6 +74,7 @@ def test_every_other_class_is_named_in_its_placeholder(text: str, expected: str)
         ("sk_" + "live_4eC39HqLyjWDarjtT1", "stripe"),
         ("sk" + "-Ab3dEf6hIj9kLm2nOp5qRs8tUv1wXy4z", "openai"),
         ("sk" + "-ant-api03-Ab3dEf6hIj9kLm2n", "anthropic"),
+        ("slk" + "_574d88ba3ae96f2d_SYYzz3WW16JQukecSroDwrvAJpBNIlyr6C1jwyVwR54", "shiftlog"),
         ("AI" + "za" + "SyAb3dEf6hIj9kLm2nOp5qRs8tUv1wXy4zA", "google"),
         (JWT, "jwt"),
         (f"{BEGIN}\n{KEY_LINE}\n{END}", "private_key"),

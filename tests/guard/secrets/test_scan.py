@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from shiftlog.guard.secrets.redactor import Redactor, Rule
-from shiftlog.guard.secrets.scan import LINE_BYTES
+from shiftlog.guard.secrets.scan import LINE_BYTES, Scan
 from tests.guard.secrets.chunks import MAX_HELD_BYTES, ChunkRedactor
 from tests.guard.secrets.corpus import CASES
 from tests.guard.secrets.texts import suspicious_texts
@@ -129,3 +129,30 @@ def test_the_stream_counts_as_the_whole_does() -> None:
         stream.feed(character)
     stream.finish()
     assert (stream.count, stream.classes) == (3, redactor.text(text).classes)
+
+
+@pytest.mark.parametrize("most", [1, 3, 64])
+@given(text=suspicious_texts(), seed=st.integers())
+def test_a_scan_that_pauses_gives_what_one_that_does_not_gives(most: int, text: str, seed: int) -> None:
+    scan, held, out = Scan(redactor.rules()), b"", list[bytes]()
+    pieces = [piece.encode("utf-8", "surrogatepass") for piece in cut(text, [7, 100, 5000], random.Random(seed))]
+    for data in [*pieces, b""]:
+        held += data
+        is_last, exhausted = data == b"", True
+        while exhausted or (is_last and held):
+            masked, used = scan.push(held, final=is_last, most=most)
+            assert used or not scan.is_exhausted
+            out.append(masked)
+            held, exhausted = held[used:], scan.is_exhausted
+    out.append(scan.close())
+    assert b"".join(out).decode("utf-8", "surrogatepass") == redactor.text(text).text
+
+
+def test_a_push_with_a_limit_stops_after_about_so_many_searched_lines() -> None:
+    scan = Scan(redactor.rules())
+    dense = b"password: hunter2hunter2\n" * 1000
+    _, used = scan.push(dense, final=True, most=10)
+    assert (used, scan.is_exhausted) == (11 * 25, True)
+    plain = b"nothing to see here\n" * 1000
+    assert scan.push(plain, final=True, most=10)[1] == len(plain)
+    assert not scan.is_exhausted

@@ -89,6 +89,20 @@ def test_an_enforced_command_keeps_status_streams_directory_environment_and_inpu
     assert [Path(one["path"]).name for one in finished["body"]["programs"]] == ["cat"]
 
 
+def test_errors_of_bash_quote_the_command_alone_and_a_trap_of_its_own_keeps_the_directory(
+    home: Path, project: Path
+) -> None:
+    client = guarded(home, project, "enforce")
+    wrong = run(client, "echo $LINENO $# $0\nif then")
+    assert (wrong.stdout, wrong.returncode) == ("1 0 bash\n", 2)
+    assert wrong.stderr.splitlines()[:-1] == [
+        "bash: eval: line 2: syntax error near unexpected token `then'",
+        "bash: eval: line 2: `if then'",
+    ]
+    trapped = run(client, "trap 'echo bye; exit 5' EXIT; cd sub; (exit 2)")
+    assert (trapped.stdout, trapped.returncode, trapped.stderr) == ("bye\n", 5, f"{project}/sub\n")
+
+
 def test_the_kernel_refuses_what_the_text_hides_and_the_agent_sees_why(
     home: Path, project: Path, outside: Path
 ) -> None:
@@ -122,10 +136,9 @@ def test_an_enforced_command_that_the_policy_asks_about_runs_once_it_is_approved
 def test_a_client_that_ends_its_command_ends_the_whole_tree(home: Path, project: Path) -> None:
     client = guarded(home, project, "enforce")
     nap = f"sleep 1000.{os.getpid()}"  # told from those of other tests
-    text = rewritten(client, f"(setsid {nap} & echo $! > pid1); {nap} & echo $! > pid2; wait")
+    text = rewritten(client, f"(setsid {nap} &); {nap} & wait")
     shell = subprocess.Popen(["bash", "-c", text], cwd=project, env=environment(home), start_new_session=True)
-    eventually(lambda: ((project / "pid2").exists() and (project / "pid2").read_text()) or None)
-    assert len(_running(nap)) == 2
+    eventually(lambda: len(_running(nap)) == 2 or None)
     os.killpg(shell.pid, signal.SIGKILL)
     shell.wait()
     eventually(lambda: not _running(nap) or None)

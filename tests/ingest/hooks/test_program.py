@@ -19,7 +19,7 @@ import pytest
 from shiftlog.link import processes
 from shiftlog.link.client import Client, connect
 from tests.cli.support import shiftlog
-from tests.daemon.support import Bridge, environment, eventually
+from tests.daemon.support import Bridge, environment, eventually, nobody_may_start
 from tests.ingest.import_app import Claude
 
 HOOK = Path(sys.executable).with_name("shiftlog-hook")
@@ -213,10 +213,11 @@ def test_a_state_directory_that_cannot_be_written_is_no_failure(home: Path) -> N
 
 
 def test_doctor_shows_what_was_set_aside(home: Path) -> None:
-    hook(home, {"hook_event_name": "Stop", "session_id": SESSION.format(1)})
-    (file,) = (home / "spool").glob("hooks-*.jsonl")
-    line = json.loads(file.read_text())
-    file.write_text(json.dumps({**line, "at": "9999-01-01T00:00:00.000Z"}) + "\n")
+    with nobody_may_start(home):
+        hook(home, {"hook_event_name": "Stop", "session_id": SESSION.format(1)})
+        (file,) = (home / "spool").glob("hooks-*.jsonl")
+        line = json.loads(file.read_text())
+        file.write_text(json.dumps({**line, "at": "9999-01-01T00:00:00.000Z"}) + "\n")
     with connect(str(home)):
         eventually(lambda: list((home / "spool" / "aside").glob("*.json")) or None)
     checks = shiftlog(home, "doctor", "--json").json()["checks"]
@@ -241,10 +242,11 @@ def test_an_event_that_fails_every_time_is_set_aside_and_the_next_are_taken(home
 
 
 def test_a_spool_that_does_not_move_is_named_by_status_and_doctor(home: Path) -> None:
-    hook(home, {"hook_event_name": "Stop", "session_id": SESSION.format(1)})
-    (file,) = (home / "spool").glob("hooks-*.jsonl")
-    file.write_text(file.read_text().rstrip("\n"))  # an unfinished line
-    os.utime(file, (1, 1))
+    with nobody_may_start(home):
+        hook(home, {"hook_event_name": "Stop", "session_id": SESSION.format(1)})
+        (file,) = (home / "spool").glob("hooks-*.jsonl")
+        file.write_text(file.read_text().rstrip("\n"))  # an unfinished line
+        os.utime(file, (1, 1))
     with connect(str(home)) as client:
         (fault,) = client.call("daemon.status")["faults"]
         assert fault["what"] == "the spool of hooks"

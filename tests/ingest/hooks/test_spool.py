@@ -2,6 +2,7 @@
 
 import fcntl
 import json
+import os
 from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
@@ -42,6 +43,26 @@ async def test_a_torn_middle_line_is_logged_and_the_rest_is_taken(
         assert caplog.text.count("is torn") == 3
         assert await hooked.app.session(SESSION)
         assert hooked.files() == []
+
+
+async def test_a_folder_that_is_longer_than_any_can_be_is_left_out_of_its_event(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("UserPromptSubmit", prompt="Go", cwd="/" + "a/" * 8_000)
+        assert await hooked.drain() == 1
+        session = await hooked.app.session(SESSION)
+        assert (session.workspace, session.turns_total) == (None, 1)
+
+
+async def test_files_of_other_kinds_and_names_keep_no_event_waiting(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("SessionStart", source="startup")
+        folder = hooked.home / "spool"
+        os.mkfifo(folder / "hooks-20200101.jsonl")
+        (folder / "hooks-20200102.jsonl").mkdir()
+        (folder / "hooks-20200103.jsonl").symlink_to("/dev/zero")
+        (folder / os.fsdecode(b"hooks-\xff.jsonl")).write_text("{}\n")
+        assert await hooked.drain() == 1
+        assert await hooked.app.session(SESSION)
 
 
 async def test_a_line_that_comes_again_changes_nothing(tmp_path: Path) -> None:

@@ -358,6 +358,22 @@ async def test_a_client_that_connects_after_a_clock_jump_takes_nothing_from_one_
         assert (await harness.update(session, client("holder"), tags=["x"]))["receipt"]["code"] == "persisted"
 
 
+async def test_a_clock_that_is_set_back_neither_revives_the_lease_of_a_client_that_left_nor_ends_one(
+    harness: Harness,
+) -> None:
+    left = await harness.open(client("left"))
+    held = await harness.open(client("holder"), title="Held")
+    await harness.begin(left, client("left"))
+    await harness.begin(held, client("holder"))
+    await harness.app.continuity.client_gone("client-left")
+    harness.wait(minutes=-50)
+    await harness.app.continuity.renew(["client-holder"])
+    assert (await harness.refusal("close_session", {"session_id": held}, client("other"))).code == "session_held"
+    assert (await resume(harness, client("other"), session_id=left))["data"]["state_before"] == "suspended"
+    harness.wait(minutes=3)
+    assert (await harness.call("close_session", {"session_id": held}, client("other")))["status"] == "closed"
+
+
 async def test_a_holder_that_resumes_its_idle_session_holds_it_on(harness: Harness) -> None:
     holder = client("holder")
     session = await harness.open(holder)

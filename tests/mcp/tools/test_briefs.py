@@ -129,7 +129,7 @@ async def test_an_error_names_a_call_that_works_as_it_is(rig: ShellRig) -> None:
     bare, ended, busy = [(await say(rig, "open_shell", session_id=session))["shell_id"] for _ in range(3)]
     over = (await say(rig, "run_command", shell_id=bare, command="true"))["command_id"]
     await say(rig, "close_shell", shell_id=ended)
-    late = await say(rig, "run_command", shell_id=busy, command="sleep 2", timeout_s=1, on_timeout="keep_running")
+    late = await say(rig, "run_command", shell_id=busy, command="sleep 4", timeout_s=1, on_timeout="keep_running")
     assert late["state"] == "running"
     names = {"$session": session, "$closed": closed, "$sealed": sealed, "$shell": shell, "$bare": bare}
     names |= {"$ended": ended, "$busy": busy, "$over": over}

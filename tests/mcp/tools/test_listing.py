@@ -57,6 +57,15 @@ async def listed(harness: Harness) -> dict[str, dict[str, Any]]:
     return {tool.name: tool.model_dump(by_alias=True, exclude_none=True, mode="json") for tool in tools}
 
 
+def check_golden(tool: dict[str, Any]) -> None:
+    """Compare a listed tool with its golden file, or write that anew."""
+    text = json.dumps(tool, indent=2, ensure_ascii=False) + "\n"
+    golden = GOLDEN / f"{tool['name']}.json"
+    if os.environ.get("SHIFTLOG_UPDATE_GOLDEN") == "1":
+        golden.write_text(text, encoding="utf-8")
+    assert text == golden.read_text(encoding="utf-8")
+
+
 def native(harness: Harness) -> dict[str, Tool]:
     return {tool.name: tool for tool in registry_for(harness.app).tools}
 
@@ -85,11 +94,7 @@ async def test_seventeen_tools_are_listed_by_default_and_nothing_else(harness: H
 
 @pytest.mark.parametrize("name", DEFAULT_TOOLS)
 async def test_a_tool_is_listed_as_its_golden_file_says(harness: Harness, name: str) -> None:
-    text = json.dumps((await listed(harness))[name], indent=2, ensure_ascii=False) + "\n"
-    golden = GOLDEN / f"{name}.json"
-    if os.environ.get("SHIFTLOG_UPDATE_GOLDEN") == "1":
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+    check_golden((await listed(harness))[name])
 
 
 async def test_the_settings_know_the_names_of_all_tools_by_toolset(harness: Harness) -> None:
@@ -99,18 +104,21 @@ async def test_the_settings_know_the_names_of_all_tools_by_toolset(harness: Harn
 
 
 def test_there_is_no_golden_file_without_a_tool() -> None:
-    assert {path.stem for path in GOLDEN.glob("*.json")} >= set(DEFAULT_TOOLS)
+    of_dialects = {name for dialect in DIALECTS for name in TOOLS[dialect]}
+    assert set(DEFAULT_TOOLS) <= {path.stem for path in GOLDEN.glob("*.json")} <= {*DEFAULT_TOOLS, *of_dialects}
 
 
 # Structure
 
 
-def _parameters(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
-    """Return every named parameter of a schema, also those inside lists and objects."""
+def parameters_of(schema: dict[str, Any], path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Return every named parameter of a schema, also those inside lists, objects and alternatives."""
     for name, part in schema.get("properties", {}).items():
         yield f"{path}{name}", part
-        yield from _parameters(part, f"{path}{name}.")
-        yield from _parameters(part.get("items", {}), f"{path}{name}[].")
+        yield from parameters_of(part, f"{path}{name}.")
+        yield from parameters_of(part.get("items", {}), f"{path}{name}[].")
+    for alternative in schema.get("anyOf", ()):
+        yield from parameters_of(alternative, path)
 
 
 @pytest.mark.parametrize("name", DEFAULT_TOOLS)
@@ -120,7 +128,7 @@ async def test_every_parameter_nested_ones_too_is_described_and_typed_in_place(h
     assert schema["additionalProperties"] is False
     assert "$ref" not in json.dumps(schema)
     assert "$defs" not in schema
-    parameters = dict(_parameters(schema))
+    parameters = dict(parameters_of(schema))
     assert parameters
     # Described once, in run_command; here the types are repeated and the description names that tool.
     for path, part in parameters.items():
@@ -136,7 +144,7 @@ async def test_every_parameter_nested_ones_too_is_described_and_typed_in_place(h
 @pytest.mark.parametrize("name", DEFAULT_TOOLS)
 async def test_a_default_is_a_value_that_the_parameter_accepts(harness: Harness, name: str) -> None:
     tool = native(harness)[name]
-    for path, part in _parameters((await listed(harness))[name]["inputSchema"]):
+    for path, part in parameters_of((await listed(harness))[name]["inputSchema"]):
         validator: Any = jsonschema.Draft202012Validator(part)
         for value in (*part.get("examples", ()), *([part["default"]] if "default" in part else ())):
             validator.validate(value)

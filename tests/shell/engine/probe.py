@@ -3,13 +3,13 @@
 import asyncio
 from dataclasses import dataclass, field
 
-from shiftlog.shell.ports import CommandEnd, CommandSpec, LiveShell, RunningCommand, Stream, Terminal
+from shiftlog.shell.ports import CommandEnd, CommandSpec, LiveShell, OutputSink, RunningCommand, Stream, Terminal
 
 PATIENCE_S = 20.0
 
 
 @dataclass(slots=True)
-class Remembered:
+class Remembered(OutputSink):
     """Keeps everything that a command wrote."""
 
     data: dict[Stream, bytearray] = field(default_factory=lambda: {"stdout": bytearray(), "stderr": bytearray()})

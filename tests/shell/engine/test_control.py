@@ -201,8 +201,8 @@ async def test_the_tree_ends_when_the_server_is_killed(tmp_path: Path) -> None:
 import asyncio, sys
 import anyio
 from shiftlog.shell.engine.local import LocalTarget
-from shiftlog.shell.ports import CommandSpec, ShellSpec
-class Sink:
+from shiftlog.shell.ports import CommandSpec, OutputSink, ShellSpec
+class Sink(OutputSink):
     def write(self, stream, data): print(data.decode(), end='', flush=True)
     def close(self, stream): pass
 async def main():

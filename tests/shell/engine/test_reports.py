@@ -74,7 +74,7 @@ async def test_a_debug_trap_sees_nothing_with_which_it_could_report(shell: Engin
     numbers: list[int] = []
     for _ in range(3):
         command, _ = await start(shell, "true")
-        numbers += [*shell._due._due]  # pyright: ignore[reportPrivateUsage]
+        numbers += [*shell.due._due]  # pyright: ignore[reportPrivateUsage]
         assert (await finish(command)).exit_code == 0
         known = seen.read_text()
         assert not [number for number in numbers[-1:] if str(number * 256) in known]
@@ -88,7 +88,7 @@ async def test_the_directory_is_the_kernels_whatever_the_shell_says(shell: Engin
 
 
 async def test_no_named_file_holds_the_text_that_the_shell_runs(shell: EngineShell, tmp_path: Path) -> None:
-    directory = Path(shell._directory)  # pyright: ignore[reportPrivateUsage]
+    directory = Path(shell.kept.directory)
     mark = tmp_path / "injected"
     inject = f"for f in {directory}/* /proc/$$/fd/*; do (echo 'touch {mark}' 1<>$f >&1 & sleep 0.01; kill $!); done"
     await run(shell, f"{inject} 2>/dev/null")
@@ -108,6 +108,28 @@ async def test_a_copy_must_be_a_process_of_the_shell(shell: EngineShell) -> None
         assert (await finish(command)).exit_code in (4, None)
     except ShellEnded:
         pass
+    await shell.close()
+
+
+async def test_a_process_that_was_left_behind_is_never_taken_for_a_copy(shell: EngineShell) -> None:
+    await copy_beside_a_liar(shell, 10)
+
+
+@pytest.mark.guard
+async def test_a_process_that_was_left_behind_is_not_taken_for_one_of_many_copies(shell: EngineShell) -> None:
+    await copy_beside_a_liar(shell, 300)
+
+
+async def copy_beside_a_liar(shell: EngineShell, rounds: int) -> None:
+    """Run background commands while a process of an earlier command reports itself as their copy."""
+    lie = "for n in {0..20}; do echo $BASHPID >&$n; done 2>/dev/null"
+    await run(shell, f"(while :; do {lie}; done) >/dev/null 2>&1 &")
+    for _ in range(rounds):
+        try:
+            command, _ = await asyncio.wait_for(start(shell, "exit 4", background=True), 30)
+        except ShellEnded:  # on a busy machine the flood of reports may leave the shell no time to prove itself
+            break
+        assert (await finish(command)).exit_code == 4
     await shell.close()
 
 

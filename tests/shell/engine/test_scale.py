@@ -11,11 +11,11 @@ from anyio.abc import TaskGroup
 
 from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.engine.reaper import below, process_table
-from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream
+from shiftlog.shell.ports import CommandSpec, OutputSink, ShellSpec, Stream
 from tests.shell.engine.probe import finish, run
 
 
-class Counted:
+class Counted(OutputSink):
     """Counts bytes instead of keeping them."""
 
     def __init__(self) -> None:

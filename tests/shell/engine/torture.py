@@ -126,6 +126,16 @@ CASES: tuple[Case, ...] = (
     _case("closed input comes back", _run("exec <&-"), _run("cat", b""), SOUND),
     _case("other descriptors persist", _run("exec 7>&1; exec 7>/dev/null"), _run("echo x >&7"), SOUND),
     _case(
+        "the last word of the command before is no word of the engine",
+        _run("echo a b; echo $_", b"a b\nb\n"),
+        _run('echo "<$_>"', b"<>\n"),
+        _run("(exit 3)", b"", 3),
+        _run('echo "<$_>"', b"<>\n"),
+        _run("trap : EXIT"),
+        _run('echo "<$_>"', b"<>\n"),
+        local=True,
+    ),
+    _case(
         "traces show only the command's lines",
         Step(text="set -x; echo hi", out=b"hi\n", err=b"+++ echo hi\n"),
         local=True,

@@ -477,3 +477,35 @@ def test_a_calls_budget_replaces_the_shells_default(keeper: OutputKeeper) -> Non
     assert (shown.stdout, shown.truncated) == ("1\n2\n3", False)
     assert shown.budget is not None
     assert shown.budget["stdout"] == {"mode": "all", "lines_total": 3, "lines_kept": 3}
+
+
+# Much to mask
+
+
+async def test_output_with_a_secret_in_every_line_is_masked_in_short_turns(keeper: OutputKeeper) -> None:
+    lines = [f"password: {random.randbytes(8).hex()}" for _ in range(2_000)]
+    output = keeper.begin(ID)
+    output.write("stdout", "\n".join(lines).encode() + b"\nlast line\n")
+    assert output.is_behind
+    assert output.stdout.spool.lines_total < 100
+    output.write("stdout", b"even later\n")
+    output.close("stdout")
+    turns = 0
+    while output.is_behind:
+        before = output.stdout.spool.lines_total
+        await asyncio.sleep(0)
+        turns += 1
+        assert output.stdout.spool.lines_total - before < 100
+    assert turns > 20
+    assert not output.stdout.open
+    output.finish()
+    text = output.page(max_chars=1_000_000).text
+    assert text == "password: [REDACTED:assignment]\n" * 2_000 + "last line\neven later\n"
+
+
+async def test_a_command_ends_with_all_of_its_output_masked(keeper: OutputKeeper) -> None:
+    output = keeper.begin(ID)
+    output.write("stdout", b"password: hunter2hunter2\n" * 500)
+    output.finish()
+    await asyncio.sleep(0)
+    assert output.page(max_chars=1_000_000).text == "password: [REDACTED:assignment]\n" * 500

@@ -9,7 +9,7 @@ from anyio.abc import TaskGroup
 
 from shiftlog.shell.engine.local import LocalTarget
 from shiftlog.shell.engine.shell import EngineShell
-from shiftlog.shell.ports import CommandSpec, ShellSpec, Stream, Terminal
+from shiftlog.shell.ports import CommandSpec, OutputSink, ShellSpec, Stream, Terminal
 from shiftlog.shell.sandbox.sandbox import Launch, SandboxSpec
 from shiftlog.shell.sandbox.starts import ProgramStart
 from tests.shell.sandbox.conftest import Shells, needs_broker, needs_confinement
@@ -28,7 +28,7 @@ MODES = pytest.mark.parametrize(
 )
 
 
-class Collected:
+class Collected(OutputSink):
     """Keeps the output of one command."""
 
     def __init__(self) -> None:

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from shiftlog.model.search import And, Expr, Not, Or, parse
 from shiftlog.store.postgres import PostgresStore
+from shiftlog.store.postgres import reader as reader_module
 from shiftlog.store.postgres.words import MOST_OF_A_WORD, MOST_PLACES, findable
 from shiftlog.store.protocol import Filter, Store, Unit
 from shiftlog.store.sqlite import SqliteStore
@@ -100,6 +101,17 @@ class Both:
 
         return of(self._stores[0]), of(self._stores[1])
 
+    def results(self, expr: Expr, name: str, *, most: int) -> list[tuple[set[tuple[str, int]], bool]]:
+        """Return what each store finds among the newest matches, and whether that is all."""
+        where = Filter(workspace=f"/{name}")
+        found: list[tuple[set[tuple[str, int]], bool]] = []
+        for store in self._stores:
+            result = self._runner.run(
+                store.read(lambda reader: reader.search(expr, where, unit="entry", limit=most, most=most))
+            )
+            found.append(({(hit.session_id, hit.seq) for hit in result.hits}, result.complete))
+        return found
+
     def close(self) -> None:
         for store in self._stores:
             self._runner.run(store.__aexit__(None, None, None))
@@ -144,3 +156,44 @@ def test_what_a_tsvector_cannot_hold_is_found_all_the_same(both: Both, text: str
         embedded, team = both.found(parse(query), name, "entry")
         assert embedded == team
         assert len(team) == count
+
+
+# Characters of many kinds: cases that fold to several letters, marks, scripts without spaces, signs, what JSON escapes.
+ODD = "aAbZ09 ıİßẞŉǰΐςΣ́̈­\u200b\u0000\t\n_-.'\"\\*:&|!<>()%数据库カタ한글กขאב🚀🇩🇪ﬁ①²ªº"
+odd_texts = st.text(alphabet=ODD, min_size=1, max_size=12)
+
+
+odd_queries = st.lists(
+    st.tuples(st.sampled_from(("", "!", "|| ", "&& ")), odd_texts, st.sampled_from(("{}", '"{}"', "{}*", '"{}"*'))),
+    min_size=1,
+    max_size=3,
+).map(lambda parts: " ".join(sign + form.format(text.replace('"', "")) for sign, text, form in parts))
+
+
+@given(given=st.lists(odd_texts, min_size=1, max_size=6), asked=st.lists(odd_queries, min_size=1, max_size=6))
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+def test_odd_characters_are_found_the_same_in_both_stores(both: Both, given: list[str], asked: list[str]) -> None:
+    name = both.put([given])
+    for query in (*asked, *(text.replace('"', "") for text in given)):
+        try:
+            expr = parse(query)
+        except ValueError:
+            continue  # not an expression
+        embedded, team = both.found(expr, name, "entry")
+        assert embedded == team, query
+
+
+def test_windows_of_the_newest_sessions_change_nothing_in_what_is_found(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Words that are everywhere are answered from few sessions, rare ones from all; the newest matches count."""
+    monkeypatch.setattr(reader_module, "FIRST_WINDOW", 1)
+    monkeypatch.setattr(reader_module, "WINDOW_GROWTH", 2)
+    name = both.put([["rare common"], *([f"common number{n}"] * 2 for n in range(12))])
+    for query, count in {"common": 25, "rare": 1, "number3": 2, "!common": 0, "common && !rare": 24}.items():
+        embedded, team = both.found(parse(query), name, "entry")
+        assert embedded == team
+        assert len(team) == count
+    few = both.results(parse("common"), name, most=3)
+    assert few[0] == few[1]
+    assert few[1] == ({(b.session_id(f"{name}-{n}"), seq) for n, seq in ((12, 1), (12, 2), (11, 2))}, False)

@@ -3,8 +3,10 @@
 import asyncio
 import re
 import threading
+import time
 import uuid
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from typing import Any, cast
 
 import apsw
@@ -16,6 +18,7 @@ from hypothesis import strategies as st
 
 from shiftlog.model.errors import StorageError
 from shiftlog.model.nouns import Usage
+from shiftlog.store.codec.documents import encode_noun
 from shiftlog.store.postgres import PostgresStore
 from shiftlog.store.postgres import store as store_module
 from shiftlog.store.postgres.connections import Pool
@@ -25,6 +28,7 @@ from shiftlog.store.protocol import Answer, Filter, Writer
 from shiftlog.store.sql.migrations import Migration
 from shiftlog.store.tallies import Figures
 from tests.contract import builders as b
+from tests.daemon.support import eventually
 from tests.postgres_server import PostgresServer
 
 ONE = b.session_id("one")
@@ -189,8 +193,8 @@ async def test_a_commit_whose_answer_is_lost_is_neither_lost_nor_doubled(
 
     original = store_module.make_pool
 
-    def pool(url: str, size: int) -> Pool:
-        made = original(url, size)
+    def pool(url: str, size: int, statement_s: float) -> Pool:
+        made = original(url, size, statement_s)
         made.connection_class = Breaking  # pyright: ignore[reportAttributeAccessIssue]
         return made
 
@@ -237,6 +241,53 @@ async def test_a_server_that_does_not_answer_is_an_error_that_names_it() -> None
             pass
     assert "/nowhere" in str(refused.value.details["reason"])
     assert "geheim" not in str(refused.value.details)
+
+
+async def test_renewing_a_lease_gives_nothing_back_that_another_process_has_given_away(postgres_url: str) -> None:
+    async with PostgresStore(postgres_url) as store:
+        await store.write(lambda writer: writer.put_lease(b.lease()))
+        with psycopg.connect(postgres_url) as other:
+            # Another process gives the session to another client, and has not committed yet.
+            taken = encode_noun(b.lease(client_id="client-2", fence=2))
+            other.execute("UPDATE leases SET client_id = 'client-2', doc = %s", (taken,))
+            later = b.START + timedelta(hours=1)
+            renewing = asyncio.create_task(store.write(lambda writer: writer.renew_leases(["client-1"], later)))
+            with psycopg.connect(postgres_url, autocommit=True) as watching:
+                waits = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'UPDATE leases%'"
+                await asyncio.to_thread(eventually, lambda: watching.execute(waits).fetchone())
+            other.commit()
+            await renewing
+        assert (await store.read(lambda reader: reader.leases())) == [b.lease(client_id="client-2", fence=2)]
+
+
+async def test_a_held_lock_makes_works_fail_in_time_and_not_one_after_the_other(postgres_url: str) -> None:
+    async with PostgresStore(postgres_url, statement_s=0.5) as store:
+        await b.stored(store, "start")
+        with psycopg.connect(postgres_url) as other:
+            other.execute("LOCK TABLE journals, sessions IN ACCESS EXCLUSIVE MODE")
+            begun = time.monotonic()
+            works = [store.write(appending(f"word {n}")) for n in range(40)]
+            outcomes = await asyncio.gather(*works, return_exceptions=True)
+            assert time.monotonic() - begun < 15  # not 40 times half a second
+            assert {type(each) for each in outcomes} == {StorageError}
+            assert all("again" in (each.hint or "") for each in outcomes if isinstance(each, StorageError))
+            with pytest.raises(StorageError):
+                await store.read(lambda reader: reader.session(ONE))
+        assert await store.write(appending("word")) == 2
+
+
+async def test_no_more_connections_are_open_than_the_settings_say(postgres_url: str) -> None:
+    with psycopg.connect(postgres_url, autocommit=True) as db:
+        begun = db.execute("SELECT clock_timestamp()").fetchone()
+        async with PostgresStore(postgres_url, connections=3) as store:
+            await b.stored(store, "start")
+            reads = [store.read(lambda reader: reader.session(ONE)) for _ in range(20)]
+            await asyncio.gather(*reads, *(store.write(appending(f"word {n}")) for n in range(20)))
+            # Connections of an earlier test may still be ending.
+            ours = "application_name = 'shiftlog' AND datname = current_database() AND backend_start > %s"
+            row = db.execute(f"SELECT count(*) FROM pg_stat_activity WHERE {ours}".encode(), begun).fetchone()
+        assert row is not None
+        assert 1 <= row[0] <= 3
 
 
 # Migrations

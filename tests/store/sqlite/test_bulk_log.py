@@ -1,4 +1,4 @@
-"""The write-ahead log of an import: it stays bounded, holds up no other writer, and its space is given back."""
+"""The write-ahead log and the page cache of an import: bounded, in no other writer's way, and given back."""
 
 import asyncio
 import os
@@ -11,6 +11,7 @@ import pytest
 
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sqlite import SqliteStore, bulk_log
+from shiftlog.store.sqlite.connections import CACHE_KIB, WRITER_CACHE_KIB
 from shiftlog.store.sqlite.store import READERS
 from tests.contract import builders as b
 
@@ -91,3 +92,30 @@ async def test_the_room_of_an_imports_log_is_given_back_when_something_lasting_f
         await b.stored(store, "afterwards", of=b.session("two"))
         assert log.stat().st_size < bulk_log.LONG_BYTES
         assert await store.read(lambda reader: len(reader.entries(ONE))) == chain.seq
+
+
+async def test_an_import_has_a_large_page_cache_and_other_writes_a_small_one(
+    path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk_log, "IDLE_S", 0.05)
+    chain = b.Chain()
+
+    def fill(writer: Writer) -> None:
+        for _ in range(20):
+            b.put(writer, " ".join(os.urandom(1000).hex() for _ in range(20)), of=b.session(), chain=chain)
+
+    def cached_kib(_writer: Writer) -> int:
+        ours = [db for db in apsw.connections() if db.filename == str(path)]
+        return max(db.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0] for db in ours) >> 10
+
+    async with SqliteStore(path) as store:
+        while path.stat().st_size < 2 * CACHE_KIB << 10:
+            await store.write(fill)
+            assert await store.write(cached_kib) < 1.25 * WRITER_CACHE_KIB
+        while await store.write_bulk(cached_kib) < 2 * WRITER_CACHE_KIB:
+            await store.write_bulk(fill)
+        # A write that comes between the batches leaves the cache to the import.
+        assert await store.write(cached_kib) > 1.25 * WRITER_CACHE_KIB
+        with anyio.fail_after(20):
+            while await store.write(cached_kib) > 1.25 * WRITER_CACHE_KIB:  # noqa: ASYNC110 - done when idle
+                await anyio.sleep(0.2)

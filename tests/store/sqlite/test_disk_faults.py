@@ -186,6 +186,48 @@ async def test_a_log_that_is_missing_after_a_kill_is_named(path: Path, also: str
         assert await session_names(store) == [b.session_id("one")]
 
 
+@pytest.mark.parametrize("kept", [0, 32, 0.5, 0.99])
+async def test_a_log_that_was_cut_off_after_a_kill_is_named(path: Path, kept: float) -> None:
+    killed_after_a_write(path)
+    log = beside(path, "-wal")
+    whole = log.read_bytes()
+    with log.open("r+b") as file:
+        file.truncate(int(kept if kept > 1 else kept * len(whole)))
+    with pytest.raises(StorageError) as caught:
+        async with SqliteStore(path):
+            pass
+    assert f"{path}-wal {'was cut off' if kept else 'is missing'}" in str(caught.value.details["reason"])
+    assert f"remove {path}-last" in str(caught.value.hint)
+    log.write_bytes(whole)
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == [b.session_id("one")]
+
+
+async def test_a_log_that_is_cut_off_under_the_store_ends_all_writes(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        for n in range(3):
+            await b.stored(store, of=b.session(f"s{n}"))
+        with beside(path, "-wal").open("r+b") as file:
+            file.truncate(4096)
+        for n in range(2):
+            with pytest.raises(StorageError, match="cut off while it was in use"):
+                await b.stored(store, of=b.session(f"later{n}"))
+        assert store.has_lost_log
+    with pytest.raises(StorageError) as caught:
+        async with SqliteStore(path):
+            pass
+    assert f"{path}-wal was cut off" in str(caught.value.details["reason"])
+
+
+async def test_a_log_that_the_store_shortens_itself_is_not_cut_off(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        for n in range(3):
+            await b.stored(store, "text " * 20_000, of=b.session(f"s{n}"))
+        await store.write(lambda writer: writer.erase_body(b.session_id("s0"), 1))
+        await b.stored(store, of=b.session("later"))
+        assert not store.has_lost_log
+
+
 @pytest.mark.parametrize("end", ["killed", "closed"])
 async def test_a_database_that_is_missing_is_not_begun_anew(path: Path, end: str) -> None:
     killed_after_a_write(path)

@@ -1,11 +1,14 @@
 """Search expressions in FTS5's language against the model's own idea of what they match."""
 
 import apsw
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word, apart, matches, parse
-from shiftlog.store.sqlite.filters import match_expression
+from shiftlog.store.filters import Filter
+from shiftlog.store.sqlite.filters import FILTERS, match_expression
+from shiftlog.store.sqlite.migrate import migrate
 
 WORDS = ("ant", "bee", "cat", "ants")
 words = st.sampled_from(WORDS)
@@ -49,3 +52,33 @@ def test_runs_of_chinese_that_were_indexed_as_one_word_are_still_found_whole() -
     assert found("数据库*") == [0, 1, 2]
     assert found("迁移") == [1]
     assert found("第3章") == [2]
+
+
+@pytest.mark.parametrize(
+    ("where", "index"),
+    [
+        (Filter(turn_status="failed"), "turns_failed"),
+        (Filter(states=frozenset({"awaiting_successor"})), "sessions_awaiting"),
+        (Filter(tag="starred"), "sessions_tagged"),
+    ],
+)
+def test_few_sessions_among_many_are_found_by_an_index_of_their_own(where: Filter, index: str) -> None:
+    db = apsw.Connection(":memory:")
+    migrate(db)
+    clauses, values = FILTERS.of_sessions(where)
+    sql = f"SELECT s.id FROM sessions s WHERE {' AND '.join(clauses)} ORDER BY s.active_ms DESC, s.key DESC LIMIT 10"
+    plan = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+    assert any(index in step for step in plan), plan
+
+
+def test_turns_that_failed_lately_are_read_in_the_order_of_their_index() -> None:
+    db = apsw.Connection(":memory:")
+    migrate(db)
+    clauses, values = FILTERS.of_turns(Filter(turn_status="failed"))
+    sql = (
+        "SELECT t.doc FROM turns t JOIN sessions s ON s.key = t.session_key"
+        f" WHERE {' AND '.join(clauses)} ORDER BY t.begun_ms DESC, t.key DESC LIMIT 10"
+    )
+    plan = [str(row[3]) for row in db.execute(f"EXPLAIN QUERY PLAN {sql}", values)]
+    assert any("turns_failed" in step for step in plan), plan
+    assert not any("TEMP B-TREE" in step for step in plan), plan

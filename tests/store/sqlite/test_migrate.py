@@ -129,3 +129,22 @@ async def test_texts_that_an_older_version_left_for_the_index_are_found(tmp_path
     async with SqliteStore(path) as store:
         found = await store.read(lambda reader: reader.search(parse("behind"), Filter(), unit="entry", limit=9, most=9))
     assert [hit.seq for hit in found.hits] == [1]
+
+
+def test_tags_of_sessions_that_an_older_version_stored_get_their_column(db: apsw.Connection) -> None:
+    migrate(db, shipped()[:18])
+    docs = {"s1": b'{"tags":["starred","\xc3\xa4"]}', "s2": b'{"tags":[]}', "s3": b"{}", "s4": b"damaged"}
+    for key, (name, doc) in enumerate(docs.items(), start=1):
+        db.execute("INSERT INTO journals VALUES (?, ?, 1, x'00')", (key, name))
+        db.execute(
+            "INSERT INTO sessions (key, id, agent, agent_id, agent_key, state, unfinished, started_ms, active_ms,"
+            " entries, doc) VALUES (?, ?, 'A', 'A', 'a', 'open', 1, 0, 0, 1, ?)",
+            (key, name, doc),
+        )
+    migrate(db, shipped())
+    assert db.execute("SELECT id, tags FROM sessions ORDER BY key").fetchall() == [
+        ("s1", '["starred","ä"]'),
+        ("s2", None),
+        ("s3", None),
+        ("s4", None),
+    ]

@@ -1,28 +1,28 @@
 """Stories in which something was wrong and put right: rejected approaches, undone work, blockers that went away."""
 
-from tests.story.exam.desk import Answer, Desk
+from tests.story.exam.actor import Actor, Answer
 from tests.story.exam.questions import Story, q
 
 
-async def _rejected(desk: Desk) -> Answer:
-    await desk.open("Speed up search")
-    await desk.begin("Try a cache", "Search takes 900 ms. Get it under 100 ms.")
-    await desk.act("Cache results for a minute", "failed", "src/search.py")
-    await desk.say("Rejected: a cache in front of the index, hits are under 2 %")
-    await desk.fail("Cache gives 870 ms")
-    await desk.begin("Try an index", "Then try an index on title.")
-    await desk.say("Refuted: the sort is the slow part")
-    await desk.say("Decision: trigram index on title")
-    await desk.act("Add the index", "completed", "migrations/012.sql", type="create")
-    await desk.complete("**Result**\n\nSearch takes 85 ms with the trigram index.", do_not=["Add a cache again"])
-    await desk.begin("Roll it out", "Roll it out to production tonight, in two steps.")
-    await desk.update(
+async def _rejected(actor: Actor) -> Answer:
+    await actor.open("Speed up search")
+    await actor.begin("Try a cache", "Search takes 900 ms. Get it under 100 ms.")
+    await actor.act("Cache results for a minute", "failed", "src/search.py")
+    await actor.say("Rejected: a cache in front of the index, hits are under 2 %")
+    await actor.fail("Cache gives 870 ms")
+    await actor.begin("Try an index", "Then try an index on title.")
+    await actor.say("Refuted: the sort is the slow part")
+    await actor.say("Decision: trigram index on title")
+    await actor.act("Add the index", "completed", "migrations/012.sql", type="create")
+    await actor.complete("**Result**\n\nSearch takes 85 ms with the trigram index.", do_not=["Add a cache again"])
+    await actor.begin("Roll it out", "Roll it out to production tonight, in two steps.")
+    await actor.update(
         refuted=["Building the index without CONCURRENTLY"],
         interpretation="Build concurrently first, switch the query after.",
         next=["Build the index concurrently"],
     )
-    await desk.crash()
-    return await desk.resume()
+    await actor.crash()
+    return await actor.resume()
 
 
 REJECTED = Story(
@@ -45,21 +45,21 @@ REJECTED = Story(
 )
 
 
-async def _undone_by_a_person(desk: Desk) -> Answer:
-    await desk.open("Redesign the receipt")
-    await desk.begin("New header", "Give the receipt a new header.")
-    await desk.open_shell()
-    await desk.run("mkdir -p out && echo header > out/header.txt")
-    await desk.complete("Wrote out/header.txt", files_modified=["out/header.txt"])
-    desk.wait(minutes=5)
-    await desk.begin("New footer", "Now the footer, in blue.")
-    await desk.run("echo footer > out/footer.txt")
-    await desk.say("Decision: blue is #0047ab")
-    await desk.complete("Wrote out/footer.txt", files_modified=["out/footer.txt"], next=["Ask for the logo"])
-    desk.wait(minutes=5)
-    await desk.undo(clean=True)
-    await desk.crash()
-    return await desk.resume()
+async def _undone_by_a_person(actor: Actor) -> Answer:
+    await actor.open("Redesign the receipt")
+    await actor.begin("New header", "Give the receipt a new header.")
+    await actor.open_shell()
+    await actor.run("mkdir -p out && echo header > out/header.txt")
+    await actor.complete("Wrote out/header.txt", files_modified=["out/header.txt"])
+    actor.wait(minutes=5)
+    await actor.begin("New footer", "Now the footer, in blue.")
+    await actor.run("echo footer > out/footer.txt")
+    await actor.say("Decision: blue is #0047ab")
+    await actor.complete("Wrote out/footer.txt", files_modified=["out/footer.txt"], next=["Ask for the logo"])
+    actor.wait(minutes=5)
+    await actor.undo(clean=True)
+    await actor.crash()
+    return await actor.resume()
 
 
 UNDONE_BY_A_PERSON = Story(
@@ -82,31 +82,31 @@ UNDONE_BY_A_PERSON = Story(
 )
 
 
-async def _went_back(desk: Desk) -> Answer:
-    await desk.open("Upgrade the framework")
-    await desk.begin("Upgrade to 5", "Upgrade the framework to 5 and keep the plugins working.")
-    await desk.open_shell()
-    saved = await desk.harness.app.workspaces.create_checkpoint(
-        {"shell_id": desk.shell, "label": "before the upgrade"}, desk.me
+async def _went_back(actor: Actor) -> Answer:
+    await actor.open("Upgrade the framework")
+    await actor.begin("Upgrade to 5", "Upgrade the framework to 5 and keep the plugins working.")
+    await actor.open_shell()
+    saved = await actor.harness.app.workspaces.create_checkpoint(
+        {"shell_id": actor.shell, "label": "before the upgrade"}, actor.me
     )
-    desk.wait(minutes=1)
-    await desk.run("echo 5 > version.txt")
-    await desk.act("Set the version to 5", "failed", "version.txt")
-    desk.wait(minutes=1)
-    await desk.harness.app.workspaces.restore_checkpoint(
-        {"shell_id": desk.shell, "checkpoint_id": saved["checkpoint_id"], "clean": True}, desk.me
+    actor.wait(minutes=1)
+    await actor.run("echo 5 > version.txt")
+    await actor.act("Set the version to 5", "failed", "version.txt")
+    actor.wait(minutes=1)
+    await actor.harness.app.workspaces.restore_checkpoint(
+        {"shell_id": actor.shell, "checkpoint_id": saved["checkpoint_id"], "clean": True}, actor.me
     )
-    desk.wait(minutes=1)
-    await desk.say("Refuted: going to 5 in one step")
-    await desk.say("Decision: go to 4.9 first")
-    await desk.update(
+    actor.wait(minutes=1)
+    await actor.say("Refuted: going to 5 in one step")
+    await actor.say("Decision: go to 4.9 first")
+    await actor.update(
         blockers=["plugin-x supports 4.9 at most"],
         next=["Upgrade to 4.9"],
         do_not=["Upgrade plugin-x"],
         interpretation="Two steps, with the plugins' tests after each.",
     )
-    await desk.crash()
-    return await desk.resume()
+    await actor.crash()
+    return await actor.resume()
 
 
 WENT_BACK = Story(
@@ -129,23 +129,23 @@ WENT_BACK = Story(
 )
 
 
-async def _unblocked(desk: Desk) -> Answer:
-    await desk.open("Connect the bank")
-    await desk.begin("Get the key", "Connect to the sandbox of the bank.")
-    await desk.update(blockers=["No API access for the sandbox", "The VPN is down"], do_not=["Do not call production"])
-    await desk.say("Do not merge before Friday")
-    await desk.fail("Access was refused")
-    await desk.begin("Wait for access", "Try again after lunch.")
-    await desk.say("Resolved: No API access for the sandbox", "observation")
-    await desk.complete("Unblocked: The VPN is down. Access works now.")
-    await desk.begin("Get the key", "Once more.")
-    await desk.say("Decision: keys live in the vault only")
-    await desk.complete("The sandbox answers 200.")
-    await desk.begin("Write the client", "Write the client for payments. Amounts in cents.")
-    await desk.say("Resolved: merge before Friday", "observation")
-    await desk.update(blockers=["The bank sends no webhooks yet"], next=["Poll for the status"])
-    await desk.crash()
-    return await desk.resume()
+async def _unblocked(actor: Actor) -> Answer:
+    await actor.open("Connect the bank")
+    await actor.begin("Get the key", "Connect to the sandbox of the bank.")
+    await actor.update(blockers=["No API access for the sandbox", "The VPN is down"], do_not=["Do not call production"])
+    await actor.say("Do not merge before Friday")
+    await actor.fail("Access was refused")
+    await actor.begin("Wait for access", "Try again after lunch.")
+    await actor.say("Resolved: No API access for the sandbox", "observation")
+    await actor.complete("Unblocked: The VPN is down. Access works now.")
+    await actor.begin("Get the key", "Once more.")
+    await actor.say("Decision: keys live in the vault only")
+    await actor.complete("The sandbox answers 200.")
+    await actor.begin("Write the client", "Write the client for payments. Amounts in cents.")
+    await actor.say("Resolved: merge before Friday", "observation")
+    await actor.update(blockers=["The bank sends no webhooks yet"], next=["Poll for the status"])
+    await actor.crash()
+    return await actor.resume()
 
 
 UNBLOCKED = Story(
@@ -168,22 +168,22 @@ UNBLOCKED = Story(
 )
 
 
-async def _changed_mind(desk: Desk) -> Answer:
-    await desk.open("Invoices as PDF")
-    await desk.begin("Use a browser", "Print invoices with a headless browser.")
-    await desk.act("Install the browser", "in_progress", order=1)
-    await desk.begin("Use a library", "No, no browser. Use a PDF library, and embed the fonts.")
-    await desk.act("Choose the library", "completed", order=1)
-    await desk.say("Decision: the library that embeds fonts by itself")
-    await desk.say("Do not install a browser on the servers")
-    await desk.complete("Chose the library; a first page prints.", files_modified=["src/invoice.py"])
-    await desk.begin("Page breaks", "Rows must not be split between pages.")
-    await desk.act("Measure rows", "completed", "src/invoice.py", order=1)
-    await desk.act("Break before a row that does not fit", "pending", "src/invoice.py", order=2)
-    await desk.say("Measuring needs the embedded fonts", "reasoning")
-    await desk.update(response="Rows are measured.", interpretation="Measure first, then break.")
-    await desk.crash()
-    return await desk.resume()
+async def _changed_mind(actor: Actor) -> Answer:
+    await actor.open("Invoices as PDF")
+    await actor.begin("Use a browser", "Print invoices with a headless browser.")
+    await actor.act("Install the browser", "in_progress", order=1)
+    await actor.begin("Use a library", "No, no browser. Use a PDF library, and embed the fonts.")
+    await actor.act("Choose the library", "completed", order=1)
+    await actor.say("Decision: the library that embeds fonts by itself")
+    await actor.say("Do not install a browser on the servers")
+    await actor.complete("Chose the library; a first page prints.", files_modified=["src/invoice.py"])
+    await actor.begin("Page breaks", "Rows must not be split between pages.")
+    await actor.act("Measure rows", "completed", "src/invoice.py", order=1)
+    await actor.act("Break before a row that does not fit", "pending", "src/invoice.py", order=2)
+    await actor.say("Measuring needs the embedded fonts", "reasoning")
+    await actor.update(response="Rows are measured.", interpretation="Measure first, then break.")
+    await actor.crash()
+    return await actor.resume()
 
 
 CHANGED_MIND = Story(

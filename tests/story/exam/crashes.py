@@ -1,34 +1,34 @@
 """Stories that end without a close: crashes in the middle of a task, shells that died, plans that were never begun."""
 
-from tests.story.exam.desk import Answer, Desk
+from tests.story.exam.actor import Actor, Answer
 from tests.story.exam.questions import Story, q
 
 
-async def _relay(desk: Desk) -> Answer:
-    await desk.open("Cart totals")
-    await desk.do(
+async def _relay(actor: Actor) -> Answer:
+    await actor.open("Cart totals")
+    await actor.do(
         "Reproduce the cent",
         "## Result\n\nThree discounts on 9.99 give 26.98 instead of 26.97.",
         "Totals are off by a cent when three discounts apply. Find out why, fix it, and do not touch tax.py.",
     )
-    await desk.begin("Fix the rounding", "Round once, at the end, and add a test for three discounts.")
-    await desk.open_shell()
-    await desk.update(
+    await actor.begin("Fix the rounding", "Round once, at the end, and add a test for three discounts.")
+    await actor.open_shell()
+    await actor.update(
         interpretation="Each discount is rounded; only total() may round.",
         requirements_discovered=["REQ-17"],
         do_not=["Touch tax.py"],
         refuted=["Decimal contexts differ between workers"],
     )
-    await desk.act("Round in total()", "completed", "src/cart.py", order=1)
-    await desk.act("Write the test for three discounts", "pending", "tests/test_three.py", order=2, type="create")
-    await desk.act("Use float with a tolerance", "failed", order=3)
-    await desk.say("Decision: round half to even, as the bank does")
-    desk.write("src/cart.py", "def total(items):\n    return round(sum(items), 2)\n")
-    await desk.run("echo '1 failed, 12 passed'; (exit 1) # pytest -q")
-    await desk.say("Rounding in total() alone breaks the refund path", "reasoning")
-    await desk.update(next=["Round in refund() as well"], response="total() rounds once; refund() is still wrong.")
-    await desk.crash()
-    return await desk.resume()
+    await actor.act("Round in total()", "completed", "src/cart.py", order=1)
+    await actor.act("Write the test for three discounts", "pending", "tests/test_three.py", order=2, type="create")
+    await actor.act("Use float with a tolerance", "failed", order=3)
+    await actor.say("Decision: round half to even, as the bank does")
+    actor.write("src/cart.py", "def total(items):\n    return round(sum(items), 2)\n")
+    await actor.run("echo '1 failed, 12 passed'; (exit 1) # pytest -q")
+    await actor.say("Rounding in total() alone breaks the refund path", "reasoning")
+    await actor.update(next=["Round in refund() as well"], response="total() rounds once; refund() is still wrong.")
+    await actor.crash()
+    return await actor.resume()
 
 
 RELAY = Story(
@@ -62,25 +62,25 @@ RELAY = Story(
 )
 
 
-async def _never_created(desk: Desk) -> Answer:
-    await desk.open("Ship the importer")
-    await desk.begin("Plan the importer", "Plan and write the CSV importer. Only UTF-8.")
+async def _never_created(actor: Actor) -> Answer:
+    await actor.open("Ship the importer")
+    await actor.begin("Plan the importer", "Plan and write the CSV importer. Only UTF-8.")
     for order, (text, file) in enumerate(
         [("Write the reader", "src/reader.py"), ("Write the parser", "src/parser.py"), ("Write docs", "docs/import.md")]
     ):
-        await desk.act(text, "pending", file, order=order + 1, type="create")
-    desk.write("src/reader.py", "import csv\n")
-    await desk.act("Write the reader", "completed", "src/reader.py", order=1, type="create")
-    await desk.act("Write the parser", "in_progress", "src/parser.py", order=2, type="create")
-    await desk.update(
+        await actor.act(text, "pending", file, order=order + 1, type="create")
+    actor.write("src/reader.py", "import csv\n")
+    await actor.act("Write the reader", "completed", "src/reader.py", order=1, type="create")
+    await actor.act("Write the parser", "in_progress", "src/parser.py", order=2, type="create")
+    await actor.update(
         requirements_discovered=["IMP-1", "IMP-2"],
         design_decisions=["Rows are streamed, never held"],
         blockers=["No sample of the vendor's file"],
         interpretation="Three files: reader, parser, docs.",
     )
-    await desk.say("The parser needs the header of the vendor's file", "reasoning")
-    await desk.crash()
-    return await desk.resume()
+    await actor.say("The parser needs the header of the vendor's file", "reasoning")
+    await actor.crash()
+    return await actor.resume()
 
 
 NEVER_CREATED = Story(
@@ -103,18 +103,18 @@ NEVER_CREATED = Story(
 )
 
 
-async def _dead_shell(desk: Desk) -> Answer:
-    await desk.open("Load test")
-    await desk.begin("Find the limit", "How many orders a second can we take?")
-    desk.write("load/run.sh", "echo ok\n")
-    await desk.open_shell()
-    await desk.run("cd load && echo '400 orders/s, p99 80 ms'")
-    await desk.act("Write the load script", "completed", "load/run.sh", type="create")
-    await desk.say("Decision: stop at a p99 of 100 ms")
-    await desk.run("sleep 600", background=True)
-    await desk.update(next=["Repeat with 600 orders/s"], do_not=["Run it against production"])
-    await desk.crash()
-    return await desk.resume()
+async def _dead_shell(actor: Actor) -> Answer:
+    await actor.open("Load test")
+    await actor.begin("Find the limit", "How many orders a second can we take?")
+    actor.write("load/run.sh", "echo ok\n")
+    await actor.open_shell()
+    await actor.run("cd load && echo '400 orders/s, p99 80 ms'")
+    await actor.act("Write the load script", "completed", "load/run.sh", type="create")
+    await actor.say("Decision: stop at a p99 of 100 ms")
+    await actor.run("sleep 600", background=True)
+    await actor.update(next=["Repeat with 600 orders/s"], do_not=["Run it against production"])
+    await actor.crash()
+    return await actor.resume()
 
 
 DEAD_SHELL = Story(
@@ -137,22 +137,22 @@ DEAD_SHELL = Story(
 )
 
 
-async def _tests(desk: Desk) -> Answer:
-    await desk.open("Green again", agent_id="Codex")
-    await desk.begin("Make the suite pass", "Main is red since Monday. Make the suite pass without skipping tests.")
-    await desk.open_shell()
-    await desk.run("echo '3 failed, 90 passed in 4s'; (exit 1) # pytest -q tests")
-    await desk.update(refuted=["A slow runner"], interpretation="Three tests fail since the clock change.")
-    desk.write("src/clock.py", "ZONE = 'UTC'\n")
-    sha = desk.commit("Use UTC")
-    await desk.act("Use UTC everywhere", "completed", "src/clock.py")
-    await desk.update(commits=[{"sha": sha, "message": "Use UTC"}])
-    await desk.run("echo '1 failed, 92 passed in 4s'; (exit 1) # pytest -q tests --last-failed")
+async def _tests(actor: Actor) -> Answer:
+    await actor.open("Green again", agent_id="Codex")
+    await actor.begin("Make the suite pass", "Main is red since Monday. Make the suite pass without skipping tests.")
+    await actor.open_shell()
+    await actor.run("echo '3 failed, 90 passed in 4s'; (exit 1) # pytest -q tests")
+    await actor.update(refuted=["A slow runner"], interpretation="Three tests fail since the clock change.")
+    actor.write("src/clock.py", "ZONE = 'UTC'\n")
+    sha = actor.commit("Use UTC")
+    await actor.act("Use UTC everywhere", "completed", "src/clock.py")
+    await actor.update(commits=[{"sha": sha, "message": "Use UTC"}])
+    await actor.run("echo '1 failed, 92 passed in 4s'; (exit 1) # pytest -q tests --last-failed")
     for n in range(4):
-        await desk.run(f"git log -{n + 1} --oneline")
-    await desk.update(next=["Mend test_dst"], do_not=["Skip a test"], blockers=["test_dst needs tzdata"])
-    await desk.crash()
-    return await desk.resume()
+        await actor.run(f"git log -{n + 1} --oneline")
+    await actor.update(next=["Mend test_dst"], do_not=["Skip a test"], blockers=["test_dst needs tzdata"])
+    await actor.crash()
+    return await actor.resume()
 
 
 TESTS = Story(
@@ -175,22 +175,22 @@ TESTS = Story(
 )
 
 
-async def _moved_on(desk: Desk) -> Answer:
-    await desk.open("Rename the module")
-    await desk.begin("Rename cart to basket", "Rename the module cart to basket, imports too.")
-    desk.write("src/basket.py", "def total(items):\n    return sum(items)\n")
-    await desk.act("Add basket.py", "completed", "src/basket.py", type="create")
-    await desk.open_shell()
-    await desk.run("true")
-    await desk.update(next=["Change the imports"], do_not=["Keep an alias"])
-    await desk.say("Decision: one commit for the rename")
-    await desk.crash(hours=2)
+async def _moved_on(actor: Actor) -> Answer:
+    await actor.open("Rename the module")
+    await actor.begin("Rename cart to basket", "Rename the module cart to basket, imports too.")
+    actor.write("src/basket.py", "def total(items):\n    return sum(items)\n")
+    await actor.act("Add basket.py", "completed", "src/basket.py", type="create")
+    await actor.open_shell()
+    await actor.run("true")
+    await actor.update(next=["Change the imports"], do_not=["Keep an alias"])
+    await actor.say("Decision: one commit for the rename")
+    await actor.crash(hours=2)
     # Two hours later somebody else works here.
-    desk.git("checkout", "--quiet", "-b", "hotfix")
-    desk.write("src/tax.py", "RATE = 19\n")
-    desk.commit("Hotfix of the tax rate")
-    desk.write("src/cart.py", "def total(items):\n    return 0\n")
-    return await desk.resume()
+    actor.git("checkout", "--quiet", "-b", "hotfix")
+    actor.write("src/tax.py", "RATE = 19\n")
+    actor.commit("Hotfix of the tax rate")
+    actor.write("src/cart.py", "def total(items):\n    return 0\n")
+    return await actor.resume()
 
 
 MOVED_ON = Story(

@@ -1,17 +1,17 @@
 """Stories that end with a close or a hand-over: statements, chains of agents, subagents, secrets, other languages."""
 
-from tests.story.exam.desk import Answer, Desk
+from tests.story.exam.actor import Actor, Answer
 from tests.story.exam.questions import Story, q
 
 
-async def _stated(desk: Desk) -> Answer:
-    await desk.open("Shop backlog")
-    await desk.begin("Clean the backlog", "Go through the backlog and close what is done.")
-    await desk.open_shell()
-    await desk.run("true " + "--filter=status:open,closed,merged " * 76 + "--end")
-    await desk.act("Sort tickets", "completed", "backlog.md")
-    await desk.say("Decision: tickets older than a year are closed")
-    await desk.complete("Closed 41 tickets.")
+async def _stated(actor: Actor) -> Answer:
+    await actor.open("Shop backlog")
+    await actor.begin("Clean the backlog", "Go through the backlog and close what is done.")
+    await actor.open_shell()
+    await actor.run("true " + "--filter=status:open,closed,merged " * 76 + "--end")
+    await actor.act("Sort tickets", "completed", "backlog.md")
+    await actor.say("Decision: tickets older than a year are closed")
+    await actor.complete("Closed 41 tickets.")
     statement = {
         "version": "1",
         "goal": "A backlog of at most 30 tickets",
@@ -28,9 +28,9 @@ async def _stated(desk: Desk) -> Answer:
         "receipts": ["export of 2026-07-01 in /srv/exports"],
         "ttl_days": 7,
     }
-    await desk.close(capsule=statement, reason="end_of_shift", epitaph="Ask Ada first.")
-    desk.wait(days=1)
-    return await desk.resume()
+    await actor.close(capsule=statement, reason="end_of_shift", epitaph="Ask Ada first.")
+    actor.wait(days=1)
+    return await actor.resume()
 
 
 STATED = Story(
@@ -53,10 +53,10 @@ STATED = Story(
 )
 
 
-async def _chain(desk: Desk) -> Answer:
-    await desk.open("Migrate the mail", agent_id="alpha")
-    await desk.do("Move the first 1,000 boxes", "Moved 1,000 of 3,000 boxes.", "Move all boxes; never at night.")
-    closed = await desk.close(
+async def _chain(actor: Actor) -> Answer:
+    await actor.open("Migrate the mail", agent_id="alpha")
+    await actor.do("Move the first 1,000 boxes", "Moved 1,000 of 3,000 boxes.", "Move all boxes; never at night.")
+    closed = await actor.close(
         capsule={
             "version": "1",
             "goal": "All mail on the new server",
@@ -66,14 +66,14 @@ async def _chain(desk: Desk) -> Answer:
             "handoff_to": "beta",
         }
     )
-    desk.sit_down()
-    desk.wait(hours=1)
-    taken = await desk.resume(agent_id="beta", recovery_token=closed["recovery_token"])
-    desk.session = taken["resumed_session_id"]
-    await desk.begin("Move the next 1,000", "Go on with the boxes.")
-    await desk.say("Decision: pause while backups run")
-    await desk.complete("Moved 2,000 of 3,000 boxes.", blockers=["Box 2,417 is locked"])
-    closed = await desk.close(
+    actor.reconnect()
+    actor.wait(hours=1)
+    taken = await actor.resume(agent_id="beta", recovery_token=closed["recovery_token"])
+    actor.session = taken["resumed_session_id"]
+    await actor.begin("Move the next 1,000", "Go on with the boxes.")
+    await actor.say("Decision: pause while backups run")
+    await actor.complete("Moved 2,000 of 3,000 boxes.", blockers=["Box 2,417 is locked"])
+    closed = await actor.close(
         capsule={
             "version": "1",
             "goal": "All mail on the new server",
@@ -86,9 +86,9 @@ async def _chain(desk: Desk) -> Answer:
         },
         epitaph="Unlock box 2,417 before anything else.",
     )
-    desk.sit_down()
-    desk.wait(hours=1)
-    return await desk.resume(agent_id="gamma", recovery_token=closed["recovery_token"])
+    actor.reconnect()
+    actor.wait(hours=1)
+    return await actor.resume(agent_id="gamma", recovery_token=closed["recovery_token"])
 
 
 CHAIN = Story(
@@ -111,21 +111,21 @@ CHAIN = Story(
 )
 
 
-async def _subagents(desk: Desk) -> Answer:
-    parent = await desk.open("Audit the dependencies")
-    await desk.begin("Audit", "Audit all dependencies for licences. Use subagents.")
+async def _subagents(actor: Actor) -> Answer:
+    parent = await actor.open("Audit the dependencies")
+    await actor.begin("Audit", "Audit all dependencies for licences. Use subagents.")
     for part, found in (("backend", "2 with GPL"), ("frontend", "none with GPL")):
-        child = await desk.harness.open(desk.me, agent="Codex", title=f"Audit the {part}", parent_session_id=parent)
-        await desk.harness.begin(child, desk.me, query_title=f"Audit {part}", query_text=f"Look at the {part} only")
-        await desk.harness.complete(child, desk.me, response=f"The {part} has {found}.")
-        await desk.harness.call("close_session", {"session_id": child}, desk.me)
-        await desk.act(f"subagent: audit of the {part}, {found}", "completed", type="session_log")
-    child = await desk.harness.open(desk.me, agent="Codex", title="Audit the tools", parent_session_id=parent)
-    await desk.harness.begin(child, desk.me, query_title="Audit tools", query_text="Look at the tools only")
-    await desk.act("subagent: audit of the tools", "in_progress", type="session_log")
-    await desk.say("The two GPL packages are pdfkit and gnuplot", "observation")
-    await desk.say("Decision: replace pdfkit")
-    await desk.update(
+        child = await actor.harness.open(actor.me, agent="Codex", title=f"Audit the {part}", parent_session_id=parent)
+        await actor.harness.begin(child, actor.me, query_title=f"Audit {part}", query_text=f"Look at the {part} only")
+        await actor.harness.complete(child, actor.me, response=f"The {part} has {found}.")
+        await actor.harness.call("close_session", {"session_id": child}, actor.me)
+        await actor.act(f"subagent: audit of the {part}, {found}", "completed", type="session_log")
+    child = await actor.harness.open(actor.me, agent="Codex", title="Audit the tools", parent_session_id=parent)
+    await actor.harness.begin(child, actor.me, query_title="Audit tools", query_text="Look at the tools only")
+    await actor.act("subagent: audit of the tools", "in_progress", type="session_log")
+    await actor.say("The two GPL packages are pdfkit and gnuplot", "observation")
+    await actor.say("Decision: replace pdfkit")
+    await actor.update(
         next=["Find a replacement for gnuplot"],
         do_not=["Do not vendor GPL code"],
         interpretation="Backend, frontend and tools, one subagent each.",
@@ -133,8 +133,8 @@ async def _subagents(desk: Desk) -> Answer:
         blockers=["Legal has not answered about gnuplot"],
         response="Backend and frontend are audited.",
     )
-    await desk.crash()
-    return await desk.resume()
+    await actor.crash()
+    return await actor.resume()
 
 
 SUBAGENTS = Story(
@@ -160,24 +160,24 @@ TOKEN = "ghp_" + "a1B2c3D4e5F6" * 3
 PASSWORD = "Xk9-vwQ2_pLm4TzR"
 
 
-async def _secrets(desk: Desk) -> Answer:
-    await desk.open(f"Rotate the keys, DB_PASSWORD={PASSWORD}")
-    await desk.begin("Rotate", f"Rotate the deploy key {TOKEN} and tell the team.")
-    await desk.open_shell()
-    await desk.run(f"echo TOKEN={TOKEN}; echo rotated 1 of 2")
-    await desk.say(f"Decision: revoke {TOKEN} at noon")
-    await desk.act(f"curl -H 'Authorization: Bearer {TOKEN}' of the old key", "failed")
-    await desk.update(
+async def _secrets(actor: Actor) -> Answer:
+    await actor.open(f"Rotate the keys, DB_PASSWORD={PASSWORD}")
+    await actor.begin("Rotate", f"Rotate the deploy key {TOKEN} and tell the team.")
+    await actor.open_shell()
+    await actor.run(f"echo TOKEN={TOKEN}; echo rotated 1 of 2")
+    await actor.say(f"Decision: revoke {TOKEN} at noon")
+    await actor.act(f"curl -H 'Authorization: Bearer {TOKEN}' of the old key", "failed")
+    await actor.update(
         next=[f"Revoke password: {PASSWORD}"],
         blockers=["The owner of the second key is unknown"],
         do_not=["Print keys"],
         interpretation="Two keys: deploy and database.",
         requirements_discovered=["SEC-2"],
     )
-    await desk.close(
+    await actor.close(
         epitaph=f"One key is left; the old one was {TOKEN}", capsule={"version": "1", "done": f"Rotated {TOKEN}"}
     )
-    return await desk.resume()
+    return await actor.resume()
 
 
 SECRETS = Story(
@@ -200,21 +200,21 @@ SECRETS = Story(
 )
 
 
-async def _languages(desk: Desk) -> Answer:
-    desk.agent = "Codex"
-    await desk.open("在庫の同期を直す")
-    await desk.begin("Fehler suchen", "Warum fehlen nachts Artikel? Bitte nichts löschen.")
-    await desk.complete("## Ergebnis\n\nDie Zeitzone fehlt beim Abgleich.")
-    await desk.begin("同期を直す", "時刻を UTC にそろえてください。")
-    await desk.act("時刻を UTC にする", "completed", "src/同期.py")
-    await desk.act("Написать тест", "pending", "tests/тест.py")
-    await desk.say("Decision: хранить всё в UTC")
-    await desk.say("Do not تغيير المنطقة الزمنية للخادم")
-    await desk.say("Refuted: la latence du réseau 🐌")
-    desk.write("src/同期.py", "TZ = 'UTC'\n")
-    await desk.update(blockers=["서버 접근 권한이 없음"], next=["夜間に確認する"], interpretation="全部 UTC にする。")
-    await desk.crash()
-    return await desk.resume()
+async def _languages(actor: Actor) -> Answer:
+    actor.agent = "Codex"
+    await actor.open("在庫の同期を直す")
+    await actor.begin("Fehler suchen", "Warum fehlen nachts Artikel? Bitte nichts löschen.")
+    await actor.complete("## Ergebnis\n\nDie Zeitzone fehlt beim Abgleich.")
+    await actor.begin("同期を直す", "時刻を UTC にそろえてください。")
+    await actor.act("時刻を UTC にする", "completed", "src/同期.py")
+    await actor.act("Написать тест", "pending", "tests/тест.py")
+    await actor.say("Decision: хранить всё в UTC")
+    await actor.say("Do not تغيير المنطقة الزمنية للخادم")
+    await actor.say("Refuted: la latence du réseau 🐌")
+    actor.write("src/同期.py", "TZ = 'UTC'\n")
+    await actor.update(blockers=["서버 접근 권한이 없음"], next=["夜間に確認する"], interpretation="全部 UTC にする。")
+    await actor.crash()
+    return await actor.resume()
 
 
 LANGUAGES = Story(

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
-from tests.story.exam.desk import Answer, Desk
+from tests.story.exam.actor import Actor, Answer
 
 ASKED = 12
 ENOUGH = 11
@@ -35,7 +35,7 @@ class Story:
     """One recorded story: what happened, and what the next agent must know. `tell` returns what that agent is told."""
 
     name: str
-    tell: Callable[[Desk], Awaitable[Answer]]
+    tell: Callable[[Actor], Awaitable[Answer]]
     questions: Sequence[Question]
 
 

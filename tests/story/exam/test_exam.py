@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from tests.story.exam import corrections, crashes, hand_overs, sizes
-from tests.story.exam.desk import Answer, at_desk
+from tests.story.exam.actor import Answer, acting
 from tests.story.exam.questions import ASKED, ENOUGH, Story, mark, q
 
 STORIES = [*crashes.STORIES, *corrections.STORIES, *hand_overs.STORIES, *sizes.STORIES]
@@ -31,8 +31,8 @@ def test_a_question_is_answered_by_its_own_part_alone() -> None:
 
 @pytest.mark.parametrize("story", STORIES, ids=lambda story: story.name)
 async def test_the_next_agent_passes_the_exam(story: Story, tmp_path: Path) -> None:
-    async with at_desk(tmp_path) as desk:
-        told = await story.tell(desk)
+    async with acting(tmp_path) as actor:
+        told = await story.tell(actor)
     marks = mark(story, told)
     print(marks)
     assert marks.right >= ENOUGH, str(marks)

@@ -4,12 +4,13 @@ import csv
 import io
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
 from shiftlog.ingest.importing.ports import ImportOptions
+from shiftlog.web.views.usage import bucketed, buckets
 from tests.ingest.import_app import Claude
 from tests.web.server import PageServer
 from tests.web.stories import Day
@@ -35,8 +36,8 @@ def test_usage_adds_up_and_comes_as_csv(server: PageServer, day: Day) -> None:
         found = next(row for row in rows if row[name] == value)
         assert found["tokens"] == "8840"
     html = server.html("/usage")
-    assert html.count("<svg") >= 8
-    assert 'role="img"' in html
+    assert html.count('class="chart bars"') == 2
+    assert html.count('class="levels"') == 6
 
 
 def test_small_costs_add_up_as_they_do_in_the_total(server: PageServer) -> None:
@@ -53,6 +54,15 @@ def test_usage_of_days_on_which_nothing_ran_is_nothing(server: PageServer, day: 
     data = server.json("/usage", **{"from": "2020-01-01", "to": "2020-01-31"})
     assert data["total"]["sessions"] == 0
     assert "Nothing was used" in server.html("/usage?from=2020-01-01&to=2020-01-31")
+
+
+def test_an_age_counts_in_whole_days(server: PageServer, day: Day) -> None:
+    today = datetime.now(UTC).date()
+    week = server.json("/usage", **{"from": "7d"})
+    dated = server.json("/usage", **{"from": (today - timedelta(days=7)).isoformat()})
+    assert week["filters"] == {"from": "7d"}
+    assert week["total"] == dated["total"]
+    assert week["by"] == dated["by"]
 
 
 def test_what_was_used_long_ago_is_a_link_away(server: PageServer, tmp_path: Path) -> None:
@@ -73,10 +83,10 @@ def test_a_cost_that_nobody_knows_is_not_drawn_as_nothing(server: PageServer) ->
         run = {"agent": "Codex", "title": "Cost", "agent_id": "costs", "model": model}
         session_id = server.tool("open_session", run)["session_id"]
         server.tool("close_session", {"session_id": session_id, **figures})
-    costs = server.html("/usage?agent_id=costs").split('id="by-model"')[1].split("<figcaption>Cost</figcaption>")[1]
+    costs = server.html("/usage?agent_id=costs").split('id="by-model"')[1].split("<figcaption>Cost per ")[1]
     picture = costs[: costs.index("</figure>")]
     assert re.findall(r'class="figure">([^<]*)', picture) == ["$0.50", "–"]
-    assert picture.count('class="bar"') == 1
+    assert re.findall(r"<progress [^>]*value=\"([0-9]+)\"", picture) == ["1000", "0"]
 
 
 def test_a_table_of_usage_says_what_it_leaves_out(server: PageServer) -> None:
@@ -107,11 +117,13 @@ def test_the_axis_of_days_has_no_gaps_bars_are_stacked_by_model_and_lead_to_sess
     today = datetime.now(UTC).date()
     first = today - timedelta(days=9)
     html = server.html(f"/usage?agent_id=stacks&from={first}").partition("<main")[2]
-    costs = html.split("<figcaption>Cost</figcaption>")[1]
+    costs = html.split("<figcaption>Cost per ")[1]
     picture = costs[: costs.index("</figure>")]
     assert re.findall(r"<title>([0-9-]+): ", picture) == [(first + timedelta(days=n)).isoformat() for n in range(10)]
     assert picture.count('class="bar s0"') == picture.count('class="bar s1"') == 1
-    assert f'href="/sessions?from={today}&amp;to={today}"' in picture
+    assert f'href="/sessions?agent_id=stacks&amp;from={today}&amp;to={today}"' in picture
+    models = html.split('id="by-model"')[1]
+    assert f'href="/sessions?agent_id=stacks&amp;from={first}&amp;model=stack-one"' in models
     data = server.json("/usage", agent_id="stacks", **{"from": first.isoformat()})
     assert {(row["model"], row["cost_usd"]) for row in data["by_day_and_model"]} == {
         ("stack-one", 0.5),
@@ -129,3 +141,25 @@ def test_usage_says_what_came_from_the_cache_and_what_a_turn_costs(server: PageS
     data = server.json("/usage", agent_id="cached")
     assert (data["cache_hit_rate"], data["cost_per_turn_usd"]) == (0.75, 0.2)
     assert "75 %" in server.html("/usage?agent_id=cached")
+
+
+@pytest.mark.parametrize(
+    ("days", "unit"), [(120, "day"), (121, "week"), (728, "week"), (729, "month"), (9_000, "month")]
+)
+def test_a_long_time_is_drawn_in_weeks_or_months_and_nothing_is_lost(days: int, unit: str) -> None:
+    first = date(2001, 2, 3)
+    rows = [
+        {"day": (first + timedelta(days=number)).isoformat(), "tokens": number, "stack": [number, 1.0]}
+        for number in range(days)
+    ]
+    named, bucket_of = buckets(days)
+    bars = bucketed(rows, "tokens", bucket_of, {"project": "shop"})
+    assert named == unit
+    assert sum(bar["tokens"] for bar in bars) == sum(range(days))
+    assert sum(bar["stack"][1] for bar in bars) == days
+    assert bars[0]["day"] == rows[0]["day"]
+    assert bars[-1]["last"] == rows[-1]["day"]
+    ends = [date.fromisoformat(bar["last"]) + timedelta(days=1) for bar in bars[:-1]]
+    assert ends == [date.fromisoformat(bar["day"]) for bar in bars[1:]], "no day is left out"
+    assert f"from={bars[-1]['day']}&to={bars[-1]['last']}" in bars[-1]["href"]
+    assert len(bars) <= 320

@@ -18,7 +18,7 @@ INDENT = 4
 TEXT_INDENT = 6
 SPEAKERS = {"user": "User", "model": "Agent", "system": "System", "tool": "Tool"}
 MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("…", "yellow")}
-NOTE_FACTS = 6
+TASKS = {"completed": ("☑", "green"), "in_progress": ("◐", "yellow"), "pending": ("☐", "")}
 NOTE_CHARS = 120
 SHORT_RESULT = 4
 SYSTEM_LINES = 3
@@ -93,31 +93,41 @@ class StoryPrinter:
         self._head(step, ("$ ", "bold blue"), (first, "bold"), (" &" if step.get("background") else "", "dim"))
         if rest:
             self._printer.block("\n".join(rest), indent=TEXT_INDENT, style="bold", max_lines=self._max_lines)
+        printed: dict[str, Item] = step.get("output") or {}
         for name, style in (("stdout", ""), ("stderr", "red")):
-            self._tail(step.get(name) or "", style)
+            total = int(printed[name].get("lines") or 0) if printed.get(name) else 0
+            self._tail(step.get(name) or "", style, total)
         ending = _ending(step)
         if ending:
             self._printer.item(*ending, indent=TEXT_INDENT)
 
-    def _tail(self, text: str, style: str = "") -> None:
-        """Print the last lines of an output, after a line that says how many there are before them."""
+    def _tail(self, text: str, style: str = "", total: int = 0) -> None:
+        """Print the last lines of an output, after a line that says how many there are before them.
+
+        `total` is the number of lines that were printed, of which a long output keeps some.
+        """
         lines = terminal_text(text).strip("\n").split("\n") if text.strip("\n") else []
         most = len(lines) if self._max_lines is None else self._max_lines
         if len(lines) > most:
-            left = f"… {count(len(lines) - most, 'earlier line')}; --full shows all"
+            shows = "all" if total <= len(lines) else "more"
+            left = f"… {count(max(total, len(lines)) - most, 'earlier line')}; --full shows {shows}"
             self._printer.line(" " * TEXT_INDENT, (left, "dim"))
         for line in lines[max(0, len(lines) - most) :]:
             self._printer.item((line, style), indent=TEXT_INDENT, hang=0)
 
     def _tool(self, step: Item) -> None:
-        said = terminal_line(step["content"] or "").removeprefix(f"{step['tool']}: ")
+        said = terminal_line(step.get("glance") or "")
         result = str(step.get("result") or "").strip("\n")
         ending = _ending(step)
         lines = result.count("\n") + 1
         hidden = bool(said) and not ending and self._max_lines is not None and lines > SHORT_RESULT
         size = count(lines, "line") if hidden else ""
-        facts = [*ending, *([(f"  {size}", "dim")] if size else [])]
+        took = milliseconds(step["duration_ms"]) if step.get("duration_ms") and not ending else ""
+        facts = [*ending, *((f"  {words}", "dim") for words in (took, size) if words)]
         self._head(step, (terminal_line(step["tool"]), "bold"), f" {said}", *(["  "] if ending else []), *facts)
+        for task in step.get("tasks") or ():
+            mark = TASKS.get(task["status"], TASKS["pending"])
+            self._printer.item(mark, " ", terminal_line(task["text"]), indent=TEXT_INDENT)
         if result and not hidden:
             self._tail(result, "red" if ending else "")
 
@@ -143,7 +153,7 @@ class StoryPrinter:
         name = (f" {str(step['checkpoint_id'])[:12]}", "cyan")
         self._head(step, (did, "bold"), name, label, (f"{changed}{by}", "dim"))
         for path in step["paths"][: self._max_lines] if step["restored"] else ():
-            self._printer.line(" " * TEXT_INDENT, terminal_text(path))
+            self._printer.item(terminal_text(path), indent=TEXT_INDENT)
 
     def _child(self, child: Item) -> None:
         name = f" {terminal_line(child['name'])}" if child.get("name") else ""

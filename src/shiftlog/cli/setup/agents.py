@@ -16,7 +16,7 @@ from shiftlog.cli.setup.edit_json import Entry, Merge, with_json_entry
 from shiftlog.cli.setup.edit_toml import with_toml_table
 from shiftlog.cli.setup.plugin_files import NAME
 from shiftlog.config.tool_names import DIALECTS, GROUPS, TOOLSETS
-from shiftlog.model.agents import AGENTS, CLAUDE, CODEX, CURSOR, GEMINI
+from shiftlog.model.agents import AGENTS, CLAUDE, CODEX, CURSOR, GEMINI, OPENCODE
 
 
 class SetupFailed(click.ClickException):
@@ -41,6 +41,9 @@ class AgentFile:
     typed: bool = False
     comments: bool = False
     command: Callable[[Entry], list[str]] | None = None
+    shape: Callable[[Entry], Entry] | None = None
+    """Gives our entry the form that the agent wants, if that is another than that of the others."""
+    env_name: str = "env"
 
     def command_line(self, entry: Entry) -> str | None:
         """Return the agent's own command that adds our server, None if it has none."""
@@ -60,6 +63,21 @@ def _below_home(agent: str, name: str) -> Callable[[Path, Mapping[str, str]], Pa
         return AGENTS[agent].homes(environ, home)[0].expanduser() / name
 
     return path
+
+
+def _in_settings(agent: str, *names: str) -> Callable[[Path, Mapping[str, str]], Path]:
+    """Return a function for the path of a settings file: the first name that exists, else the last one."""
+
+    def path(home: Path, environ: Mapping[str, str]) -> Path:
+        folder = AGENTS[agent].settings_folders(environ, home)[0].expanduser()
+        return next((folder / name for name in names if (folder / name).exists()), folder / names[-1])
+
+    return path
+
+
+def _opencode_entry(entry: Entry) -> Entry:
+    made: Entry = {"type": "local", "command": [entry["command"], *entry["args"]], "enabled": True}
+    return made | ({"environment": entry["env"]} if "env" in entry else {})
 
 
 def _vscode_path(home: Path, environ: Mapping[str, str]) -> Path:
@@ -105,9 +123,17 @@ AGENT_FILES: dict[str, AgentFile] = {
     ),
     "gemini": AgentFile(
         title=AGENTS[GEMINI].title,
-        path=lambda home, _: home / ".gemini" / "settings.json",
+        path=_in_settings(GEMINI, "settings.json"),
         section="mcpServers",
         comments=True,
+    ),
+    "opencode": AgentFile(
+        title=AGENTS[OPENCODE].title,
+        path=_in_settings(OPENCODE, "opencode.jsonc", "opencode.json"),
+        section="mcp",
+        comments=True,
+        shape=_opencode_entry,
+        env_name="environment",
     ),
     "vscode": AgentFile(title="VS Code", path=_vscode_path, section="servers", typed=True, comments=True),
 }
@@ -128,7 +154,7 @@ def server_entry(
     entry |= {"command": str(executable), "args": args}
     if home:
         entry["env"] = {"SHIFTLOG_HOME": str(Path(home).expanduser().absolute())}
-    return entry
+    return agent_file.shape(entry) if agent_file.shape else entry
 
 
 def _checked_names(option: str, names: str, known: tuple[str, ...]) -> str:

@@ -18,9 +18,12 @@ from typing import Any, cast
 from shiftlog.cli.setup.agents import AGENT_FILES
 from shiftlog.cli.setup.plan import HOOKED, is_our_hook
 from shiftlog.cli.setup.plugin_files import NAME
+from shiftlog.link.files import read_regular
+from shiftlog.link.hook import SAME_EVENTS
 from shiftlog.model.agents import BY_NAME
 from shiftlog.model.times import parse
 from shiftlog.text.figures import largest_unit
+from shiftlog.text.json_comments import plain_json
 
 VERSION_S = 10.0
 VERSION_CHARS = 40
@@ -128,18 +131,44 @@ def _hooks_problem(agent: str, path: Path) -> tuple[str, str]:
         hooks = _inner(_read(folder / NAME / "hooks" / "hooks.json"), "hooks")
         if not hooks:
             return "the plugin's files are missing", again
+        if _read(path).get("disableAllHooks") is True:
+            return "hooks are switched off (disableAllHooks)", f"Remove disableAllHooks from {path}"
         return _lacking(agent, set(hooks), again)
-    if agent != "codex":
+    if agent == "opencode":
+        plugin = path.with_name("plugins") / "shiftlog.js"
+        return ("", "") if plugin.exists() else (f"the plugin {plugin} is missing", again)
+    if agent not in HOOKED:
         return "", ""
-    file = path.with_name("hooks.json")
-    ours = {
-        event: [number for number, group in enumerate(cast("list[Any]", groups)) if is_our_hook(group)]
+    file = path if agent == "gemini" else path.with_name("hooks.json")
+    ours = _our_hooks(agent, file)
+    lacking = _lacking(agent, {SAME_EVENTS.get(event, event) for event, places in ours.items() if places}, again)
+    if lacking[0]:
+        return lacking
+    return _disabled(_read(path)) if agent == "gemini" else _untrusted(file, path, ours)
+
+
+def _our_hooks(agent: str, file: Path) -> dict[str, list[int]]:
+    """Return the places of our hooks in the lists of a file, by event."""
+    return {
+        event: [number for number, group in enumerate(cast("list[Any]", groups)) if is_our_hook(group, agent)]
         for event, groups in _inner(_read(file), "hooks").items()
         if isinstance(groups, list)
     }
-    lacking = _lacking(agent, {event for event, places in ours.items() if places}, again)
-    if lacking[0]:
-        return lacking
+
+
+def _disabled(document: Document) -> tuple[str, str]:
+    """Return whether Gemini CLI's settings keep our hooks from running, and what to do."""
+    config = _inner(document, "hooksConfig")
+    disabled: object = config.get("disabled")
+    if config.get("enabled") is False:
+        return "hooks are switched off (hooksConfig.enabled)", "Switch them on: /hooks enable-all in gemini"
+    if isinstance(disabled, list) and NAME in cast("list[Any]", disabled):
+        return "our hooks are switched off (hooksConfig.disabled)", f"Switch them on: /hooks enable {NAME} in gemini"
+    return "", ""
+
+
+def _untrusted(file: Path, path: Path, ours: Mapping[str, list[int]]) -> tuple[str, str]:
+    """Return which hooks Codex does not trust, and what to do."""
     trusted = _inner(_inner(_read(path), "hooks"), "state")
     untrusted = [
         event
@@ -176,8 +205,8 @@ def _inner(document: Document, name: str) -> Document:
 def _read(path: Path) -> Document:
     """Return the content of a settings file; empty if it is not there or not readable."""
     try:
-        text = path.read_text("utf-8")
-        value: object = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        text = read_regular(path).decode("utf-8")
+        value: object = tomllib.loads(text) if path.suffix == ".toml" else json.loads(plain_json(text))
     except (OSError, ValueError, RecursionError):
         return {}
     return cast(Document, value) if isinstance(value, dict) else {}

@@ -11,7 +11,7 @@ import click
 
 from shiftlog.cli.setup.agents import AGENT_FILES
 from shiftlog.cli.setup.files import Edited
-from shiftlog.cli.setup.plan import HOOKED, PRINTED, SetupPlan
+from shiftlog.cli.setup.plan import PER_CALL, PRINTED, SetupPlan
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -44,8 +44,8 @@ def setup(
 
     Prints the configuration for AGENT and the files that it belongs to. With --write, edits these files: everything
     else in them stays unchanged, a backup of each file is kept beside it, and a file that is already correct is not
-    touched. Claude Code gets a plugin with hooks and skills, Codex gets hooks. With --remove, removes everything that
-    --write added.
+    touched. Claude Code gets a plugin with hooks and skills, Codex and Gemini CLI get hooks, OpenCode a plugin. With
+    --remove, removes everything that --write added.
 
     \b
     Examples:
@@ -55,8 +55,8 @@ def setup(
     """
     if write and remove:
         raise click.UsageError("--write and --remove do not go together")
-    if per_call and agent not in HOOKED:
-        raise click.UsageError(f"--per-call is for {' and '.join(HOOKED)}")
+    if per_call and agent not in PER_CALL:
+        raise click.UsageError(f"--per-call is for {' and '.join(PER_CALL)}")
     plan = SetupPlan.of(agent, per_call=per_call, watch=watch or remove, **given)
     done: list[Edited] = []
     state = PRINTED

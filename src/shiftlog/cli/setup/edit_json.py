@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, cast
 
+from shiftlog.text.json_comments import COMMENTS, blanked, plain_json
+
 Entry = dict[str, Any]
 Merge = Callable[[Entry | None], Entry]
 
-_STRING = r'"(?:[^"\\]|\\.)*"'
-_COMMENTS = re.compile(rf"{_STRING}|//[^\n]*|/\*.*?\*/", re.DOTALL)
-_TRAILING_COMMAS = re.compile(rf"{_STRING}|,(?=\s*[}}\]])", re.DOTALL)
 _SPACE = re.compile(r"\s*")
 
 
@@ -42,6 +41,15 @@ class _Object:
         return next((member for member in reversed(self.members) if member.key == key), None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Parts:
+    """The places of the parts of an object or a list, between the brackets at `start` and `close`."""
+
+    start: int
+    close: int
+    places: tuple[tuple[int, int], ...]
+
+
 def with_json_entry(text: str, path: tuple[str, str], merge: Merge, *, comments: bool = False) -> str:
     """Return the text with `path` set to `merge(present entry)`; unchanged if that is equal.
 
@@ -54,7 +62,7 @@ def with_json_entry(text: str, path: tuple[str, str], merge: Merge, *, comments:
     return _with_value(text, path, merged, comments=comments)
 
 
-def with_json_item(text: str, path: tuple[str, str], item: Entry) -> str:
+def with_json_item(text: str, path: tuple[str, str], item: Entry, *, comments: bool = False) -> str:
     """Return the text with an item at the end of the list at `path`, unless an equal one is in it."""
 
     def grown(present: Any) -> list[Any]:
@@ -63,14 +71,14 @@ def with_json_item(text: str, path: tuple[str, str], item: Entry) -> str:
         items = cast("list[Any]", present)
         return items if item in items else [*items, item]
 
-    return _with_value(text, path, grown, absent=[])
+    return _with_value(text, path, grown, comments=comments, absent=[])
 
 
 def _with_value(
     text: str, path: tuple[str, str], change: Callable[[Any], Any], *, comments: bool = False, absent: Any = None
 ) -> str:
     """Return the text with `path` set to `change(present value)`; a list may only grow by one item."""
-    plain = _readable(text) if comments else text
+    plain = plain_json(text) if comments else text
     if not plain.strip():
         fresh = json.dumps({path[0]: {path[1]: change(absent)}}, indent=2, ensure_ascii=False) + "\n"
         return f"{text.rstrip()}\n{fresh}" if text.strip() else fresh
@@ -101,7 +109,7 @@ def _with_value(
 
 def without_json_entry(text: str, path: tuple[str, str], *, comments: bool = False, section_too: bool = False) -> str:
     """Return the text without the member at `path`; with `section_too` also without its object once that is empty."""
-    plain = _readable(text) if comments else text
+    plain = plain_json(text) if comments else text
     if not plain.strip():
         return text
     expected = _document(plain)
@@ -114,7 +122,7 @@ def without_json_entry(text: str, path: tuple[str, str], *, comments: bool = Fal
     changed = _without_member(text, inner, path[1])
     del expected[path[0]][path[1]]
     if section_too and not expected[path[0]]:
-        readable = _readable(changed) if comments else changed
+        readable = plain_json(changed) if comments else changed
         changed = _without_member(changed, _object(readable, _after_space(readable, 0)), path[0])
         del expected[path[0]]
     return _verified(changed, expected, comments=comments)
@@ -123,53 +131,88 @@ def without_json_entry(text: str, path: tuple[str, str], *, comments: bool = Fal
 def _without_member(text: str, box: _Object, key: str) -> str:
     """Remove a member with its comma and white space."""
     index = next(at for at in reversed(range(len(box.members))) if box.members[at].key == key)
-    member = box.members[index]
-    if index + 1 < len(box.members):
-        return text[: member.key_start] + text[box.members[index + 1].key_start :]
-    if index:
-        return text[: box.members[index - 1].end] + text[member.end :]
-    end = box.close if not text[member.end : box.close].strip(" \t\r\n,") else member.end
-    return text[: box.start + 1] + text[end:]
+    places = tuple((member.key_start, member.end) for member in box.members)
+    return _without_part(text, _Parts(start=box.start, close=box.close, places=places), index)
 
 
-def without_json_items(text: str, section: str, is_ours: Callable[[Any], bool]) -> str:
-    """Return the text without our items in the lists of a section; rewritten only if there are any."""
-    if not text.strip():
-        return text
-    document = _parsed_entry(text)
+def _without_part(text: str, box: _Parts, index: int) -> str:
+    """Remove one part of an object or a list with its comma and white space; comments around it stay."""
+    begin, end = box.places[index]
+    if index + 1 < len(box.places):
+        following = box.places[index + 1][0]
+        return text[:begin] + _kept(text[end:following]) + text[following:]
+    if not index and not text[end : box.close].strip(" \t\r\n,"):
+        end = box.close
+    before = box.places[index - 1][1] if index else box.start + 1
+    kept = _kept(text[before:begin])
+    return (
+        text[:before]
+        + (kept.rstrip() + "\n" if "//" in kept and text[end] not in "\r\n" else kept.rstrip())
+        + text[end:]
+    )
+
+
+def _kept(gap: str) -> str:
+    """Return what stays between two parts when one of them goes: comments, without the comma."""
+    if not gap.strip(" \t\r\n,"):
+        return ""
+    comma = blanked(COMMENTS, gap).find(",")
+    return gap if comma < 0 else gap[:comma] + gap[comma + 1 :]
+
+
+def without_json_items(
+    text: str, section: str, is_ours: Callable[[Any], bool], *, comments: bool = False, section_too: bool = True
+) -> str:
+    """Return the text without our items in the lists of a section, and without lists that held nothing else.
+
+    With `section_too`, also without the section once it is empty.
+    """
+    while (found := _first_item(text, section, is_ours, comments=comments)) is not None:
+        key, place, number = found
+        plain = plain_json(text) if comments else text
+        expected = _document(plain)
+        items = cast("list[Any]", expected[section][key])
+        del items[number]
+        if items:
+            text = _verified(_without_part(text, place, number), expected, comments=comments)
+        else:
+            text = without_json_entry(text, (section, key), comments=comments, section_too=section_too)
+    return text
+
+
+def _first_item(
+    text: str, section: str, is_ours: Callable[[Any], bool], *, comments: bool
+) -> tuple[str, "_Parts", int] | None:
+    """Return the first item of ours: the name of its list, the places of the list's items, and its number."""
+    plain = plain_json(text) if comments else text
+    if not plain.strip():
+        return None
+    document = _parsed_entry(plain)
     lists: Any = cast("Entry", document).get(section) if isinstance(document, dict) else None
     if not isinstance(lists, dict):
-        return text
-    kept: Entry = {}
-    found = False
-    for name, items in cast("Entry", lists).items():
-        if not isinstance(items, list):
-            kept[name] = items
+        return None
+    own = _object(plain, _after_space(plain, 0)).find(section)
+    inner = _object(plain, own.start) if own is not None else None
+    for key, items in cast("Entry", lists).items():
+        member = inner.find(key) if inner is not None else None
+        for number, item in enumerate(cast("list[Any]", items) if isinstance(items, list) else ()):
+            if member is not None and is_ours(item):
+                return key, _list(plain, member.start), number
+    return None
+
+
+def _list(plain: str, start: int) -> "_Parts":
+    """Locate the items of the list that opens at `start` in valid JSON."""
+    places: list[tuple[int, int]] = []
+    at = _after_space(plain, start + 1)
+    while plain[at] != "]":
+        if plain[at] == ",":
+            at = _after_space(plain, at + 1)
             continue
-        others = [item for item in cast("list[Any]", items) if not is_ours(item)]
-        found = found or len(others) != len(cast("list[Any]", items))
-        if others or not items:
-            kept[name] = others
-    if not found:
-        return text
-    rest = {**cast("Entry", document), section: kept}
-    if not kept:
-        del rest[section]
-    return json.dumps(rest, indent=2, ensure_ascii=False) + "\n" if rest else ""
-
-
-def _blanked(pattern: re.Pattern[str], text: str) -> str:
-    """Overwrite matches other than strings with spaces; offsets do not change."""
-
-    def spaces(match: re.Match[str]) -> str:
-        found = match[0]
-        return found if found.startswith('"') else re.sub(r"[^\r\n]", " ", found)
-
-    return pattern.sub(spaces, text)
-
-
-def _readable(text: str) -> str:
-    return _blanked(_TRAILING_COMMAS, _blanked(_COMMENTS, text))
+        end = cast("tuple[object, int]", _DECODER.raw_decode(plain, at))[1]
+        places.append((at, end))
+        at = _after_space(plain, end)
+    return _Parts(start=start, close=at, places=tuple(places))
 
 
 def _document(text: str) -> dict[str, Any]:
@@ -181,7 +224,7 @@ def _document(text: str) -> dict[str, Any]:
 
 def _verified(changed: str, expected: Entry, *, comments: bool = False) -> str:
     """Return the changed text if it means what is expected; raise CannotEdit."""
-    if _parsed_json(_readable(changed) if comments else changed) != expected:
+    if _parsed_json(plain_json(changed) if comments else changed) != expected:
         raise CannotEdit("its layout is too unusual to edit safely")
     return changed
 
@@ -253,11 +296,13 @@ class _Style:
             own = self._indent_of(box.members[0])
             one_line, indent = own is None, own or indent
         at = len(text[: box.close].rstrip())
-        has_comma = last is not None and "," in _blanked(_COMMENTS, text)[last.end : box.close]
+        has_comma = last is not None and "," in blanked(COMMENTS, text)[last.end : box.close]
         comma_at = at if last is None else last.end
         comma = "" if last is None or has_comma else ","
         if one_line:
             lead = " " if last is not None and not self._tight() else ""
+            if "//" in text[box.start + 1 if last is None else last.end : at]:
+                lead = self.newline  # else the member would be part of the comment
             member = lead + self._rendered({key: value}, None)[1:-1]
             tail = ""
         else:

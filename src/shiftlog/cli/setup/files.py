@@ -18,7 +18,9 @@ from pathlib import Path
 from typing import Any, cast
 
 from shiftlog.cli.setup.edit_json import CannotEdit
+from shiftlog.link.files import read_regular
 from shiftlog.model.times import compact
+from shiftlog.text.json_comments import plain_json
 
 _BOM = "\ufeff"
 _OURS = re.compile(r"\bshiftlog-hook\b|\bshiftlog\b.*\bmcp\b|mcp_servers\.shiftlog|shiftlog@shiftlog")
@@ -63,7 +65,7 @@ class SetupRecord:
     def load(cls, file: Path) -> "SetupRecord":
         """Read the record; an unreadable file counts as an empty record."""
         try:
-            document: Any = json.loads(file.read_text(encoding="utf-8"))
+            document: Any = json.loads(read_regular(file))
             return cls(file=file, edits=dict(document["edits"]), files=dict(document["files"]))
         except (OSError, ValueError, KeyError, TypeError):
             return cls(file=file)
@@ -127,7 +129,7 @@ class SetupRecord:
         done = [found for edit in edits if (found := self._taken(edit)) is not None]
         for name, digest in list(self.files.items()):
             path = Path(name)
-            if path.exists() and _digest(path.read_bytes()) == digest:
+            if path.is_file() and _digest(path.read_bytes()) == digest:
                 path.unlink()
                 folder, top = path.parent, self.file.parent
                 while folder != top and folder.is_relative_to(top) and not any(folder.iterdir()):
@@ -198,13 +200,13 @@ def _refusing(path: Path) -> Generator[None]:
 
 def _read(path: Path) -> bytes | None:
     real = Path(os.path.realpath(path))
-    return real.read_bytes() if real.exists() else None
+    return read_regular(real) if real.exists() else None
 
 
 def _sections(content: bytes | None) -> frozenset[str]:
     """Return the top-level names of a JSON document."""
     try:
-        document: Any = json.loads((content or b"{}").decode("utf-8-sig"))
+        document: Any = json.loads(plain_json((content or b"{}").decode("utf-8-sig")))
     except ValueError:
         return frozenset()
     return frozenset(cast("dict[str, Any]", document)) if isinstance(document, dict) else frozenset()

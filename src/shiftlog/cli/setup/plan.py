@@ -4,7 +4,7 @@ import json
 import os
 import shlex
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -21,15 +21,17 @@ from shiftlog.cli.setup.edit_json import (
 )
 from shiftlog.cli.setup.edit_toml import with_toml_table, without_toml_table
 from shiftlog.cli.setup.files import Edit, Edited, EditRefused, SetupRecord
-from shiftlog.cli.setup.plugin_files import NAME, claude_files, hook_groups
+from shiftlog.cli.setup.plugin_files import NAME, claude_files, hook_groups, opencode_plugin
 from shiftlog.link import wire
 from shiftlog.model.agents import AGENTS
+from shiftlog.text.json_comments import plain_json
 
 HOOK = "shiftlog-hook"
 PRINTED = "printed"
 PLUGIN = f"{NAME}@{NAME}"
 TRUST = "Codex asks once whether to trust the hooks; say yes, or they do not run."
 HOOKED = tuple(agent.name for agent in AGENTS.values() if agent.hooks)
+PER_CALL = tuple(agent.name for agent in AGENTS.values() if "PostToolUse" in agent.hooks)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +69,13 @@ class SetupPlan:
             edits = [_server_entry(agent_file, path, entry)]
             text = agent_file.edited(path, "", lambda _: entry)
             if agent == "codex":
-                edits.append(_codex_hooks(path.with_name("hooks.json"), hook, str(state), per_call=per_call))
+                edits.append(_hooks(agent, path.with_name("hooks.json"), hook, str(state), per_call=per_call))
+            elif agent == "gemini":
+                edits = [_both(edits[0], _hooks(agent, path, hook, str(state), comments=True))]
+                text = edits[0].add("")
+            elif agent == "opencode":
+                plugin = opencode_plugin(_hook_program(program), str(state))
+                edits.append(_whole_file(path.with_name("plugins") / "shiftlog.js", plugin))
         if watch:
             edits.append(_watching(state / "config.toml"))
         return cls(
@@ -151,7 +159,22 @@ def _server_entry(agent_file: AgentFile, path: Path, entry: Entry) -> Edit:
         own = agent_file.section not in sections
         return without_json_entry(text, (agent_file.section, NAME), comments=agent_file.comments, section_too=own)
 
-    return Edit(path=path, add=lambda text: agent_file.edited(path, text, _merged(entry)), take=take)
+    merge = _merged(entry, agent_file.env_name)
+    return Edit(path=path, add=lambda text: agent_file.edited(path, text, merge), take=take)
+
+
+def _both(first: Edit, second: Edit) -> Edit:
+    """Return two edits of one file as one."""
+    return Edit(
+        path=first.path,
+        add=lambda text: second.add(first.add(text)),
+        take=lambda text, sections: first.take(second.take(text, sections), sections),
+    )
+
+
+def _whole_file(path: Path, content: str) -> Edit:
+    """Return the edit that makes a file which is ours alone; one that was edited since is left to its editor."""
+    return Edit(path=path, add=lambda _: content, take=lambda text, _: text)
 
 
 def _claude_settings(path: Path, folder: Path) -> Edit:
@@ -169,27 +192,32 @@ def _claude_settings(path: Path, folder: Path) -> Edit:
     return Edit(path=path, add=add, take=take)
 
 
-def _codex_hooks(path: Path, command: str, state: str, *, per_call: bool) -> Edit:
-    wanted = hook_groups("codex", command, per_call=per_call, state=shlex.quote(state))
+def _hooks(agent: str, path: Path, command: str, state: str, *, per_call: bool = False, comments: bool = False) -> Edit:
+    wanted = hook_groups(agent, command, per_call=per_call, state=shlex.quote(state))
+
+    def is_ours(group: Any) -> bool:
+        return is_our_hook(group, agent)
 
     def take(text: str, sections: frozenset[str]) -> str:
-        return without_json_items(text, "hooks", is_our_hook)
+        own = "hooks" not in sections
+        left = without_json_items(text, "hooks", is_ours, comments=comments, section_too=own)
+        return "" if left.strip() == "{}" and not sections and not comments else left
 
     def add(text: str) -> str:
-        if not _has_exactly(text, wanted):
-            text = take(text, frozenset())
+        if not _has_exactly(plain_json(text) if comments else text, wanted, is_ours):
+            text = without_json_items(text, "hooks", is_ours, comments=comments, section_too=False)
         for event, groups in wanted.items():
             for group in groups:
-                text = with_json_item(text, ("hooks", event), group)
+                text = with_json_item(text, ("hooks", event), group, comments=comments)
         return text
 
     return Edit(path=path, add=add, take=take)
 
 
-def _has_exactly(text: str, wanted: Mapping[str, Any]) -> bool:
+def _has_exactly(text: str, wanted: Mapping[str, Any], is_ours: Callable[[Any], bool]) -> bool:
     """Return True if our hooks in a file are exactly these."""
     try:
-        document: Any = json.loads(text or "{}")
+        document: Any = json.loads(text if text.strip() else "{}")
     except ValueError:
         return True  # adding reports what is wrong with it
     lists: Any = cast("Entry", document).get("hooks") if isinstance(document, dict) else None
@@ -198,20 +226,20 @@ def _has_exactly(text: str, wanted: Mapping[str, Any]) -> bool:
     found = {
         event: ours
         for event, items in cast("Entry", lists).items()
-        if isinstance(items, list) and (ours := [one for one in cast("list[Any]", items) if is_our_hook(one)])
+        if isinstance(items, list) and (ours := [one for one in cast("list[Any]", items) if is_ours(one)])
     }
     return all(groups == wanted.get(event) for event, groups in found.items())
 
 
-def is_our_hook(group: Any) -> bool:
-    """Return True if a group of hooks in Codex's file is ours."""
+def is_our_hook(group: Any, agent: str) -> bool:
+    """Return True if a group of hooks in an agent's file is ours."""
     hooks: Any = cast("Entry", group).get("hooks") if isinstance(group, dict) else None
     if not isinstance(hooks, list) or not hooks:
         return False
     commands = [
         cast("Entry", one).get("command") if isinstance(one, dict) else None for one in cast("list[Any]", hooks)
     ]
-    return all(isinstance(command, str) and f"{HOOK} codex" in command.replace("'", "") for command in commands)
+    return all(isinstance(command, str) and f"{HOOK} {agent}" in command.replace("'", "") for command in commands)
 
 
 def _watching(path: Path) -> Edit:
@@ -222,30 +250,35 @@ def _watching(path: Path) -> Edit:
 
 
 def _hook_command(agent: str, program: Path, home: str | None) -> str:
-    """Return the command of a hook: its name if the agent finds it on its path, else the full path."""
+    """Return the command of a hook."""
+    command = shlex.quote(_hook_program(program))
+    named = f"SHIFTLOG_HOME={shlex.quote(str(Path(home).expanduser().absolute()))} " if home else ""
+    return f"{named}{command} {agent}"
+
+
+def _hook_program(program: Path) -> str:
+    """Return the program of a hook: its name if the agent finds it on its path, else the full path."""
     beside = program.with_name(HOOK)
     found = shutil.which(HOOK)
     by_name = found is not None and (not beside.exists() or Path(found).absolute() == beside)
     # A virtual environment may be on the path of this terminal only.
     by_name = by_name and not (beside.parent.parent / "pyvenv.cfg").exists()
-    command = HOOK if by_name or not beside.exists() else shlex.quote(str(beside))
-    named = f"SHIFTLOG_HOME={shlex.quote(str(Path(home).expanduser().absolute()))} " if home else ""
-    return f"{named}{command} {agent}"
+    return HOOK if by_name or not beside.exists() else str(beside)
 
 
-def _merged(entry: Entry) -> Merge:
+def _merged(entry: Entry, env_name: str) -> Merge:
     """Return a merge of our keys into an existing entry that keeps the user's own keys."""
 
     def merge(present: Entry | None) -> Entry:
         if present is None or "command" not in present:  # absent, or another transport with other keys
             return entry
         wanted = {**present, **entry}
-        env: object = present.get("env")
+        env: object = present.get(env_name)
         if isinstance(env, dict):
             others = {name: value for name, value in cast("Entry", env).items() if name != "SHIFTLOG_HOME"}
-            wanted["env"] = others | entry.get("env", {})
-            if env and not wanted["env"]:
-                del wanted["env"]
+            wanted[env_name] = others | entry.get(env_name, {})
+            if env and not wanted[env_name]:
+                del wanted[env_name]
         return wanted
 
     return merge

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog import __version__
+from shiftlog.link.hook import SAME_EVENTS
 from shiftlog.model.agents import BY_NAME, OWN_CALLS
 
 NAME = "shiftlog"
@@ -38,9 +39,16 @@ class HookEvent:
 
 
 # The state directory as a shell finds it.
-STATE = "${SHIFTLOG_HOME:-${XDG_DATA_HOME:-$HOME/.local/share}/shiftlog}"
+STATE = "${SHIFTLOG_HOME:-${XDG_STATE_HOME:-$HOME/.local/state}/shiftlog}"
 # The tools of each agent that may change files.
-CHANGING_TOOLS = {"claude": "Bash|PowerShell|Edit|MultiEdit|Write|NotebookEdit", "codex": "Bash|apply_patch|Edit|Write"}
+CHANGING_TOOLS = {
+    "claude": "Bash|PowerShell|Edit|MultiEdit|Write|NotebookEdit",
+    "codex": "Bash|apply_patch|Edit|Write",
+    "gemini": "^(run_shell_command|write_file|replace)$",
+}
+# Gemini CLI's own names of events, and its unit of time.
+_GEMINI_EVENTS = {ours: theirs for theirs, ours in SAME_EVENTS.items()}
+_MS = 1_000
 HOOK_EVENTS = (
     HookEvent(name="SessionStart"),
     HookEvent(name="UserPromptSubmit"),
@@ -73,8 +81,12 @@ def hook_groups(agent: str, command: str, *, per_call: bool = False, state: str 
     for event in events:
         line = _closing(command, agent, state) if event.is_gate else command
         hook = {"type": "command", "command": line, "timeout": event.timeout_s}
+        name = event.name
+        if agent == "gemini":
+            hook |= {"name": NAME, "timeout": event.timeout_s * _MS}
+            name = _GEMINI_EVENTS.get(name, name)
         matcher = {"matcher": event.tools[agent]} if agent in event.tools else {}
-        groups.setdefault(event.name, []).append({**matcher, "hooks": [hook]})
+        groups.setdefault(name, []).append({**matcher, "hooks": [hook]})
     return groups
 
 
@@ -118,6 +130,26 @@ def codex_files() -> Files:
     }
 
 
+def gemini_files() -> Files:
+    """Return the files for Gemini CLI by their paths in its folder."""
+    server = {NAME: {"command": NAME, "args": ["mcp"]}}
+    return {"settings.json": _json({"mcpServers": server, "hooks": hook_groups("gemini", "shiftlog-hook gemini")})}
+
+
+def opencode_plugin(program: str = "shiftlog-hook", state: str = "") -> str:
+    """Return our plugin for OpenCode; without a state directory it finds it as other programs do."""
+    text = _text("opencode.js")
+    for name, value in (("@HOOK@", program), ("@STATE@", state)):
+        text = text.replace(f'"{name}"', json.dumps(value))
+    return text
+
+
+def opencode_files() -> Files:
+    """Return the files for OpenCode by their paths in its folder."""
+    server = {NAME: {"type": "local", "command": [NAME, "mcp"], "enabled": True}}
+    return {"opencode.json": _json({"mcp": server}), "plugins/shiftlog.js": opencode_plugin()}
+
+
 def registry_entry() -> Document:
     """Return our entry for the registry of MCP servers."""
     return {
@@ -152,6 +184,8 @@ def repository_files() -> Files:
     return {
         **{f"plugins/claude-code/{path}": text for path, text in claude_files().items()},
         **{f"plugins/codex/{path}": text for path, text in codex_files().items()},
+        **{f"plugins/gemini/{path}": text for path, text in gemini_files().items()},
+        **{f"plugins/opencode/{path}": text for path, text in opencode_files().items()},
         "server.json": _json(registry_entry()),
     }
 

@@ -1,1 +1,1 @@
-"""The database of a team: preparing it, and copying to and from it."""
+"""The record as a whole: a team's database, copies, archives, legal holds and retention."""

@@ -8,13 +8,14 @@ import click
 
 from shiftlog.cli.connecting import json_option, opened_home
 from shiftlog.cli.screen.output import Printer, ProgressBar, print_json
+from shiftlog.cli.store.archives import archive, partitions, restore
 from shiftlog.text.figures import count
 from shiftlog.text.printable import terminal_line
 
 
-@click.group(short_help="Prepare a team's PostgreSQL database, or copy a record to it.")
+@click.group(short_help="Prepare a team's PostgreSQL database, copy a record to it, archive old months.")
 def store() -> None:
-    """Prepare the PostgreSQL database that `store.url` names, and copy records to and from it.
+    """Prepare the PostgreSQL database that `store.url` names, copy records to and from it, and archive old months.
 
     Without that setting everything is kept in the file shiftlog.db, which needs none of this.
 
@@ -22,6 +23,7 @@ def store() -> None:
     Examples:
       shiftlog store migrate
       shiftlog store copy ~/.local/state/shiftlog postgresql://me@db.example/shiftlog
+      shiftlog store archive --before 2026-01 --dry-run
     """
 
 
@@ -96,3 +98,7 @@ def copy(source: str, target: str, as_json: bool) -> int:
         printer = Printer()
         printer.line(("copied", "bold green"), f"  {kept}; every chain verified, every row counted.")
     return 0
+
+
+for command in (partitions, archive, restore):
+    store.add_command(command)

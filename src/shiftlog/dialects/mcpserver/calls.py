@@ -17,7 +17,7 @@ from shiftlog.dialects.mcpserver.current import (
     named_session_id,
     session_of_call,
 )
-from shiftlog.dialects.mcpserver.requests import Params
+from shiftlog.dialects.mcpserver.naming import Params
 from shiftlog.dialects.mcpserver.subagents import SubagentSession, turn_of_subagent
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
@@ -133,6 +133,7 @@ class Calls:
                     error.details = {**error.details, "session_id": session.id}
                 raise
         pen = self.journal.pen(writer, session.id, session)
+        pen.signs = call.context.caller.signs
         wake(pen)
         before = pen.written
         result, turn = rule(pen, call.values)

@@ -60,12 +60,13 @@ class Binding:
 class CallContext:
     """The origin of a call: the client, its workspace if it is known, the agent it works for, and its binding.
 
-    With `strict` an unknown parameter is refused. With `again` the client repeats the call because the
-    first answer was lost.
+    `own_workspace` is the client's own where a call may name another. With `strict` an unknown parameter is refused.
+    With `again` the client repeats the call because the first answer was lost.
     """
 
     caller: Caller
     workspace: str
+    own_workspace: str | None = None
     agent: str | None = None
     binding: Binding = field(default_factory=Binding)
     timeout_s: float = SESSIONLOG_CALL_S

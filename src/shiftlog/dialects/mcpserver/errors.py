@@ -6,7 +6,7 @@ Codes and messages are the journal's own. Names in `details` become those of the
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from shiftlog.dialects.mcpserver.requests import dialect_name, to_dialect
+from shiftlog.dialects.mcpserver.naming import dialect_name, to_dialect
 from shiftlog.model.errors import InvalidParameter, ShiftlogError, StorageError, UnknownTool
 from shiftlog.model.moves import LIVE, SessionState
 from shiftlog.model.nouns import Session

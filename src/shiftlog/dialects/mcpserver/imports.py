@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from shiftlog.dialects.mcpserver.naming import native_name
 from shiftlog.dialects.mcpserver.objects import as_shown
-from shiftlog.dialects.mcpserver.requests import HEADER_FACTS, native_name
+from shiftlog.dialects.mcpserver.requests import HEADER_FACTS
 from shiftlog.journal import rules
 from shiftlog.journal.merge import TEXT_FIELDS, fresh_commits, is_empty
 from shiftlog.journal.pen import Pen

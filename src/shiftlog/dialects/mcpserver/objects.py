@@ -10,7 +10,8 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from shiftlog.dialects.mcpserver.errors import status_of
-from shiftlog.dialects.mcpserver.requests import HEADER_FACTS, to_dialect
+from shiftlog.dialects.mcpserver.naming import to_dialect
+from shiftlog.dialects.mcpserver.requests import HEADER_FACTS
 from shiftlog.dialects.mcpserver.subagents import SubagentSession, subagents_of
 from shiftlog.journal.history.items import obligation
 from shiftlog.journal.projection import ERASED_TEXT

@@ -3,12 +3,22 @@
 Limits and enumerations come from `journal.requests`. `read` returns checked values under the journal's names.
 """
 
-import json
-import re
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from shiftlog.dialects.mcpserver.naming import (
+    ALIASES,
+    Anything,
+    MaybeBlank,
+    Params,
+    TextOrNumber,
+    TurnFields,
+    in_camel_case,
+    native_name,
+    params,
+    required,
+)
 from shiftlog.journal.continuity.requests import CLOSE_SESSION as CLOSING
 from shiftlog.journal.requests import (
     ACTION_ITEM,
@@ -19,14 +29,13 @@ from shiftlog.journal.requests import (
     ERROR_CHARS,
     KEY_CHARS,
     NAME_CHARS,
-    PATH_CHARS,
     PLAN_FILE,
     TITLE_CHARS,
 )
-from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import AGENT_PATTERN
+from shiftlog.model.limits import PATH_CHARS
 from shiftlog.model.moves import TurnStatus
-from shiftlog.params.fields import Choice, Field, Integer, ListOf, Record, Schema, Text, as_name
+from shiftlog.params.fields import Choice, Field, Integer, ListOf, Record, Text
 
 IMPORT_TURNS = 5_000
 HISTORY_LIMIT = 1_000
@@ -48,179 +57,6 @@ SECTIONS: dict[str, str] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Anything(Field):
-    """A part that is accepted and ignored."""
-
-    def read(self, value: object, path: str) -> Any:
-        return None
-
-    def type_schema(self) -> Schema:
-        return {}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TurnFields(Record):
-    """Fields of a turn in a context beside the turn itself, whose schema names them already."""
-
-    def type_schema(self) -> Schema:
-        return {"type": "object"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class MaybeBlank(Text):
-    """A text that must be there and may be blank, as the output of a command that printed nothing."""
-
-    def read(self, value: object, path: str) -> str:
-        return Text(lines=self.lines, signs=self.signs, max_chars=self.max_chars).read(value, path)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JsonOf(Field):
-    """A value, or its JSON text; one that was recorded elsewhere may have unknown parts."""
-
-    inner: Field
-    recorded_elsewhere: bool = False
-
-    def read(self, value: object, path: str) -> Any:
-        return self.inner.read(value, path)
-
-    def decoded(self, value: object, path: str) -> Any:
-        """Return the value that a text stands for; raise InvalidParameter for a text that is no JSON."""
-        if not isinstance(value, str):
-            return value
-        if not value.strip():
-            return None
-        try:
-            return json.loads(value)
-        except (ValueError, RecursionError):
-            raise InvalidParameter.invalid(path, "a value or its JSON text is expected", value) from None
-
-    def type_schema(self) -> Schema:
-        schema = self.inner.type_schema()
-        kind = schema.get("type")
-        return {**schema, "type": [kind, "string"]} if isinstance(kind, str) else schema
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Params:
-    """The parameters of a method; `aliases` are other spellings of a name, folded to lower case."""
-
-    record: Record
-    aliases: Mapping[str, str]
-
-    def read(self, given: object, *, strict: bool) -> tuple[dict[str, Any], list[str]]:
-        """Return the checked values under the journal's names, and which names were ignored.
-
-        Names match in any case. Unknown names are ignored, or refused by a strict reading.
-        """
-        if not isinstance(given, Mapping):
-            raise InvalidParameter.invalid("params", "an object is expected", given)
-        naming = _Naming(aliases=self.aliases, strict=strict)
-        named = naming.named(self.record, cast(Mapping[Any, Any], given), "")
-        return to_native(self.record.read(named)), naming.ignored
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Naming:
-    """Brings what was given under the names that records have; in a strict one unknown names stay, to be refused."""
-
-    aliases: Mapping[str, str]
-    strict: bool
-    ignored: list[str] = field(default_factory=list[str])
-
-    def named(self, record: Record, given: Mapping[Any, Any], path: str) -> dict[str, Any]:
-        """Return the values under the names of a record, with the records inside them."""
-        known = {name.lower(): name for name in record.fields}
-        known |= {other: name for other, name in self.aliases.items() if name in record.fields}
-        named: dict[str, Any] = {}
-        for key, value in given.items():
-            name = key if key in record.fields else known.get(str(key).lower())
-            if name is None:
-                if self.strict:
-                    named[key] = value
-                elif value is not None:
-                    self.ignored.append(f"{path}{key}".encode("utf-8", "replace").decode("utf-8"))
-            elif not _says_nothing(record.fields[name], value) and (
-                _is_blank(named.get(name)) or (name == key and not _is_blank(value))
-            ):
-                named[name] = self._inside(record.fields[name], value, f"{path}{name}")
-        return named
-
-    def _inside(self, spec: Field, value: Any, path: str) -> Any:
-        if isinstance(spec, JsonOf):
-            naming = replace(self, strict=False) if spec.recorded_elsewhere else self
-            return naming._inside(spec.inner, spec.decoded(value, path), path)
-        if isinstance(spec, Record) and isinstance(value, Mapping):
-            return self.named(spec, cast(Mapping[Any, Any], value), f"{path}.")
-        if isinstance(spec, ListOf) and isinstance(spec.item, Record) and isinstance(value, list | tuple):
-            items = cast(Sequence[Any], value)
-            return [self._inside(spec.item, item, f"{path}[{n}]") for n, item in enumerate(items)]
-        return value
-
-
-def _says_nothing(spec: Field, value: object) -> bool:
-    """Return True if a value counts as absent; for a list any empty value does."""
-    if isinstance(spec, Choice | Integer | Text) and not spec.required:
-        return _is_blank(value)
-    return value is None or (isinstance(spec, ListOf) and (value == {} or _is_blank(value)))
-
-
-def _is_blank(value: object) -> bool:
-    return value is None or (isinstance(value, str) and not value.strip())
-
-
-def to_native(value: Any) -> Any:
-    """Return a value with its names as the journal writes them: `filePath` becomes `file_path`."""
-    if isinstance(value, dict):
-        items = cast(dict[str, Any], value)
-        return {native_name(name): to_native(item) for name, item in items.items()}
-    if isinstance(value, list):
-        return [to_native(item) for item in cast(list[Any], value)]
-    return value
-
-
-def native_name(name: str) -> str:
-    """Return the journal's name of a field."""
-    if name in ("processingDialog", "dialogItems"):
-        return "dialog"
-    return re.sub(r"[A-Z]", lambda letter: "_" + letter[0].lower(), name)
-
-
-def dialect_name(name: str) -> str:
-    """Return the dialect's name of a field of the journal."""
-    if name == "dialog":
-        return "processingDialog"
-    return re.sub(r"_([a-z])", lambda letter: letter[1].upper(), name)
-
-
-def to_dialect(value: Any) -> Any:
-    """Return a value with its names as the dialect writes them."""
-    if isinstance(value, Mapping):
-        items = cast(Mapping[str, Any], value)
-        return {dialect_name(name): to_dialect(item) for name, item in items.items()}
-    if isinstance(value, list | tuple):
-        return [to_dialect(item) for item in cast(Sequence[Any], value)]
-    return value
-
-
-def _camel(record: Record) -> Record:
-    """Return a record of the journal under the dialect's names; its clients see every field listed."""
-    fields = {dialect_name(name): replace(spec, listed=True) for name, spec in record.fields.items()}
-    return Record(fields=fields, description=record.description)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TextOrNumber(Text):
-    """A text that may come as a number: the alias of a run, an order or a context."""
-
-    def read(self, value: object, path: str) -> str:
-        return Text.read(self, as_name(value), path)
-
-    def type_schema(self) -> Schema:
-        return {"type": ["string", "integer"]}
-
-
 # Fields
 
 AGENT = Text(
@@ -228,25 +64,65 @@ AGENT = Text(
     pattern=AGENT_PATTERN,
     pattern_says="PascalCase letters and digits, such as ClaudeCode",
     description="Agent kind in PascalCase, the part of the session id before its first `-`.",
+    examples=("Codex",),
 )
 # Ids have checks and errors of their own, so that any text gets as far as those.
 SESSION_ID = TextOrNumber(lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`.")
 REQUEST_ID = Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")
-TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="What the session is for, 1..500 characters.")
-QUERY_TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="The request in one line.")
-QUERY_TEXT = Text(lines=True, signs=True, description="The request in full.")
-MODEL = Text(max_chars=NAME_CHARS, description="Model name; `unknown` counts as not given.")
-TODO = Text(max_chars=NAME_CHARS, description="To-do item that the turn works on.")
-RESPONSE = Text(lines=True, signs=True, description="The answer given.")
+TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="What the session is for, up to 500 characters.")
+QUERY_TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="The request in one line, up to 500 characters.")
+QUERY_TEXT = Text(lines=True, signs=True, description="The request in full, as it was given.")
+MODEL = Text(max_chars=NAME_CHARS, description="Name of the model; `unknown` counts as not given.")
+PLAN = replace(
+    PLAN_FILE,
+    description="Path of the plan that the turn follows, relative to the workspace or absolute, without `..`. It is "
+    "stored as text; the file need not exist. `None` or left out: no plan.",
+    examples=("docs/plans/upload.md",),
+)
+TODO = Text(
+    max_chars=NAME_CHARS,
+    description="Id of the to-do item that the turn works on. `None` or left out: no item.",
+    examples=("TODO-17",),
+)
+_UNCHANGED = "`None` or left out changes nothing."
+RESPONSE = Text(lines=True, signs=True, description="The answer that was given.")
 KEY = Text(
     max_chars=KEY_CHARS,
-    description="Text unique to this call; a retry with the same key and parameters returns the first result.",
+    description="Text that you make up so that a retry is safe, up to 200 characters: the same key with the same "
+    "arguments returns the first result and stores nothing, with other arguments it is idempotency_conflict. It counts "
+    "for this session and tool, 90 days. Default: none.",
 )
-HEADER = Text(max_chars=PATH_CHARS, description="Fact about the agent's own program or session.")
+_HEADERS_SAID = {
+    "agentSessionId": "Id that the agent's own program gave the session.",
+    "agentSessionTranscriptFile": "Path of that program's transcript; ignored if there is no such file.",
+    "agentExecutablePath": "Path of that program.",
+    "agentExecutableVersion": "Version of that program.",
+}
 
-ACTION = _camel(ACTION_ITEM)
-DIALOG = _camel(DIALOG_ITEM)
-COMMIT = _camel(COMMIT_ITEM)
+ACTION = in_camel_case(
+    ACTION_ITEM,
+    description="What was done or is planned, up to 8,192 characters.",
+    type="edit, create, delete, design_decision, commit, pr_comment, issue_comment, web_reference or dependency_add; "
+    "another lower_snake_case word is stored with a warning.",
+    status="pending: planned; in_progress: begun; completed; failed.",
+    order="Its number within the turn, which sessionlog_delete_item names it by. Default: one more than the highest of "
+    "the list.",
+    file_path="The file that it concerns, relative to the workspace. Default: none.",
+)
+DIALOG = in_camel_case(
+    DIALOG_ITEM,
+    role="Who said it. model: you, the agent; tool: a tool's call or output; system: the program; user: the person.",
+    category="reasoning: a thought; tool_call: a call; tool_result: what it gave back; observation: something noticed; "
+    "decision: a choice with its reason.",
+    content="The text, up to 1,048,576 characters.",
+    timestamp="When, ISO 8601 with zone, such as 2026-07-01T08:00:05Z. Default: now.",
+)
+COMMIT = in_camel_case(
+    COMMIT_ITEM,
+    files_changed="Paths that it changed, relative to the workspace.",
+    author="Its author.",
+    timestamp="When it was made, ISO 8601 with zone. Default: none.",
+)
 
 # The facts about the agent's own session and program, and the journal's names of them.
 HEADER_FACTS = {
@@ -255,36 +131,51 @@ HEADER_FACTS = {
     "agentExecutablePath": "executable_path",
     "agentExecutableVersion": "executable_version",
 }
-HEADERS: dict[str, Field] = dict.fromkeys(HEADER_FACTS, HEADER)
+HEADERS: dict[str, Field] = {name: Text(max_chars=PATH_CHARS, description=_HEADERS_SAID[name]) for name in HEADER_FACTS}
+
+
+def _texts(description: str, max_chars: int | None = None) -> ListOf:
+    item = Text(lines=True, signs=True) if max_chars is None else Text(lines=True, max_chars=max_chars)
+    return ListOf(item=item, description=description)
+
+
+# Whether a list is united with the stored one or replaces it depends on the call, which says so.
 LISTS: dict[str, Field] = {
-    "tags": ListOf(item=Text(lines=True, max_chars=NAME_CHARS), description="Labels; added to those stored."),
-    "contextList": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Files or sources read; added."),
-    "designDecisions": ListOf(item=Text(lines=True, signs=True), description="Decisions with reasons; added."),
-    "requirementsDiscovered": ListOf(item=Text(lines=True, signs=True), description="Requirement ids; added."),
-    "filesModified": ListOf(item=Text(lines=True, max_chars=PATH_CHARS), description="Files changed; added."),
-    "blockers": ListOf(item=Text(lines=True, signs=True), description="What stands in the way; added."),
-    "commits": ListOf(item=COMMIT, description="Commits made; added by sha."),
+    "tags": _texts("Labels to find the turn by, such as bug.", NAME_CHARS),
+    "contextList": _texts("Files, addresses and other sources that were read.", PATH_CHARS),
+    "designDecisions": _texts("Decisions, each with its reason."),
+    "requirementsDiscovered": _texts("Ids of requirements that were found, such as FR-AUTH-1."),
+    "filesModified": _texts("Files that were changed, relative to the workspace.", PATH_CHARS),
+    "blockers": _texts("What stands in the way."),
+    "commits": ListOf(item=COMMIT, description="Commits that were made; one with a known sha fills that one in."),
 }
 PLAIN: dict[str, Field] = {
     "interpretation": Text(lines=True, signs=True, description="How the request was understood."),
     "response": RESPONSE,
-    "planFile": PLAN_FILE,
-    "todoId": TODO,
-    "model": MODEL,
-    "modelProvider": Text(max_chars=NAME_CHARS, description="Who serves the model."),
-    "tokenCount": Integer(minimum=0, maximum=2**53 - 1, description="Tokens of the turn so far."),
+    "planFile": replace(PLAN, description=f"Path of the plan that the turn follows, without `..`. {_UNCHANGED}"),
+    "todoId": replace(TODO, description=f"Id of the to-do item that the turn works on. {_UNCHANGED}"),
+    "model": replace(
+        MODEL,
+        description="Name of the model; a turn begins with that of its session. `unknown` or left out changes nothing.",
+        examples=("opus",),
+    ),
+    "modelProvider": Text(max_chars=NAME_CHARS, description="Who serves the model, such as openai."),
+    "tokenCount": Integer(
+        minimum=0, maximum=2**53 - 1, description="Tokens of the whole turn so far; 0 changes nothing."
+    ),
 }
 # Plain fields can be cleared as well as lists.
 CLEARABLE = SECTIONS | {name: native_name(name) for name in PLAIN}
 RICH: dict[str, Field] = {
     **PLAIN,
     **LISTS,
-    "actions": ListOf(item=ACTION, description="Actions; those stored already are not stored twice."),
-    "processingDialog": ListOf(item=DIALOG, description="Dialog items; those stored already are not stored twice."),
+    "actions": ListOf(item=ACTION, description="Steps that were done or are planned."),
+    "processingDialog": ListOf(item=DIALOG, description="Thoughts, tool calls, results and decisions, in order."),
 }
 # The parts of a turn object that rich fields do not cover: accepted, so that a turn can be sent back as it was read.
 REST_OF_TURN: dict[str, Field] = {
-    name: Anything() for name in ("timestamp", "queryTitle", "queryText", "status", "failureNote", "amendments")
+    name: Anything(listed=False)
+    for name in ("timestamp", "queryTitle", "queryText", "status", "failureNote", "amendments")
 }
 TURN_OBJECT = Record(fields={**REST_OF_TURN, "requestId": REQUEST_ID, **RICH})
 
@@ -295,17 +186,6 @@ ADDRESS: dict[str, Field] = {
     "turnRequestId": REQUEST_ID,
     "idempotencyKey": KEY,
 }
-ALIASES = {"sourcetype": "agent"}
-
-
-def required(spec: Text) -> Text:
-    """Return a field that must be given."""
-    return replace(spec, required=True)
-
-
-def params(fields: dict[str, Field], **aliases: str) -> Params:
-    """Return what a method with these fields takes."""
-    return Params(record=Record(fields=fields), aliases=ALIASES | aliases)
 
 
 def _turn_params(fields: dict[str, Field], **aliases: str) -> Params:
@@ -313,7 +193,12 @@ def _turn_params(fields: dict[str, Field], **aliases: str) -> Params:
 
 
 # A new session has a name: the number of a run is none.
-NEW_SESSION_ID = Text(required=True, lines=True, description=SESSION_ID.description)
+NEW_SESSION_ID = Text(
+    required=True,
+    lines=True,
+    description=SESSION_ID.description,
+    examples=("Codex-20260701T080000Z-fix-upload",),
+)
 BOOTSTRAP = params({})
 CURRENT_SESSION = params({"sessionId": SESSION_ID, "agent": AGENT})
 OPEN_SESSION = params(
@@ -331,7 +216,7 @@ BEGIN_TURN = params(
         "requestId": required(REQUEST_ID),
         "queryTitle": required(QUERY_TITLE),
         "queryText": required(QUERY_TEXT),
-        "planFile": PLAN_FILE,
+        "planFile": PLAN,
         "todoId": TODO,
         "model": MODEL,
         "sessionId": SESSION_ID,
@@ -373,18 +258,47 @@ CLOSE_SESSION = params(
     allowrebirth="allow_rebirth",
 )
 HISTORY_FIELDS: dict[str, Field] = {
-    "agent": AGENT,
-    "model": Text(max_chars=NAME_CHARS, description="Part of the model name, in any case."),
-    "text": Text(lines=True, max_chars=DESCRIPTION_CHARS, description='Terms, "phrases", && || ! and parentheses.'),
-    "from": Text(max_chars=64, description="Started at or after this date or time."),
-    "to": Text(max_chars=64, description="Last updated at or before this date or time."),
+    "agent": replace(AGENT, description="Only sessions of this agent kind. Default: of all agents."),
+    "model": Text(
+        max_chars=NAME_CHARS, description="Part of the model's name, in any case. Default: any.", examples=("opus",)
+    ),
+    "text": Text(
+        lines=True,
+        max_chars=DESCRIPTION_CHARS,
+        description="Search expression, evaluated for each turn. A term matches a part of any text or list of the "
+        "turn, or of title or id of the session, in any case. A space or && is and, || is or, ! is not; quotes keep a "
+        "phrase together, parentheses group. Default: any.",
+        examples=('lock && !(file || "temp dir")',),
+    ),
+    "from": Text(
+        max_chars=64,
+        description="Started at or after this: a date (from 00:00:00) or an ISO 8601 time, UTC without a zone. "
+        "Default: any.",
+        examples=("2026-07-01",),
+    ),
+    "to": Text(
+        max_chars=64,
+        description="Last updated at or before this: a date (until 23:59:59) or an ISO 8601 time, UTC without a zone. "
+        "Default: any.",
+        examples=("2026-07-01T18:00:00Z",),
+    ),
     "limit": Integer(minimum=0, maximum=HISTORY_LIMIT, description="Sessions per page, 0..1000; 0 only counts."),
-    "offset": Integer(minimum=0, maximum=2**63 - 1, description="How many sessions to pass over."),
-    "turnStatus": Choice(values=tuple(map(str, TurnStatus)), description="Has a turn with this status."),
-    "planFile": Text(max_chars=PLAN_FILE.max_chars, description="Has a turn with this plan file."),
-    "todoId": Text(max_chars=NAME_CHARS, description="Has a turn for this to-do item."),
+    "offset": Integer(minimum=0, maximum=2**63 - 1, default=0, description="How many of the newest to pass over."),
+    "turnStatus": Choice(values=tuple(map(str, TurnStatus)), description="Has a turn with this status. Default: any."),
+    "planFile": Text(
+        max_chars=PLAN_FILE.max_chars,
+        description="Has a turn with exactly this plan file; `None`: one without. Default: any.",
+        examples=("docs/plans/upload.md",),
+    ),
+    "todoId": Text(
+        max_chars=NAME_CHARS,
+        description="Has a turn with exactly this to-do item; `None`: one without. Default: any.",
+        examples=("TODO-17",),
+    ),
     "staleOlderThanHours": Integer(
-        minimum=0, maximum=MOST_HOURS, description="Has a turn of turnStatus (in_progress) untouched that long."
+        minimum=0,
+        maximum=MOST_HOURS,
+        description="Has a turn with turnStatus (default in_progress) that was not changed for this many hours.",
     ),
 }
 QUERY_HISTORY = params(
@@ -397,29 +311,55 @@ QUERY_HISTORY = params(
 # What was recorded elsewhere beyond the rich fields, or is less strict than in them.
 _RECORDED: dict[str, Field] = {
     "processingDialog": ListOf(
-        item=Record(fields={**DIALOG.fields, "content": MaybeBlank(required=True, lines=True, signs=True)}),
+        item=Record(
+            fields={
+                **DIALOG.fields,
+                "content": MaybeBlank(
+                    required=True, lines=True, signs=True, description=DIALOG.fields["content"].description
+                ),
+            }
+        ),
         description=RICH["processingDialog"].description,
     ),
-    "queryTitle": QUERY_TITLE,
-    "queryText": QUERY_TEXT,
-    "status": Text(max_chars=NAME_CHARS),
-    "failureNote": Text(lines=True, signs=True, max_chars=ERROR_CHARS),
+    "queryTitle": replace(QUERY_TITLE, description=f"{QUERY_TITLE.description} Default: requestId."),
+    "queryText": replace(QUERY_TEXT, description=f"{QUERY_TEXT.description} Default: queryTitle."),
+    "status": Text(
+        max_chars=NAME_CHARS,
+        description="How the turn stands, by how the word begins. completed or partial: it is stored as completed. "
+        "failed, interrupted, superseded or cancel: as failed. Any other word, or left out: as in_progress.",
+        examples=("completed",),
+    ),
+    "failureNote": Text(lines=True, signs=True, max_chars=ERROR_CHARS, description="Why the turn failed."),
 }
 AMENDMENT = Record(
     fields={
-        "at": DIALOG.fields["timestamp"],
-        "source": Text(max_chars=NAME_CHARS),
-        "fields": TurnFields(required=True, fields={**RICH, **_RECORDED}),
+        "at": replace(DIALOG.fields["timestamp"], description="When it was added, ISO 8601 with zone. Default: now."),
+        "source": Text(max_chars=NAME_CHARS, description="Who added it. Default: import."),
+        "fields": TurnFields(
+            required=True,
+            fields={**RICH, **_RECORDED},
+            description='What it adds: fields of a turn, such as {"tags": ["bug"]}.',
+        ),
     }
 )
 IMPORT_TURN = Record(
     fields={
         **TURN_OBJECT.fields,
         **_RECORDED,
-        "requestId": required(REQUEST_ID),
-        "timestamp": DIALOG.fields["timestamp"],
-        "sourceThreadId": Text(max_chars=NAME_CHARS),
-        "amendments": ListOf(item=AMENDMENT),
+        "requestId": replace(
+            required(REQUEST_ID),
+            description="Id of the turn, `req-<yyyyMMddTHHmmssZ>-<slug>`, unique in its session.",
+            examples=("req-20260701T080005Z-upload-001",),
+        ),
+        "timestamp": replace(
+            DIALOG.fields["timestamp"],
+            description="When it began, ISO 8601 with zone. Default: the time in requestId.",
+        ),
+        "sourceThreadId": Text(
+            max_chars=NAME_CHARS,
+            description="Id of the subagent's thread that the turn is from. Default: the session itself.",
+        ),
+        "amendments": ListOf(item=AMENDMENT, description="What was added to the turn after its end."),
     }
 )
 SESSION_OBJECT_FIELDS: dict[str, Field] = {
@@ -427,14 +367,21 @@ SESSION_OBJECT_FIELDS: dict[str, Field] = {
     "sessionId": NEW_SESSION_ID,
     "title": required(TITLE),
     "model": MODEL,
-    "started": DIALOG.fields["timestamp"],
-    "lastUpdated": DIALOG.fields["timestamp"],
-    "status": Text(max_chars=NAME_CHARS),
+    "started": replace(DIALOG.fields["timestamp"], description="When it began, ISO 8601 with zone. Default: now."),
+    "lastUpdated": replace(
+        DIALOG.fields["timestamp"], description="When it was last changed, ISO 8601 with zone. Default: now."
+    ),
+    "status": Text(
+        max_chars=NAME_CHARS,
+        description="completed: a session that is not known yet is stored as closed. Any other word, or left out: as "
+        "suspended. An existing session keeps its state.",
+        examples=("completed",),
+    ),
     **HEADERS,
-    "tags": LISTS["tags"],
+    "tags": replace(LISTS["tags"], description="Labels of the session as a whole."),
     # What only the store knows: accepted, so that a session can be sent back as it was read.
-    **{name: Anything() for name in ("turnCount", "totalTokens", "workspace", "state")},
-    "turns": ListOf(item=IMPORT_TURN, max_items=IMPORT_TURNS),
+    **{name: Anything(listed=False) for name in ("turnCount", "totalTokens", "workspace", "state")},
+    "turns": ListOf(item=IMPORT_TURN, max_items=IMPORT_TURNS, description="Turns in any order, at most 5,000."),
 }
 
 

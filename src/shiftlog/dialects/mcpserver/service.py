@@ -31,6 +31,7 @@ from shiftlog.dialects.mcpserver.current import (
 from shiftlog.dialects.mcpserver.errors import MethodNotFound
 from shiftlog.dialects.mcpserver.history import check_history, expression_of, filter_of, find
 from shiftlog.dialects.mcpserver.imports import Tally
+from shiftlog.dialects.mcpserver.naming import Params
 from shiftlog.dialects.mcpserver.objects import current_object, history_object
 from shiftlog.dialects.mcpserver.sessions import already_exists, import_session, open_session, update_session
 from shiftlog.dialects.mcpserver.threads import Threads, by_thread
@@ -301,7 +302,7 @@ class Method:
     it takes, because what it has read is stored.
     """
 
-    takes: requests.Params
+    takes: Params
     answer: Callable[[Sessionlog, LogCall], Awaitable[Result | None]]
     prepare: Prepare = dict
     operation: str | None = None
@@ -323,12 +324,12 @@ def _method(redactor: Redactor, name: str) -> Method:
     return found
 
 
-def writing(takes: requests.Params, rule: Rule, prepare: Prepare = dict) -> Method:
+def writing(takes: Params, rule: Rule, prepare: Prepare = dict) -> Method:
     """Return the method that runs a rule on the current session."""
     return Method(takes=takes, answer=lambda log, call: log.calls.write(call, rule), prepare=prepare)
 
 
-def turn_method(takes: requests.Params, rule: Rule, prepare: Prepare = dict) -> Method:
+def turn_method(takes: Params, rule: Rule, prepare: Prepare = dict) -> Method:
     """Return the method that runs a rule on the turn that a call names, or the current one."""
     return writing(takes, rule, lambda values: turns.addressed(prepare(values)))
 

@@ -11,6 +11,7 @@ from shiftlog.dialects.mcpserver import edits, requests, transcripts, turns
 from shiftlog.dialects.mcpserver.calls import LogCall, Prepare, Result, Rule, wake
 from shiftlog.dialects.mcpserver.current import CallContext, check_binding, current_session
 from shiftlog.dialects.mcpserver.history import check_history
+from shiftlog.dialects.mcpserver.naming import dialect_name, params, to_dialect
 from shiftlog.dialects.mcpserver.objects import session_object
 from shiftlog.dialects.mcpserver.service import (
     METHODS,
@@ -26,7 +27,7 @@ from shiftlog.dialects.mcpserver.service import (
     writing,
 )
 from shiftlog.dialects.mcpserver.sessions import delete_session, facts_lacking, update_session
-from shiftlog.dialects.mcpserver.tool_requests import tool_params
+from shiftlog.dialects.mcpserver.tool_requests import QUERY_LIMIT, tool_params
 from shiftlog.journal import rules
 from shiftlog.journal.merge import is_empty
 from shiftlog.journal.pen import Pen
@@ -40,7 +41,6 @@ from shiftlog.store.protocol import Writer
 Values = Mapping[str, Any]
 Run = Callable[[Sessionlog, LogCall], Awaitable[Result]]
 
-QUERY_LIMIT = 100
 EVERYWHERE = ""
 
 
@@ -167,9 +167,9 @@ def _renamed(old: str, new: str) -> Prepare:
 
 def _section_items(values: Values) -> dict[str, Any]:
     """Return the values with the new items of the section, checked as its items are."""
-    field = requests.RICH[requests.dialect_name(requests.SECTIONS[values["section"]])]
-    given = {"sectionJson": requests.to_dialect(values["section_json"])}
-    read, _ = requests.params({"sectionJson": field}).read(given, strict=True)
+    field = requests.RICH[dialect_name(requests.SECTIONS[values["section"]])]
+    given = {"sectionJson": to_dialect(values["section_json"])}
+    read, _ = params({"sectionJson": field}).read(given, strict=True)
     return {**{name: value for name, value in values.items() if name != "section_json"}, "items": read["section_json"]}
 
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from shiftlog.dialects.mcpserver.calls import Result
 from shiftlog.dialects.mcpserver.current import CallContext
-from shiftlog.dialects.mcpserver.requests import dialect_name, params
+from shiftlog.dialects.mcpserver.naming import dialect_name, params
 from shiftlog.model.agents import AGENTS, agent_named, find_kind
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound, TranscriptUnreadable
 from shiftlog.params.fields import Boolean, Choice, Field, Text
@@ -24,12 +24,27 @@ METHOD = "repl.sessionlog.ingestTranscripts"
 AUTO = "Auto"
 SOURCES = (AUTO, *(agent.short for agent in AGENTS.values()))
 
-AGENT = Text(max_chars=64, description="Kind of agent whose transcripts they must be.")
+AGENT = Text(
+    max_chars=64,
+    description="A check only: the call is refused if path has no transcript of this agent kind (ClaudeCode, Codex, "
+    "GeminiCli, CopilotCli, OpenCode or Cursor). To import only this kind set source too.",
+    examples=("Codex",),
+)
 FIELDS: dict[str, Field] = {
-    "path": Text(required=True, max_chars=4_096, description="File or folder with transcripts."),
+    "path": Text(
+        required=True,
+        max_chars=4_096,
+        description="File or folder with transcripts: absolute, from ~, or relative to workspacePath.",
+        examples=("~/.codex/sessions/2026/07",),
+    ),
     "agent": AGENT,
-    "source": Choice(values=SOURCES, description="Format; default: told by the content."),
-    "recursive": Boolean(description="Also the folders below; default true."),
+    "source": Choice(
+        values=SOURCES,
+        default=AUTO,
+        description="Import only this program's transcripts: Claude is ClaudeCode, Gemini is GeminiCli, Copilot is "
+        "CopilotCli, the others have one name. Auto: all that are recognised.",
+    ),
+    "recursive": Boolean(default=True, description="Also read the folders below path."),
 }
 INGEST = params(
     {
@@ -73,12 +88,14 @@ async def take(imports: "Imports", values: Mapping[str, Any], context: CallConte
     path, agent = str(Path(context.workspace or "/", given)), values.get("agent")
     wanted = find_kind(values.get("source") or AUTO)
     strict = values.get("strict", True)
+    # No argument of a call opens a folder, so a workspace that it names does not count.
+    own = context.workspace if context.own_workspace is None else context.own_workspace
     options = ImportOptions(
         paths=[path],
         agents=[wanted] if wanted else (),
         recursive=bool(values.get("recursive", True)),
         dry_run=True,
-        allowed=None if context.caller.operator else [context.workspace],
+        allowed=None if context.caller.operator else [own] if own else [],
         argument="path",
     )
     if agent or strict:

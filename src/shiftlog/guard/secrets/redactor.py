@@ -15,7 +15,7 @@ from shiftlog.guard.linear import LinearPattern, PatternError, compile_linear, q
 from shiftlog.guard.secrets.blobs import MARKS, may_hold_run
 from shiftlog.guard.secrets.detectors.assignments import find_assignments
 from shiftlog.guard.secrets.detectors.kinds import ALL_KINDS, LEARNED, SecretKind, SecretSpan, placeholder
-from shiftlog.guard.secrets.detectors.lines import TRIGGER
+from shiftlog.guard.secrets.detectors.lines import is_suspicious
 from shiftlog.guard.secrets.detectors.names import classify_name
 from shiftlog.guard.secrets.detectors.tokens import SHAPES
 from shiftlog.guard.secrets.json_values import JsonMask, is_innocent_name
@@ -156,7 +156,7 @@ class Redactor:
     def is_plain(self, value: str) -> bool:
         """Return True if a quick search shows nothing to mask and no blob; False means that there may be some."""
         data = value.encode("utf-8", "surrogatepass")
-        if _marked()(data) or self._rules.trigger_added(data):
+        if _has_mark()(data) or is_suspicious(data) or self._rules.trigger_added(data):
             return False
         return (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data)) and not may_hold_run(data)
 
@@ -212,9 +212,9 @@ class Redactor:
 
 
 @cache
-def _marked() -> Callable[[bytes], bool]:
-    """Return a search for the start of a secret or blob, because most texts hold neither."""
-    return tells_whether(compile_linear(f"{TRIGGER.pattern.decode('latin-1')}|{MARKS}"))
+def _has_mark() -> Callable[[bytes], bool]:
+    """Return a search for the start of a blob, compiled with the first text that needs it."""
+    return tells_whether(compile_linear(MARKS))
 
 
 def _gathered(value: object, texts: list[str], depth: int) -> bool:

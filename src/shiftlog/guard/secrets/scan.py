@@ -7,17 +7,19 @@ once.
 """
 
 import re
+import sys
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import Any
 
-from shiftlog.guard.linear import LinearPattern, tells_whether
+from shiftlog.guard.linear import LinearPattern, starts_at
 from shiftlog.guard.secrets.detectors import blocks, kinds
 from shiftlog.guard.secrets.detectors.escaped import find_in_escaped_lines
 from shiftlog.guard.secrets.detectors.following import SecretFollower
 from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan, placeholder
-from shiftlog.guard.secrets.detectors.lines import TRIGGER, find_in_line, merge_overlaps
+from shiftlog.guard.secrets.detectors.lines import SuspiciousLines, find_in_line, is_suspicious, merge_overlaps
 from shiftlog.guard.secrets.detectors.tokens import find_wrapped, may_be_wrapped
 
 SECRET_BYTES = 16 * 1024
@@ -31,8 +33,9 @@ _MASKED = re.compile(r"\[REDACTED(?::[\w.-]+)?\]", re.ASCII)
 _MAX_PASSES = 8
 _KEY_HEADERS, _KEY_BODY, _KEY_LAST, _KEY_SHORT = 1, 2, 3, 4
 _SHORT_KEY_LINES = 8
+_LINE_COST_BYTES = 256  # a searched line costs one unit, and one more for each so many bytes
 _BARE_KEY_LINES = 120
-_is_triggered = tells_whether(TRIGGER)
+_SIMPLE = ("_recent", "_not_key", "_key", "_key_break", "_long", "_left", "_covered", "_unended")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +53,7 @@ class ScanRules:
 
     def trigger(self, data: bytes) -> bool:
         """Return True if the data may hold a secret."""
-        return _is_triggered(data) or self.trigger_added(data)
+        return is_suspicious(data) or self.trigger_added(data)
 
     def trigger_added(self, data: bytes) -> bool:
         """Return True if one of the added patterns matches the data."""
@@ -79,16 +82,17 @@ class _Hits:
 
     def __init__(self, data: bytes, rules: ScanRules) -> None:
         self._data = data
-        self._patterns = [TRIGGER, *(pattern for pattern, _ in rules.patterns)]
-        self._next = [-1] * len(self._patterns)
+        self._lines = SuspiciousLines(data)
+        self._searches = [starts_at(pattern) for pattern, _ in rules.patterns]
+        self._next = [-1] * len(self._searches)
 
     def line_start(self, position: int, limit: int) -> int:
         """Return the start of the next line with a hit, at most the limit; `position` is the start of a line."""
-        for index, pattern in enumerate(self._patterns):
+        for index, find in enumerate(self._searches):
             if self._next[index] < position:
-                match = pattern.search(self._data, position)
-                self._next[index] = len(self._data) if match is None else match.start()
-        hit = min(self._next)
+                start = find(self._data, position)
+                self._next[index] = len(self._data) if start < 0 else start
+        hit = min((self._lines.find(position, limit), *self._next))
         if hit >= limit:
             return limit
         return self._data.rfind(b"\n", position, hit) + 1 or position
@@ -165,6 +169,7 @@ class Scan:
 
     rules: ScanRules
     classes: Counter[str] = field(default_factory=Counter[str])
+    is_exhausted: bool = False  # the last push stopped at its limit, before the end of the data
     found: list[SecretSpan] | None = None  # if given: where secrets began and ended in the data of the last push
     _recent: tuple[str, ...] = ()  # beginnings of the last lines, newest last
     _follower: SecretFollower = field(default_factory=SecretFollower)
@@ -173,21 +178,23 @@ class Scan:
     _key_break: bytes = b""  # the line break after the masked part of a key
     _long: bool = False  # inside a long line
     _left: bytes = b""  # the bytes of the long line before this position
+    _spent: int = 0  # what the searched lines of the last push cost
     _covered: int = 0  # the number of next bytes that belong to an earlier secret
     _unended: bool = False  # that secret continues even further
 
-    def push(self, data: bytes, *, final: bool) -> tuple[bytes, int]:
+    def push(self, data: bytes, *, final: bool, most: int = sys.maxsize) -> tuple[bytes, int]:
         """Mask as much of the data as can be decided; return the result and the number of bytes used.
 
         The data starts where the last push ended; pass the unused rest again with more data. With `final` everything is
-        used.
+        used. With `most` a push stops after about so many searched lines, which take 0.1 to 0.5 ms each; `is_exhausted`
+        then says so.
         """
         out: list[bytes] = []
-        position = 0
+        position = self._spent = 0
         hits = _Hits(data, self.rules)
         long_line = 0 if self._long else find_long_line(data, 0)
         try:
-            while position < len(data):
+            while position < len(data) and self._spent <= most:
                 if self._long:
                     position = self._pass_window(data, position, out, final=final)
                     long_line = position if self._long else find_long_line(data, position)
@@ -202,8 +209,22 @@ class Scan:
                 else:
                     position = self._copy(data, position, stop, out, final=final)
         except _NeedsMore as need:
-            position = need.position
+            position, self._spent = need.position, 0
+        self.is_exhausted = self._spent > most and position < len(data)
         return b"".join(out), position
+
+    def state(self) -> dict[str, Any] | None:
+        """Return what another scan needs to go on from here; None while a line may announce a secret of a later one."""
+        if not self._follower.is_blank:
+            return None
+        return {name: getattr(self, name) for name in _SIMPLE} | {"classes": dict(self.classes)}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from the state of another scan."""
+        for name in _SIMPLE:
+            setattr(self, name, state[name])
+        self._recent = tuple(self._recent)
+        self.classes = Counter(state["classes"])
 
     def branch(self) -> "Scan":
         """Return a scan that goes on from here by itself and counts from zero; this one stays as it is."""
@@ -236,6 +257,7 @@ class Scan:
 
     def _pass_line(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
         end, after = _line_end(data, start, final=final)
+        self._spent += 1 + (end - start) // _LINE_COST_BYTES
         line = data[start:end].decode("latin-1")
         findings, opens_key = self._find_keys(line, data, start, after, final=final)
         if self._is_bare_key(line, data, start, after, final=final):
@@ -248,9 +270,9 @@ class Scan:
         findings += self._follower.find(line)  # uses up what was announced, so nothing after it may ask for more data
         findings += find_in_escaped_lines(line)
         findings += self.rules.find(line)
-        out.append(self._mask(line, findings, start))
+        out.append(self._mask(line, findings, start) if findings else data[start:end])
         self._follower.read(line, findings)
-        self._remember(data, start, end)
+        self._recent = (*self._recent, _head(data, start, end))[-(blocks.ENV_RUN_LINES - 1) :]
         if opens_key:
             self._follower = SecretFollower()
             self._key, self._key_break = opens_key, data[end:after]
@@ -399,6 +421,7 @@ class Scan:
         line_end = data.find(b"\n", start, window_end)
         if line_end < 0 and len(data) < window_end and not final:
             raise _NeedsMore(start)
+        self._spent += LINE_BYTES // _LINE_COST_BYTES
         ends = line_end >= 0 or len(data) < window_end
         window_end = line_end if line_end >= 0 else _character_start(data, window_end)
         stop = window_end if ends else _character_start(data, start + _STEP)

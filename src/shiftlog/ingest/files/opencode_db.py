@@ -14,7 +14,7 @@ from urllib.parse import quote
 
 import apsw
 
-from shiftlog.ingest.files.discovery import FoundFile
+from shiftlog.ingest.files.discovery import FoundFile, find_under
 from shiftlog.ingest.readers.plain.opencode_rows import from_row, session_lines
 from shiftlog.ingest.readers.records import read_line
 from shiftlog.model.errors import TranscriptUnreadable
@@ -24,6 +24,7 @@ MARK = "#"
 MAX_DOCUMENT_BYTES = 64 << 20
 _MOST_MS = 2**63 // 1_000_000
 _FOLDERS = ("session", "message", "part")
+_OF_SESSION = " WHERE session_id = ?"
 
 Object = dict[str, Any]
 
@@ -41,6 +42,25 @@ def with_sessions(found: Iterable[FoundFile]) -> list[FoundFile]:
         elif Path(file.path).relative_to(root).parts[0] == "session":
             made.append(_as_tree(file, root))
     return made
+
+
+def find_sessions(paths: Iterable[str], *, recursive: bool) -> list[FoundFile]:
+    """List what lies at or under the given paths; a path may also name one session of a database."""
+    files: list[str] = []
+    sessions: list[FoundFile] = []
+    for path in paths:
+        database, mark, name = path.rpartition(DATABASE + MARK)
+        if mark and "/" not in name:
+            sessions += [one for file in find_under([database + DATABASE]) for one in _sessions_of(file, name)]
+        else:
+            files.append(path)
+    return [*with_sessions(find_under(files, recursive=recursive) if files else ()), *sessions]
+
+
+def file_of(path: str) -> str:
+    """Return the file in which a source lies: of a session of a database, the database."""
+    database, mark, name = path.rpartition(DATABASE + MARK)
+    return database + DATABASE if mark and "/" not in name else path
 
 
 def is_composed(path: str) -> bool:
@@ -69,18 +89,20 @@ def _opened(path: str) -> apsw.Connection:
     return db
 
 
-def _sessions_of(file: FoundFile) -> list[FoundFile]:
+def _sessions_of(file: FoundFile, only: str | None = None) -> list[FoundFile]:
     """Return the sessions of a database; newest time and number of rows stand in for modification time and size."""
+    of_session, chosen, values = ("", "", ()) if only is None else (_OF_SESSION, " WHERE s.id = ?", (only,) * 3)
     try:
         db = _opened(file.path)
         try:
             rows: list[tuple[Any, ...]] = db.execute(
                 "SELECT s.id, max(coalesce(s.time_updated, 0), coalesce(m.newest, 0), coalesce(p.newest, 0)),"
                 " coalesce(m.n, 0), coalesce(p.n, 0) FROM session s"
-                " LEFT JOIN (SELECT session_id, count(*) n, max(time_updated) newest FROM message GROUP BY 1) m"
-                " ON m.session_id = s.id"
-                " LEFT JOIN (SELECT session_id, count(*) n, max(time_updated) newest FROM part GROUP BY 1) p"
-                " ON p.session_id = s.id ORDER BY s.id"
+                f" LEFT JOIN (SELECT session_id, count(*) n, max(time_updated) newest FROM message{of_session}"
+                " GROUP BY 1) m ON m.session_id = s.id"
+                f" LEFT JOIN (SELECT session_id, count(*) n, max(time_updated) newest FROM part{of_session}"
+                f" GROUP BY 1) p ON p.session_id = s.id{chosen} ORDER BY s.id",
+                values,
             ).fetchall()
         finally:
             db.close()

@@ -20,13 +20,17 @@ from shiftlog.ingest.readers.claude.text import without_context
 from shiftlog.ingest.readers.codex.text import split_prompt
 from shiftlog.ingest.readers.codex.turns import turn_name
 from shiftlog.ingest.readers.formats import reader_for
+from shiftlog.ingest.readers.plain.gemini import without_hook_context
 from shiftlog.ingest.readers.records import first_line, read_line, text_in
-from shiftlog.model.agents import AGENTS, CLAUDE, OWN_CALLS
+from shiftlog.link.hook import SAME_EVENTS
+from shiftlog.model.agents import AGENTS, CLAUDE, CODEX, GEMINI, OWN_CALLS
+from shiftlog.model.ids import is_call_id
+from shiftlog.model.limits import PATH_CHARS
 from shiftlog.model.times import parse, precise
-from shiftlog.text.guarded_command import unwrapped
+from shiftlog.text.guarded_command import with_own_command
 
 HOOKED = frozenset(agent.kind for agent in AGENTS.values() if agent.hooks)
-ALIASES = {"subagentComplete": "SubagentStop"}
+ALIASES = {"subagentComplete": "SubagentStop", **SAME_EVENTS}
 CALLS = ("PostToolUse", "PostToolUseFailure")
 UNANSWERED = "PreToolUse"
 TURNS = ("UserPromptSubmit", "Stop", "StopFailure")
@@ -97,7 +101,7 @@ def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
     composer.begin(agent)
     turn_id = text_in(event, "turn_id")
     named = None
-    if turn_id and agent != CLAUDE:
+    if turn_id and agent == CODEX:
         named = ":".join(map(str, turn_name(text_in(event, "agent_id") or vendor, turn_id)))
     prompt, context = _without_editor_context(agent, text_in(event, "prompt"))
     error = event.get("error")
@@ -109,21 +113,22 @@ def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
         vendor_id=vendor[:MAX_ID_CHARS],
         agent_id=text_in(event, "agent_id"),
         agent_type=_masked(composer, text_in(event, "agent_type")),
-        cwd=composer.path(cwd) if (cwd := text_in(event, "cwd")) else None,
+        cwd=composer.path(cwd) if (cwd := text_in(event, "cwd")) and len(cwd) <= PATH_CHARS else None,
         transcript_path=text_in(event, "transcript_path"),
         source=text_in(event, "source"),
         model=text_in(event, "model"),
         permission_mode=text_in(event, "permission_mode"),
         turn_name=named,
         vendor_turn_id=turn_id,
+        prompt_id=_prompt_id(event, agent),
         prompt=_masked(composer, prompt),
         prompt_title=first_line(composer.text(prompt or "", counted=False)),
-        prompt_name=composer.prompt_name(vendor, text_in(event, "agent_id"), prompt) if prompt is not None else None,
+        prompt_name=composer.prompt_name(*_session_of(event, agent), prompt) if prompt is not None else None,
         context=tuple(composer.text(one) for one in context),
         trigger=_masked(composer, text_in(event, "trigger")),
         reason=_masked(composer, text_in(event, "reason")),
         error=_masked(composer, error if isinstance(error, str) or error is None else json.dumps(error)),
-        response=_masked(composer, text_in(event, "last_assistant_message")),
+        response=_masked(composer, text_in(event, "last_assistant_message", "prompt_response")),
         call_id=text_in(event, "tool_use_id"),
         pid=spooled.ppid,
         pid_started=spooled.ppid_started,
@@ -134,6 +139,18 @@ def fact_of(spooled: Spooled, composer: Composer) -> HookFact:
     return msgspec.structs.replace(fact, calls=_calls(spooled, name, composer)) if name in CALLS else fact
 
 
+def _prompt_id(event: Event, agent: str) -> str | None:
+    """Return the client's own id of a prompt; Codex has one for each turn."""
+    found = text_in(event, "turn_id" if agent == CODEX else "prompt_id")
+    return found if found is not None and is_call_id(found) else None
+
+
+def _session_of(event: Event, agent: str) -> tuple[str, str | None]:
+    """Return the session of a prompt as its transcript names it: subagents of Claude Code alone have no own id."""
+    vendor, subagent = text_in(event, "session_id") or "", text_in(event, "agent_id")
+    return (vendor, subagent) if agent == CLAUDE or subagent is None else (subagent, None)
+
+
 def _without_editor_context(agent: str, prompt: str | None) -> tuple[str | None, Sequence[str]]:
     """Return a prompt as the transcript will have it, and the editor context before it."""
     if prompt is None:
@@ -141,7 +158,7 @@ def _without_editor_context(agent: str, prompt: str | None) -> tuple[str | None,
     if agent == CLAUDE:
         prompt_text, around = without_context(prompt)
     else:
-        prompt_text, before = split_prompt(prompt)
+        prompt_text, before = (without_hook_context if agent == GEMINI else split_prompt)(prompt)
         around = [before] if before else []
     return (prompt_text, around) if prompt_text and around else (prompt, ())
 
@@ -178,11 +195,7 @@ def _calls(spooled: Spooled, name: str, composer: Composer) -> Batch | None:
 
 def _as_called(event: Event) -> Event:
     """Return an event with the command that the agent called, where the guard rewrote it."""
-    given = event.get("tool_input")
-    command = text_in(cast(Event, given), "command") if isinstance(given, dict) else None
-    if command is None:
-        return event
-    return {**event, "tool_input": {**cast(Event, given), "command": unwrapped(command)}}
+    return {**event, "tool_input": with_own_command(event["tool_input"])} if "tool_input" in event else event
 
 
 def _touched(facts: Sequence[AnyFact], event: Event) -> Iterator[TurnUpdated]:

@@ -17,6 +17,7 @@ from typing import Any
 
 from shiftlog.ingest.files.lines import digest
 from shiftlog.ingest.hooks.events import read_spooled
+from shiftlog.link.files import read_regular
 from shiftlog.model.limits import HOOK_STUCK_S
 from shiftlog.model.times import precise
 from shiftlog.store.sources import Source
@@ -201,14 +202,15 @@ class HookSpool:
         found: list[Document] = []
         for path in sorted((self.folder / ASIDE).glob("*.json")):
             try:
-                found.append(json.loads(path.read_text(encoding="utf-8")))
+                found.append(json.loads(read_regular(path)))
             except (OSError, ValueError):
                 found.append({"id": path.stem, "reason": "it cannot be read any more"})
         return sorted(found, key=lambda item: str(item.get("set_aside_at", "")))
 
 
 def _is_file(entry: "os.DirEntry[str]") -> bool:
-    return entry.name.endswith(LINES) and entry.is_file(follow_symlinks=False)
+    """Return True for a regular file with a name as hooks choose them: one that is no text could not be recorded."""
+    return entry.name.endswith(LINES) and entry.name.isascii() and entry.is_file(follow_symlinks=False)
 
 
 def _time_of(line: SpoolLine) -> str:

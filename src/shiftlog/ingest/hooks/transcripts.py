@@ -10,8 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shiftlog.ingest.capture import subagents_of
+from shiftlog.ingest.files.opencode_db import MARK, file_of
 from shiftlog.ingest.hooks.events import Spooled, name_of
-from shiftlog.model.agents import CLAUDE
+from shiftlog.model.agents import CLAUDE, CODEX, OPENCODE
+
+OPENCODE_DATABASE = "opencode.db"
+_SUFFIXES = (".jsonl", ".zst", ".json")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,14 +39,22 @@ def transcripts_of(spooled: Spooled, roots: Iterable[Path]) -> Transcripts:
     event = spooled.event
     folders = [folder.expanduser().resolve() for folder in roots]
     vendor = str(event.get("session_id") or "")
+    if spooled.agent == OPENCODE:
+        subagent = str(event.get("agent_id") or "")
+        return Transcripts(session=_rows_of(vendor, folders), subagent=_rows_of(subagent, folders))
     session = _allowed(event.get("transcript_path"), vendor, spooled.agent, folders)
-    if session is None and spooled.agent != CLAUDE and vendor:
+    if session is None and spooled.agent == CODEX and vendor:
         session = _rollout_of(vendor, folders)
     subagent = _allowed(event.get("agent_transcript_path"), vendor, spooled.agent, folders)
     children = _children(session, vendor, spooled.agent)
-    if spooled.agent != CLAUDE and subagent is None and name_of(event) == "SubagentStop":
+    if spooled.agent == CODEX and subagent is None and name_of(event) == "SubagentStop":
         children = tuple(str(child["path"]) for folder in folders for child in subagents_of(vendor, folder))
     return Transcripts(session=session, subagent=subagent, children=children)
+
+
+def present(paths: Iterable[str]) -> list[str]:
+    """Return the transcripts that exist; a session in a database exists if the database does."""
+    return [path for path in paths if Path(file_of(path)).exists()]
 
 
 def _allowed(given: object, vendor: str, agent: str, folders: Sequence[Path]) -> str | None:
@@ -50,7 +62,7 @@ def _allowed(given: object, vendor: str, agent: str, folders: Sequence[Path]) ->
         return None
     try:
         path = Path(given).expanduser().resolve()
-        if path.suffix not in (".jsonl", ".zst") or not path.is_file():
+        if path.suffix not in _SUFFIXES or not path.is_file():
             return None
     except (OSError, RuntimeError):
         return None
@@ -66,7 +78,7 @@ def _is_in_place(path: Path, vendor: str, agent: str) -> bool:
     if agent == CLAUDE:
         own = path.name == f"{vendor}.jsonl" or vendor in path.parts or path.name.startswith("agent-")
         return own and "projects" in path.parts[:-1]
-    return vendor in path.name and path.name.startswith("rollout-") and "sessions" in path.parts[:-1]
+    return agent == CODEX and vendor in path.name and path.name.startswith("rollout-") and "sessions" in path.parts[:-1]
 
 
 def _children(session: str | None, vendor: str, agent: str) -> tuple[str, ...]:
@@ -78,6 +90,14 @@ def _children(session: str | None, vendor: str, agent: str) -> tuple[str, ...]:
         return (str(folder),) if folder.is_dir() and not folder.is_symlink() else ()
     except OSError:  # a name that is too long
         return ()
+
+
+def _rows_of(session: str, folders: Iterable[Path]) -> str | None:
+    """Return the rows of a session in OpenCode's database, as a source of their own."""
+    if not re.fullmatch(r"[0-9A-Za-z_-]{8,64}", session):
+        return None
+    databases = [folder / OPENCODE_DATABASE for folder in folders if folder.name == "opencode"]
+    return next((f"{path}{MARK}{session}" for path in databases if path.is_file()), None)
 
 
 def _rollout_of(thread: str, folders: Iterable[Path]) -> str | None:

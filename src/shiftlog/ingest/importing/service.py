@@ -24,7 +24,7 @@ from shiftlog.ingest.files.discovery import (
     find_under,
 )
 from shiftlog.ingest.files.lines import LineFile
-from shiftlog.ingest.files.opencode_db import is_composed, with_sessions
+from shiftlog.ingest.files.opencode_db import find_sessions, is_composed, with_sessions
 from shiftlog.ingest.files.projects import SessionLocation, projects_of
 from shiftlog.ingest.importing.batches import IDLE_AFTER, SNIFF_BYTES
 from shiftlog.ingest.importing.ports import ImportJournal, ImportOptions, IngestSettings, OnProgress, StopSign
@@ -148,7 +148,7 @@ class Imports:
         """List the files of the options; raise for a missing or forbidden path."""
         if options.paths:
             if options.allowed is None:
-                return with_sessions(find_under(options.paths, recursive=options.recursive))
+                return find_sessions(options.paths, recursive=options.recursive)
             folders = self._folders(options.allowed)
             for path in options.paths:
                 if not _is_under(str(expanded(path)), folders):

@@ -68,7 +68,7 @@ class Closer:
             return self._already_closed(writer, session, request, self._journal.pen(writer, session.id, session))
         session = self._leases.suspended_if_left(writer, session, caller)
         pen = self._journal.pen(writer, session.id, session)
-        self._leases.check_not_held(writer, session, request, pen.now)
+        self._leases.check_not_held(writer, session, request, pen.clock_now)
         # The operator holds no lease, but a fence that was named must be the present one.
         is_free = caller.operator and "fence" not in values
         if not (is_free or values.get("on_held") == TAKE_OVER):

@@ -70,7 +70,7 @@ class Handover:
         pen = self._journal.pen(writer, session.id, session)
         by_person = request.caller.operator
         if session.is_live:
-            self._leases.check_not_held(writer, session, request, pen.now)
+            self._leases.check_not_held(writer, session, request, pen.clock_now)
             self._closer.end(writer, pen, Ending(reason=values.get("reason") or HANDED_OVER, by_person=by_person))
         if pen.session.offer is not None:
             _end(pen, REVOKED, "Replaced by another offer")

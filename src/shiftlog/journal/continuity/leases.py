@@ -10,7 +10,7 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.limits import LEASE_S
 from shiftlog.model.moves import SessionState
-from shiftlog.model.nouns import Session
+from shiftlog.model.nouns import LEFT, Session
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
 
 SWEPT_AT_ONCE = 1_000
@@ -35,11 +35,15 @@ class Leases:
             return
         raise held(session, lease, hint="Pass on_held: take_over")
 
-    async def renew(self, client_ids: list[str], lease_for: timedelta = timedelta(seconds=LEASE_S)) -> None:
+    async def renew(self, client_ids: list[str]) -> None:
         """Prolong the leases of clients that are still connected."""
         if client_ids:
-            expires_at = self._journal.clock.now() + lease_for
+            expires_at = self._journal.clock.now() + timedelta(seconds=LEASE_S)
             await self._journal.store.write(lambda writer: writer.renew_leases(client_ids, expires_at))
+
+    async def leave(self, client_id: str) -> None:
+        """End the leases of a client that left, also for a clock that is set back later."""
+        await self._journal.store.write(lambda writer: writer.renew_leases([client_id], LEFT))
 
     # Suspension
 

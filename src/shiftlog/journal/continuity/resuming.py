@@ -39,6 +39,7 @@ from shiftlog.model.limits import LEASE_S, LOOKBACK_DAYS
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.times import precise, shown
+from shiftlog.store.keeping import is_archived
 from shiftlog.store.protocol import Reader, Writer
 
 # A holder that resumes its own session is active with that; so soon after its last activity it needs no entry.
@@ -240,8 +241,11 @@ class Resumer:
 
 def check_intact(reader: Reader, session_id: str) -> Sequence[Entry]:
     """Return the entries of a session's journal; refuse to go on with one that does not verify."""
+    head = reader.head(session_id)
+    if head is not None and head[0] == 0:
+        raise is_archived(session_id)
     entries = reader.entries(session_id)
-    found = check_chain(session_id, entries, head=reader.head(session_id), receipts=reader.receipts(session_id))
+    found = check_chain(session_id, entries, head=head, receipts=reader.receipts(session_id))
     if not found.ok:
         raise JournalTampered(
             "Journal verification failed",

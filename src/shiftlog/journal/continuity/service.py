@@ -4,7 +4,7 @@ Requests are checked and transactions opened here; `closing`, `resuming`, `lease
 """
 
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -39,10 +39,11 @@ REISSUE = Record(fields={"session_id": SESSION_ID})
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
-    """The operator's settings for continuity."""
+    """The operator's settings for continuity; without `sees_workspaces` those are on other machines."""
 
     token_ttl: timedelta = timedelta(days=30)
     require_token: bool = False
+    sees_workspaces: bool = True
 
 
 class Continuity:
@@ -60,6 +61,7 @@ class Continuity:
         self._journal = journal
         self._runs = runs
         self._live_shells = live_shells
+        self._sees_workspaces = terms.sees_workspaces
         self._leases = Leases(journal, runs)
         self._tokens = Tokens(keys, terms.token_ttl)
         self._closer = Closer(journal, keys, runs, self._tokens, self._leases, require_token=terms.require_token)
@@ -74,7 +76,8 @@ class Continuity:
         answered = await self._journal.transaction(request, lambda writer: self._closer.close(writer, request))
         session = await self._journal.store.read(lambda reader: reader.session(answered["session_id"]))
         data = answered["data"]
-        capsule = await with_git(data["capsule"], session.workspace if session else None)
+        workspace = session.workspace if session and self._sees_workspaces else None
+        capsule = await with_git(data["capsule"], workspace)
         return {**answered, "data": {**data, "capsule": capsule}}
 
     async def end_implicit(self, session_id: str, reason: str) -> None:
@@ -104,7 +107,7 @@ class Continuity:
         request = self._journal.request("close_run", CLOSE_RUN, arguments, caller)
 
         def close_session(writer: Writer, pen: Pen, reason: str) -> bool:
-            if self._journal.holders.other(writer, pen.session, caller, pen.now) is not None:
+            if self._journal.holders.other(writer, pen.session, caller, pen.clock_now) is not None:
                 return False
             self._closer.end(writer, pen, Ending(reason=reason))
             return True
@@ -117,6 +120,8 @@ class Continuity:
         """Continue a session of an agent and return the whole answer. Never opens an empty one."""
         request = self._request("resume_session", fields, arguments, caller, lambda given: agent_key(given["agent_id"]))
         answered, left = await self._journal.transaction(request, lambda w: self._resumer.resume(w, request))
+        if not self._sees_workspaces:
+            left = replace(left, workspace=None)
         data = dict(answered["data"])
 
         async def see_drift() -> None:
@@ -196,8 +201,8 @@ class Continuity:
     # Leases and suspension
 
     async def client_gone(self, client_id: str) -> None:
-        """Let the leases of a client whose connection closed run out now."""
-        await self._leases.renew([client_id], timedelta(0))
+        """End the leases of a client whose connection closed."""
+        await self._leases.leave(client_id)
 
     async def renew(self, client_ids: list[str]) -> None:
         """Prolong the leases of clients that are still connected."""

@@ -6,7 +6,6 @@ each is written once. Reading the spool and the transcripts happens elsewhere.
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime
 from typing import Any
 
 import msgspec
@@ -16,6 +15,7 @@ from shiftlog.journal.clients import asked_name
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.encoding import salt_from
+from shiftlog.journal.hooked.stops import Stop, Stops, read_stops, write_stops
 from shiftlog.journal.intake.batch import BatchWork
 from shiftlog.journal.intake.hook_sessions import HookSessions
 from shiftlog.journal.intake.origins import Origins
@@ -26,7 +26,6 @@ from shiftlog.journal.intake.turns import end_turn, update_turn
 from shiftlog.journal.vendor_names import known_session
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
-from shiftlog.model.limits import HOOK_STOP_QUIET
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
 from shiftlog.model.nouns import Turn
 from shiftlog.model.times import parse, precise
@@ -34,34 +33,14 @@ from shiftlog.store.protocol import Answer, Reader, Store, Writer
 from shiftlog.store.sources import NO_FILE, Origin, Source
 
 SCOPE = "hook"
-STOPS = "hooks:stops"
 LAST_EVENTS = "hooks:last"
 HOOK = "hook"
 ENDED = "session_ended"
 SUBAGENT_ENDED = "subagent_ended"
 SEEN = "checkpoint"
 
-
-class Stop(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn whose agent reported a stop; it ends with this response unless its transcript says more."""
-
-    agent: str
-    at: str
-    turn: str
-    response: str = ""
-    transcript: str | None = None
-    is_final: bool = False
-    """True for a subagent, which never goes on: its turn ends with or without a response."""
-
-    def is_due(self, now: datetime) -> bool:
-        """Return True if the transcript has had its time."""
-        return parse(self.at) + HOOK_STOP_QUIET <= now
-
-
-Stops = dict[str, Stop]
 # How an event of a name finds its session, and what it writes there.
 Handler = tuple[Callable[[], IntakePen | None], Callable[[IntakePen], None] | None]
-_stops = msgspec.msgpack.Decoder(Stops).decode
 _events = msgspec.msgpack.Decoder(dict[str, dict[str, str]]).decode
 
 
@@ -104,7 +83,7 @@ class HookIntake:
 
     async def stops(self) -> Stops:
         """Return the turns that wait for their transcripts to say how they ended, by session."""
-        return await self._store.read(_read_stops)
+        return await self._store.read(read_stops)
 
     async def end_stopped(self, session_id: str, stop: Stop) -> None:
         """End a turn that stopped with the response that its hook gave, unless more has come of it since."""
@@ -163,7 +142,7 @@ class HookIntake:
         return Taken(session_id=session_id, repeated=repeated)
 
     def _end_stopped(self, writer: Writer, session_id: str, stop: Stop) -> None:
-        stops = _read_stops(writer)
+        stops = read_stops(writer)
         if stops.pop(session_id, None) is None:
             return
         session = writer.session(session_id)
@@ -173,7 +152,7 @@ class HookIntake:
             pen.commit(writer)
             save_capsule(writer, pen, stop.at)
             pen.commit(writer)
-        _write_stops(writer, stops)
+        write_stops(writer, stops)
 
 
 class _EventWork:
@@ -246,7 +225,8 @@ class _EventWork:
         self._end_previous(pen)
         request_id = free_id(f"req-{stamp_of(fact.at)}-{slug(fact.vendor_turn_id or fact.id, 'turn')}", pen.has_turn)
         body = {"query_title": fact.prompt_title, "query_text": fact.prompt, "model": fact.model, "opened_by": HOOK}
-        self._write(pen, Kind.TURN_BEGUN, body | {"vendor_turn_id": fact.vendor_turn_id}, request_id)
+        names = {"vendor_turn_id": fact.vendor_turn_id, "prompt_id": fact.prompt_id}
+        self._write(pen, Kind.TURN_BEGUN, body | names, request_id)
         self._keep(pen, request_id)
         if fact.context:
             adds = {"context_list": list(fact.context)}
@@ -277,11 +257,11 @@ class _EventWork:
 
     def _end_waiting(self, pen: IntakePen) -> None:
         """End the turn that waits for its transcript since it stopped."""
-        stops = _read_stops(self._writer)
+        stops = read_stops(self._writer)
         stop = stops.pop(pen.id, None)
         if stop is not None:
             end_stopped(pen, stop, is_last=not self._fact.transcript_path)
-            _write_stops(self._writer, stops)
+            write_stops(self._writer, stops)
 
     def _supersede(self, pen: IntakePen, turn: Turn) -> None:
         note = "superseded: No answer before the next prompt"
@@ -321,7 +301,7 @@ class _EventWork:
             transcript=transcript,
             is_final=is_final,
         )
-        _write_stops(self._writer, {**_read_stops(self._writer), pen.id: stop})
+        write_stops(self._writer, {**read_stops(self._writer), pen.id: stop})
 
     def _stop_failed(self, pen: IntakePen) -> None:
         turn = self._open_turn(pen)
@@ -339,9 +319,11 @@ class _EventWork:
         return turn if turn is not None and turn.begun_at <= parse(self._fact.at) else None
 
     def _asked(self, pen: IntakePen) -> None:
-        """Remember whose call it is: the main agent's or a subagent's, which the call itself does not say."""
-        if self._fact.call_id is not None:
-            self._origins.put(asked_name(self._fact.call_id), Origin(session_id=pen.id))
+        """Remember whose call it is, the main agent's or a subagent's, and of which prompt: the call does not say."""
+        fact = self._fact
+        if fact.call_id is not None:
+            asked = {"prompt_id": fact.prompt_id} if fact.prompt_id else None
+            self._origins.put(asked_name(fact.call_id), Origin(session_id=pen.id, doc=asked))
 
     def _call(self, pen: IntakePen) -> None:
         batch = self._fact.calls
@@ -437,15 +419,3 @@ def _note_event(writer: Writer, fact: HookFact) -> None:
     if known.get(fact.agent, {}).get("at", "") <= fact.at:
         events = {**known, fact.agent: {"name": fact.name, "at": fact.at}}
         writer.put_source(replace(NO_FILE, path=LAST_EVENTS, state=msgspec.msgpack.encode(events)))
-
-
-def _read_stops(reader: Reader) -> Stops:
-    kept = reader.source_state(STOPS)
-    return _stops(kept) if kept else {}
-
-
-def _write_stops(writer: Writer, stops: Stops) -> None:
-    if stops:
-        writer.put_source(replace(NO_FILE, path=STOPS, state=msgspec.msgpack.encode(stops)))
-    else:
-        writer.forget_source(STOPS)

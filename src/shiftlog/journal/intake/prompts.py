@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
 
-from shiftlog.journal.adopting import adopter_of
+from shiftlog.journal.hooked.adopting import adopter_of
 from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.model.nouns import Session, Turn

@@ -19,6 +19,7 @@ from shiftlog.journal.clock import Clock
 from shiftlog.journal.intake.batch import BatchWork
 from shiftlog.journal.intake.outcome import BatchOutcome
 from shiftlog.journal.signing.files import publish
+from shiftlog.link.files import read_regular
 from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import Reader, Store, Writer
 from shiftlog.store.sources import Source
@@ -169,11 +170,11 @@ def import_key(path: Path) -> bytes:
         path.parent.mkdir(mode=0o700, exist_ok=True)
         if not path.exists():
             publish(path, os.urandom(KEY_BYTES))
-        elif path.stat().st_size != KEY_BYTES:
+        elif not path.is_file() or path.stat().st_size != KEY_BYTES:
             log.warning("%s is no key; a new one is drawn, and transcripts are read whole again", path)
             path.unlink(missing_ok=True)
             publish(path, os.urandom(KEY_BYTES))
-        return path.read_bytes()
+        return read_regular(path)
     except OSError as error:
         reason = f"{path}: {error.strerror}"
         raise StorageError(

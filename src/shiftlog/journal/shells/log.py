@@ -23,7 +23,7 @@ from shiftlog.model.errors import DISK_FULL, StorageError
 from shiftlog.model.limits import SHELLS_LOOKED_BACK
 from shiftlog.model.nouns import Session
 from shiftlog.model.shells import Facts, KnownCommand, KnownShell, ShellHome
-from shiftlog.store.protocol import EntryRow, Filter, Page, Reader, Writer
+from shiftlog.store.protocol import About, EntryRow, Filter, Page, Reader, Writer
 from shiftlog.text.printable import one_line
 
 DESCRIPTION_CHARS = 500
@@ -190,13 +190,14 @@ class ShellLog:
             pen.commit(writer)
             return result
 
+        about = About(session_id=session_id, client_id=caller.client_id if caller else None)
         self.reserve.hold()
         try:
-            return await self._journal.store.write(transaction, lasting=lasting)
+            return await self._journal.store.write(transaction, lasting=lasting, about=about)
         except StorageError as error:
             if error.details.get("disk") != DISK_FULL or not self.reserve.release():
                 raise
-        return await self._journal.store.write(transaction, lasting=lasting)
+        return await self._journal.store.write(transaction, lasting=lasting, about=about)
 
     def put(self, pen: Pen, kind: Kind, facts: Facts, turn: str | None = None) -> None:
         """Write one entry with its secrets masked."""
@@ -287,12 +288,15 @@ def _known(reader: Reader, session_id: str, opened: Entry) -> KnownShell:
     ended: Entry | None = None
     started: dict[object, Entry] = {}
     last: Facts | None = None
+    numbers = 0
     for entry in reader.entries(
         session_id, after=opened.seq, kinds=(Kind.SHELL_ENDED, Kind.COMMAND_STARTED, Kind.COMMAND_FINISHED)
     ):
         if entry.facts.get("shell_id") != shell_id:
             continue
         command_id = entry.facts.get("command_id")
+        number = str(command_id).rpartition("#")[2]
+        numbers = max(numbers, int(number) if number.isdecimal() else 0)
         if entry.kind is Kind.SHELL_ENDED:
             ended = entry
         elif entry.kind is Kind.COMMAND_STARTED:
@@ -312,6 +316,7 @@ def _known(reader: Reader, session_id: str, opened: Entry) -> KnownShell:
             KnownCommand(session_id=session_id, request_id=entry.turn, started=entry.facts, finished=None)
             for entry in started.values()
         ],
+        numbers=numbers,
     )
 
 

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, cast
 
 from cryptography.exceptions import InvalidSignature
-from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
 from shiftlog.journal.signing.files import publish
+from shiftlog.link.files import read_regular
 from shiftlog.model.canonical import canonical
 from shiftlog.model.errors import StorageError
 from shiftlog.model.nouns import Receipt
@@ -29,13 +29,8 @@ DAMAGED_HINT = (
 )
 REPLACED_HINT = "Restart the server (shiftlog daemon stop), so that it uses the key that is there now"
 RECEIPT_LABEL = b"shiftlog-receipt-v1\n"
-_RAW = serialization.Encoding.Raw
 
 log = logging.getLogger(__name__)
-
-
-def _public(private: Ed25519PrivateKey) -> bytes:
-    return private.public_key().public_bytes(_RAW, serialization.PublicFormat.Raw)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,11 +55,14 @@ class Keys:
         elif not path.exists():
             return cls(folder=folder, private=Ed25519PrivateKey.generate(), key_id="")
         try:
-            private = Ed25519PrivateKey.from_private_bytes(path.read_bytes())
+            private = Ed25519PrivateKey.from_private_bytes(read_regular(path))
+        except OSError as error:
+            reason = f"{path} cannot be read: {error.strerror}"
+            raise StorageError("Storage error", details={"reason": reason}, hint=DAMAGED_HINT) from error
         except ValueError as error:
             reason = f"{path} is no key: it does not hold {KEY_BYTES} bytes"
             raise StorageError("Storage error", details={"reason": reason}, hint=DAMAGED_HINT) from error
-        key_id = hashlib.sha256(_public(private)).hexdigest()[:16]
+        key_id = hashlib.sha256(private.public_key().public_bytes_raw()).hexdigest()[:16]
         keys = cls(folder=folder, private=private, key_id=key_id)
         if not read_only:
             keys._publish()
@@ -74,7 +72,7 @@ class Keys:
         path = self.folder / f"{self.key_id}.pub"
         if not path.exists():
             self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-            publish(path, _public(self.private))
+            publish(path, self.private.public_key().public_bytes_raw())
 
     def keep(self) -> None:
         """Put the key file back if it is gone or damaged; refuse to sign on if another key is in its place.
@@ -84,7 +82,7 @@ class Keys:
         path, own = self.folder / KEY_FILE, self.private.private_bytes_raw()
         try:
             self._publish()
-            held = path.read_bytes() if path.exists() else b""
+            held = read_regular(path) if path.is_file() else b""
             if held == own:
                 return
             if len(held) != KEY_BYTES:
@@ -92,7 +90,7 @@ class Keys:
                 self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
                 path.unlink(missing_ok=True)
                 publish(path, own)
-                held = path.read_bytes()
+                held = read_regular(path)
         except OSError as error:
             reason = f"{path} is gone and cannot be written again: {error.strerror}"
             raise StorageError("Storage error", details={"reason": reason}) from error
@@ -121,9 +119,9 @@ class Keys:
         if not receipt.key_id.isalnum() or not path.exists():
             return False
         try:
-            public = Ed25519PublicKey.from_public_bytes(path.read_bytes())
+            public = Ed25519PublicKey.from_public_bytes(read_regular(path))
             public.verify(base64.b64decode(receipt.signature), RECEIPT_LABEL + canonical(_unsigned(receipt)))
-        except (InvalidSignature, ValueError):
+        except (InvalidSignature, ValueError, OSError):
             return False
         return True
 

@@ -113,6 +113,7 @@ class Sheet:
         self._total = Totals()
         self._unpriced: Counter[str] = Counter()
         self._prices: dict[tuple[str | None, str], Price | None] = {}
+        self._changing: dict[str | None, bool] = {}
 
     def add_session(self, session: Session, reader: Reader) -> None:
         """Count a session, unless it has neither a run nor used anything."""
@@ -126,13 +127,16 @@ class Sheet:
         parts: Sequence[tuple[str | None, Usage | None]] = ()
         if "model" in self._by or self._only is not None:
             parts = self._runs.parts_of(session, reader)
+        counted: set[tuple[str | None, ...]] = set()
         for model, part in parts or ((None, used),):
             if self._only not in (None, _value(session, "model", model)):
                 continue
             group = tuple(_value(session, name, model) for name in self._by)
-            self._groups.setdefault(group, Totals()).add(session, part)
+            once = int(group not in counted)  # usage without a model counts to the session's own
+            counted.add(group)
+            self._groups.setdefault(group, Totals()).add(session, part, once, once)
             if self._only is not None:
-                self._total.add(session, part)
+                self._total.add(session, part, once, once)
         if self._only is None:
             self._total.add(session, used)
 
@@ -179,7 +183,7 @@ class Sheet:
         model = billed and listed_name(billed)
         if self._only not in (None, model):
             return True
-        if basis is Basis.PRICED and not kin.day and self._runs.prices.changes(billed):
+        if basis is Basis.PRICED and not kin.day and self._changes(billed):
             return False
         used = self._used(kin, figures)
         # A session counts once in a row, though long prompts are billed under a name of their own.
@@ -213,11 +217,17 @@ class Sheet:
 
     def _price_of(self, billed: str | None, day: str) -> Price | None:
         """Return the price on a day; prices change at midnight (UTC), so each of its responses has it."""
-        key = billed, day if self._runs.prices.changes(billed) else ""
+        key = billed, day if self._changes(billed) else ""
         if key not in self._prices:
             at = datetime.fromisoformat(day).replace(tzinfo=UTC) if key[1] else None
             self._prices[key] = self._runs.prices.price_of(billed, at)
         return self._prices[key]
+
+    def _changes(self, billed: str | None) -> bool:
+        """Return True if the price of a model ever changed."""
+        if billed not in self._changing:
+            self._changing[billed] = bool(self._runs.prices.changes(billed))
+        return self._changing[billed]
 
     def _used(self, kin: TallyKey, figures: Figures) -> Usage:
         within = kin.reported and self._runs.cached_in_input(kin.backend, kin.agent)
@@ -241,27 +251,54 @@ class Sheet:
         }
 
 
-def sheet_of_sessions(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) -> Sheet:
-    """Add up sessions one by one."""
-    sheet = Sheet(runs, list(by), where)
+def sheets_of_sessions(reader: Reader, runs: Runs, where: Filter, tables: Sequence[Sequence[str]]) -> list[Sheet]:
+    """Add up sessions one by one, for several groupings at once."""
+    sheets = [Sheet(runs, list(by), where) for by in tables]
     # One that started before the days that are asked for may have gone on into them.
     since = max(filter(None, (where.from_, where.started_from)), default=None)
     for session in _sessions(reader, replace(where, model=None, started_from=None, from_=since)):
-        sheet.add_session(session, reader)
-    return sheet
+        for sheet in sheets:
+            sheet.add_session(session, reader)
+    return sheets
 
 
-def sheet_of_tallies(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) -> Sheet | None:
-    """Add up the tallies of sessions; None where only the sessions themselves can tell."""
-    asked = [_OF_KIN[name] for name in by if name in _OF_KIN]
-    sheet = _added_up(reader, runs, where, by, asked)
-    # Where a price changed, only the days tell what its responses cost.
-    return sheet if sheet is not None or "day" in asked else _added_up(reader, runs, where, by, [*asked, "day"])
+def sheets_of_tallies(reader: Reader, runs: Runs, where: Filter, tables: Sequence[Sequence[str]]) -> list[Sheet] | None:
+    """Add up the tallies of sessions, for several groupings; None where only the sessions themselves can tell."""
+    read = _Tallies(reader, where)
+    sheets: list[Sheet] = []
+    for by in tables:
+        asked = [_OF_KIN[name] for name in by if name in _OF_KIN]
+        sheet = _added_up(read, reader, runs, where, by, asked)
+        if sheet is None and "day" not in asked:
+            # Where a price changed, only the days tell what its responses cost.
+            sheet = _added_up(read, reader, runs, where, by, [*asked, "day"])
+        if sheet is None:
+            return None
+        sheets.append(sheet)
+    return sheets
 
 
-def _added_up(reader: Reader, runs: Runs, where: Filter, by: Sequence[str], kept: list[str]) -> Sheet | None:
-    # A session may have used several models; which it used last decides nothing here.
-    tallies = reader.tallies(replace(where, model=None), kept)
+class _Tallies:
+    """The tallies of a filter; those that several groupings need are read once."""
+
+    def __init__(self, reader: Reader, where: Filter) -> None:
+        self._reader = reader
+        # A session may have used several models; which it used last decides nothing here.
+        self._where = replace(where, model=None)
+        self._known: dict[frozenset[str], list[tuple[TallyKey, Figures]] | None] = {}
+
+    def kept_apart(self, names: Sequence[str]) -> list[tuple[TallyKey, Figures]] | None:
+        """Return the tallies summed up except for these names; None if tallies cannot answer the filter."""
+        key = frozenset(names)
+        if key not in self._known:
+            self._known[key] = self._reader.tallies(self._where, names)
+        return self._known[key]
+
+
+def _added_up(
+    read: _Tallies, reader: Reader, runs: Runs, where: Filter, by: Sequence[str], kept: list[str]
+) -> Sheet | None:
+    tallies = read.kept_apart(kept)
     if tallies is None:
         return None
     sheet = Sheet(runs, list(by), where)

@@ -85,7 +85,7 @@ def execkit_tools(app: App) -> tuple[Tool, ...]:
         tool("session_exec", "Run in session", EXEC_TEXT, EXEC, _exec, destructive=True, open_world=True),
         tool("session_list", "List sessions", LIST_TEXT, LIST, _list, read_only=True, idempotent=True),
         tool("session_destroy", "Destroy session", DESTROY_TEXT, ONE, _destroy, destructive=True, idempotent=True),
-        tool("session_checkpoint", "Save checkpoint", CHECKPOINT_TEXT, CHECKPOINT, _checkpoint),
+        tool("session_checkpoint", "Save checkpoint", CHECKPOINT_TEXT, CHECKPOINT, _checkpoint, read_only=False),
         tool(
             "session_checkpoints",
             "List checkpoints",

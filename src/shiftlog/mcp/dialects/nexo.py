@@ -12,36 +12,46 @@ from shiftlog.app.app import App
 from shiftlog.journal.requests import IDEMPOTENCY_KEY, NAME_CHARS, PROMPT, RUN_FIELDS, TITLE_CHARS
 from shiftlog.journal.runs.requests import FIGURES
 from shiftlog.mcp.registry import RenderError, Reply, Run, Tool
-from shiftlog.mcp.tools.outputs import FLAG, NUMBER, TEXT, TEXT_OR_NULL, record
-from shiftlog.model.caller import Caller
+from shiftlog.mcp.tools.outputs import FLAG, NUMBER, TEXT, TEXT_OR_NULL, one_of, record, said
+from shiftlog.model.caller import NO_SIGNS, Caller
 from shiftlog.model.errors import InvalidParameter, InvalidSessionId, SessionNotFound, ShiftlogError
 from shiftlog.model.resonance import Resonance
-from shiftlog.params.fields import Choice, Field, Record, Schema, SessionRef, Text, Wrapped
+from shiftlog.params.fields import Choice, Field, Integer, Record, Schema, SessionRef, Text, Wrapped
 
 TOOLSET = "nexo"
 
 CREATE_TEXT = """\
-Create the ledger row of a run, for clients that spawn the agent's CLI themselves. Call it BEFORE spawning the child, \
-keep session_id, and call nexo_session_log_close when the session ends. An agent that records its own work uses \
+Create the ledger row of one agent run, for a client that spawns the agent's CLI itself. Call it BEFORE spawning the \
+child, keep session_id, and call nexo_session_log_close when the session ends. An agent that records its own work uses \
 open_session instead.
-Opens a session with a running run. model and reasoning_effort are kept as given and follow from resonance_tier when \
-empty, the tier from the caller. Each call makes a new row unless idempotency_key repeats. With pid the end of the \
-process is noticed: the run becomes orphaned, its session resumable, and a late close still counts.
-Returns {ok, session_id (integer, valid for ever), session (journal id), resonance_tier, model, reasoning_effort, \
-started, warnings}.
-Errors, as {ok: false, error, code, session_id: null}: invalid_parameter, session_not_found (parent_session_id), \
-idempotency_conflict, budget_exceeded (until the next day, UTC), storage_error (nothing was recorded; try again)."""
+A row is a run (the process: caller, backend, model, cost) together with a new session that records its work. It \
+starts no process. To let the child write into that session put into its prompt: "Call begin_turn with session_id = \
+<session>." Exception: if the child's Shiftlog hooks, not its prompt, are to find the session, spawn first, then call \
+this with pid and cwd. Each call makes a new row unless idempotency_key repeats. Secrets are masked.
+A run becomes orphaned when its process (pid) has ended or, without a pid, after 90 minutes without any entry in its \
+session; the session is then suspended, and the next begin_turn or resume_session continues it. A late close still \
+counts and replaces orphaned.
+Returns session_id (a number: close the row with it; called run_id elsewhere), session (the journal id: give it to the \
+child), and the tier, model and effort to start the child with. Next: spawn the child.
+Errors, as {ok: false, error, code, session_id: null}: invalid_parameter (error names the argument), session_not_found \
+(no such parent_session_id), idempotency_conflict (the key was used with other arguments; use a new one), \
+budget_exceeded (the operator's daily limit, of this agent_id or of all agents, is spent; wait for midnight UTC or ask \
+the operator), storage_error (nothing was recorded; try again)."""
 
 CLOSE_TEXT = """\
 Close the ledger row of a run with exit code, duration, tokens and cost. Call it once when the child that \
-nexo_session_log_create announced has ended; an agent that ends its own session uses close_session instead.
-Ends the run (ok, cancelled or failed) and closes its session with a capsule and a signed receipt; the session can be \
-resumed later. duration_ms 0 is derived from start and now; an empty total_cost_usd is priced from the tokens, null \
-when the model has no price. The same figures again change nothing; others are refused. A run that was given up as \
-orphaned takes a late close.
-Returns {ok, error: "", session, status, duration_ms, total_cost_usd, cost_source, warnings}.
-Errors, as {ok: false, error, code, session_id: null}: invalid_parameter, session_not_found, session_already_closed \
-(other figures; nothing changed), storage_error (nothing was recorded; try again)."""
+nexo_session_log_create announced has ended. An agent that ends its own session uses close_session instead.
+It stops no process. The row's status becomes failed if error has any text; otherwise ok (returncode 0), cancelled \
+(130, 143, -2 or -15) or failed (any other). It also closes the session, with a summary for a successor and a \
+signed record; resume_session can reopen it. If another client works in the session, the figures are stored and the \
+session stays open (warnings say so): that client closes it with close_session, or it is suspended when idle. If the \
+child has closed its session itself, call this all the same: it stores the figures and leaves the session as it is.
+The figures cannot be changed afterwards. A repeat with the same arguments changes nothing and answers again; with \
+others it is refused. A run that became orphaned takes a late close.
+Returns status, duration_ms and total_cost_usd as they are stored.
+Errors, as {ok: false, error, code, session_id: null}: invalid_parameter (error names the argument), session_not_found \
+(no such row; use the session_id of create), session_already_closed (closed before with other arguments; the \
+stored figures are final, do not retry), storage_error (nothing was recorded; try again)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -62,64 +72,153 @@ def _lenient(field: Field, description: str = "", default: object = "") -> Lenie
 
 
 def _create_params(resonance: Resonance) -> Record:
-    backends = Choice(required=True, values=tuple(resonance.backends), description="Program that is spawned.")
     return Record(
         fields={
-            "caller": replace(RUN_FIELDS["caller"], required=True, description="Which client launches the run."),
-            "backend": backends,
-            "session_type": _lenient(RUN_FIELDS["session_type"], default="interactive_desktop"),
-            "model": replace(RUN_FIELDS["model"], default="", description="Model, kept as given; empty: of the tier."),
+            "caller": replace(
+                RUN_FIELDS["caller"],
+                required=True,
+                description="Name of the client or feature that launches the run. A registered one may have a tier of "
+                "its own; an unknown one is accepted with a warning.",
+                examples=("desktop_new_session", "headless_task"),
+            ),
+            "backend": Choice(
+                required=True, values=tuple(resonance.backends), description="The CLI program that you spawn."
+            ),
+            "session_type": _lenient(
+                RUN_FIELDS["session_type"],
+                "interactive_desktop: a person at a terminal; interactive_chat: a person in a chat; headless: no "
+                'person. "" means the default.',
+                default="interactive_desktop",
+            ),
+            "model": replace(
+                RUN_FIELDS["model"],
+                default="",
+                description='Model, stored as given, up to 200 characters. "": the model of the tier.',
+                examples=("claude-opus-4-7[1m]",),
+            ),
             "reasoning_effort": replace(
-                RUN_FIELDS["reasoning_effort"], default="", description="Effort, kept as given; empty: of the tier."
+                RUN_FIELDS["reasoning_effort"],
+                default="",
+                description='Effort, stored as given, up to 40 characters. "": the effort of the tier.',
+                examples=("xhigh",),
             ),
-            "resonance_tier": _lenient(RUN_FIELDS["resonance_tier"], "Tier; empty: the caller's, else the default."),
-            "cwd": replace(RUN_FIELDS["cwd"], default="", description="Directory of the child; empty: unknown."),
-            "pid": _lenient(RUN_FIELDS["pid"], "Process id of the child, if it runs already; empty: unknown."),
-            "context_excerpt": replace(PROMPT, mends=True, default=""),
-            "idempotency_key": IDEMPOTENCY_KEY,
+            "resonance_tier": _lenient(
+                RUN_FIELDS["resonance_tier"],
+                "Quality level that decides model and effort where those are empty, from maximo (best) to muy_bajo "
+                '(cheapest). "": the level that the operator set for the caller, else the operator\'s default (alto).',
+            ),
+            "cwd": replace(
+                RUN_FIELDS["cwd"],
+                default="",
+                description='Working directory of the child; ~ is expanded. "": unknown.',
+                examples=("~/projects/shop",),
+            ),
+            "pid": _lenient(
+                RUN_FIELDS["pid"],
+                'Process id, if the child runs on this machine already; it cannot be added later. "": unknown, the '
+                "usual case before a spawn.",
+            ),
+            "context_excerpt": replace(
+                PROMPT,
+                mends=True,
+                default="",
+                description="The prompt that the run starts with, of any length. The first 2,048 characters are kept, "
+                "secrets masked.",
+            ),
+            "idempotency_key": replace(
+                IDEMPOTENCY_KEY,
+                description="Any text unique to this row, up to 200 characters; counts for 90 days. A retry with the "
+                "same key and arguments returns the first answer and makes no row. Default: none.",
+            ),
             "agent_id": Text(
-                max_chars=NAME_CHARS, description="Stable agent name to resume by; default: the agent kind."
+                max_chars=NAME_CHARS,
+                description="Stable name by which resume_session finds the session. Default: the agent kind of the "
+                "backend, such as ClaudeCode, shared by all of that kind.",
+                examples=("nightly-tests",),
             ),
-            "parent_session_id": SessionRef(description="Session that spawned this one."),
-            "title": Text(max_chars=TITLE_CHARS, description="What the session is for; default: the caller."),
+            "parent_session_id": SessionRef(
+                description="The session that spawned this one: its number or its journal id. Default: none.",
+                examples=(41, "Codex-20260409T120000Z-plan"),
+            ),
+            "title": Text(
+                max_chars=TITLE_CHARS, description="What the session is for, up to 500 characters. Default: caller."
+            ),
         }
     )
 
 
+_FIGURES_SAID = {
+    "returncode": "Exit code of the child; a signal as a negative number or 128 plus its number. Left out it is 0, "
+    "which means success. A child that could not be started: 127, with error.",
+    "duration_ms": "How long the child ran, in milliseconds. 0: the time from create until now. A value that differs "
+    "from that by more than 10 % is kept, with a warning.",
+    "input_tokens": "Input tokens as the CLI reports them: those of codex and gemini_cli include cached ones, those of "
+    "every other backend do not. 0 in all three counts: unknown.",
+    "cached_input_tokens": "Input tokens read from the cache, as the CLI reports them.",
+    "output_tokens": "Output tokens, reasoning included.",
+    "telemetry_source": "Where the tokens come from, in your words, up to 100 characters.",
+    "cost_source": 'Where the cost comes from, in your words, up to 100 characters. "": client if you gave a cost, '
+    "prices if it was computed.",
+    "error": "What went wrong, such as spawn failed: ENOENT; secrets masked. Any text makes the status failed.",
+}
+_FIGURES_EXAMPLES = {"telemetry_source": ("stream_json",), "cost_source": ("cli_result",)}
+
+
+def _figure(name: str) -> Field:
+    default = 0 if isinstance(FIGURES[name], Integer) else ""
+    examples = _FIGURES_EXAMPLES.get(name, ())
+    return replace(FIGURES[name], default=default, description=_FIGURES_SAID[name], examples=examples)
+
+
 CLOSE_PARAMS = Record(
     fields={
-        "session_id": SessionRef(required=True, description="The integer from create, or the journal id."),
-        **{name: replace(field, default=0) for name, field in FIGURES.items() if name in ("returncode", "duration_ms")},
-        **{name: replace(field, default=0) for name, field in FIGURES.items() if name.endswith("_tokens")},
-        "total_cost_usd": _lenient(FIGURES["total_cost_usd"], "Cost in US dollars; empty: priced from the tokens."),
-        **{name: replace(FIGURES[name], default="") for name in ("telemetry_source", "cost_source", "error")},
+        "session_id": SessionRef(
+            required=True,
+            description="The row: session_id (a number) or session (journal id) from nexo_session_log_create.",
+            examples=(42,),
+        ),
+        **{name: _figure(name) for name in FIGURES if isinstance(FIGURES[name], Integer)},
+        "total_cost_usd": _lenient(
+            FIGURES["total_cost_usd"],
+            'Cost in US dollars, a number or its text. "": computed from the tokens, null without tokens or a price '
+            "of the model.",
+        ),
+        **{name: _figure(name) for name in ("telemetry_source", "cost_source", "error")},
     }
 )
 
-_WARNINGS: Schema = {"type": "array", "items": TEXT}
-CREATE_OUTPUT = record(
-    {
-        "ok": FLAG,
-        "session_id": NUMBER,
-        "resonance_tier": TEXT,
-        "session": TEXT,
-        "model": TEXT_OR_NULL,
-        "reasoning_effort": TEXT_OR_NULL,
-        "started": TEXT,
-        "warnings": _WARNINGS,
-    }
+_WARNINGS: Schema = {"type": "array", "items": TEXT, "description": "Sentences for a person; empty if all is well."}
+_JOURNAL_ID = said(TEXT, "Journal id of the session, accepted wherever session_id is.")
+_OF_SUCCESS = "Answer of a success. An error has the shape that the description gives."
+CREATE_OUTPUT = said(
+    record(
+        {
+            "ok": FLAG,
+            "session_id": said(NUMBER, "Number of the row, valid for ever."),
+            "resonance_tier": said(TEXT, "The tier that applies."),
+            "session": _JOURNAL_ID,
+            "model": said(TEXT_OR_NULL, "null: the backend's own default."),
+            "reasoning_effort": said(TEXT_OR_NULL, "null: none."),
+            "started": said(TEXT, "Time of the row, UTC."),
+            "warnings": _WARNINGS,
+        }
+    ),
+    _OF_SUCCESS,
 )
-CLOSE_OUTPUT = record(
-    {
-        "ok": FLAG,
-        "error": TEXT,
-        "session": TEXT,
-        "status": TEXT,
-        "duration_ms": NUMBER,
-        "total_cost_usd": {"type": ["number", "null"]},
-        "cost_source": TEXT_OR_NULL,
-        "warnings": _WARNINGS,
-    }
+CLOSE_OUTPUT = said(
+    record(
+        {
+            "ok": FLAG,
+            "error": said(TEXT, "Always empty; your error text is in the journal."),
+            "session": _JOURNAL_ID,
+            "status": one_of("ok", "cancelled", "failed"),
+            "duration_ms": NUMBER,
+            "total_cost_usd": said({"type": ["number", "null"]}, "null: unknown."),
+            "cost_source": said(TEXT_OR_NULL, "Yours, else client or prices; null without a cost."),
+            "warnings": _WARNINGS,
+        }
+    ),
+    _OF_SUCCESS,
 )
 
 
@@ -168,7 +267,8 @@ def _create(app: App, params: Record) -> Run:
         values = params.read(_without_blanks(params, arguments))
         agent = app.config.runs.backends[values["backend"]].agent
         values.setdefault("title", values["caller"])
-        launcher = replace(caller, holds_leases=False)
+        # The row is that of the child: it never joins the session of a client in which the launcher itself runs.
+        launcher = replace(caller, holds_leases=False, signs=NO_SIGNS)
         if "cwd" not in values:
             # Where the client itself runs says nothing about its child.
             launcher = replace(launcher, cwd=None, workspace=None)

@@ -42,8 +42,8 @@ class Brief:
 
     def of(self, answer: Answer, sent: Mapping[str, Any]) -> Answer:
         """Return the short form of a full answer."""
-        named = {name for name in self.sent if sent.get(name) is not None}
-        left = {name: value for name, value in answer.items() if name not in self.full_only | named}
+        left_out = self.full_only.union(name for name in self.sent if sent.get(name) is not None)
+        left = {name: value for name, value in answer.items() if name not in left_out}
         if "receipt" in left:
             left["receipt"] = _receipt(left["receipt"])
         if "output" in left:

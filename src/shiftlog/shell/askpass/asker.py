@@ -6,6 +6,7 @@ process may hold that pipe. A program that has taken over the asking program its
 
 import os
 import stat
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +40,7 @@ def find_asker(helper: int, pipe: os.stat_result) -> Asker:
     asker = Asker(pid=pid, started=started, program=_program(pid), command=_command(pid))
     if not stat.S_ISFIFO(pipe.st_mode):
         raise AskerRefused(f"the answer would not go to {asker.program} alone")
-    _check_readers(asker, helper, pipe.st_ino)
+    _check_readers(asker, pipe.st_ino, {asker.pid, helper, os.getpid()})
     return asker
 
 
@@ -61,18 +62,19 @@ def _program(pid: int) -> str:
     return Path(path).name
 
 
-def _check_readers(asker: Asker, helper: int, pipe: int) -> None:
-    """Refuse if a process of a shell besides the asking program has the pipe, or does not show what it has."""
+def _check_readers(asker: Asker, pipe: int, trusted: Collection[int]) -> None:
+    """Refuse if a process of a shell that is not trusted has the pipe, or does not show what it has."""
     readable = _holds(asker.pid, pipe)
     if readable is False:
         raise AskerRefused(f"the answer would not go to {asker.program} alone")
     for name in os.listdir("/proc"):  # noqa: PTH208
-        if not name.isdigit() or int(name) in (asker.pid, helper, os.getpid()):
+        if not name.isdigit() or int(name) in trusted:
             continue
         pid = int(name)
         if _user_ids(pid)[1] != os.geteuid() or not processes.is_marked(pid) or not processes.alive(pid):
             continue
-        if _holds(pid, pipe) is not False:
+        # Processes of ours that serve shells, of this daemon or another, show their descriptors to none.
+        if _holds(pid, pipe) is not False and not processes.serves_shells(pid):
             raise AskerRefused(f"{_name(pid)} could read the answer")
 
 

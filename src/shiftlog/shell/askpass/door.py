@@ -46,12 +46,16 @@ class AskingShell:
 class AskpassDoor:
     """The script and the socket of one shell; `close` removes both."""
 
-    def __init__(self, base: str | None) -> None:
+    def __init__(self, base: str | None, adopted: tuple[str, int] | None = None) -> None:
+        self._refused: tuple[int, str] | None = None
+        self._is_left = False
+        self._room = asyncio.Semaphore(_AT_ONCE)
+        if adopted is not None:  # directory and socket of an earlier server
+            self.directory, self._socket = adopted[0], socket.socket(fileno=adopted[1])
+            return
         self.directory = tempfile.mkdtemp(prefix="shiftlog-ask-", dir=base)
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
-        self._refused: tuple[int, str] | None = None
-        self._room = asyncio.Semaphore(_AT_ONCE)
         try:
             path = f"{self.directory}/s"
             self._socket.bind(path)
@@ -65,6 +69,15 @@ class AskpassDoor:
         except BaseException:
             self.close()
             raise
+
+    @property
+    def descriptor(self) -> int:
+        """The socket where programs ask."""
+        return self._socket.fileno()
+
+    def leave(self) -> None:
+        """Leave script and socket to the next server."""
+        self._is_left = True
 
     def variables(self) -> dict[str, str]:
         """Return the variables by which sudo and ssh find the script."""
@@ -84,7 +97,8 @@ class AskpassDoor:
                     line, _ = await asyncio.get_running_loop().sock_accept(self._socket)
                     asking.start_soon(self._answer, line, shell, prompts)
         finally:
-            self.close()
+            if not self._is_left:
+                self.close()
 
     async def _answer(self, line: socket.socket, shell: AskingShell, prompts: PasswordPrompts) -> None:
         with line, contextlib.ExitStack() as opened:

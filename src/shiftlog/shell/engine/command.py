@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import signal as signals
 from typing import TYPE_CHECKING, Final
 
 from anyio import CancelScope
 
 from shiftlog.model.shell_errors import CommandNotRunning, StdinClosed
+from shiftlog.shell.engine.kept import KeptCommand, KeptEnd
 from shiftlog.shell.engine.reaper import Process, below, process_table, send, ticks_now
-from shiftlog.shell.ports import CommandEnd, CommandSpec, EndedReason, Signal, Stream
+from shiftlog.shell.ports import CommandEnd, EndedReason, Signal, Stream
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -51,26 +53,32 @@ class EngineCommand:
     def __init__(
         self,
         shell: EngineShell,
-        spec: CommandSpec,
-        number: int,
+        kept: KeptCommand,
         outputs: Sequence[tuple[Stream, OutputPipe]],
         screen: TerminalScreen | None = None,
     ) -> None:
-        self.number = number
-        self.mark = ""  # written to the shell's own outputs before an EXIT trap can
-        self.in_shell = not spec.background and spec.terminal is None  # the shell process itself runs it
+        self.number = kept.number
+        self.kept = kept
+        self.in_shell = kept.in_shell  # the shell process itself runs it
         self.screen = screen
-        self.files: tuple[str, ...] = ()
         self.keyboard: InputPipe | TerminalInput | None = None
         self.release: Callable[[], None] | None = None
-        self.root: int | None = None
+        self.on_copy: Callable[[int], None] | None = None
         self.copied: asyncio.Future[None] | None = None if self.in_shell else shell.loop.create_future()
         self._shell = shell
         self.ended: asyncio.Future[CommandEnd] = shell.loop.create_future()
         self._outputs = outputs
-        self._since = ticks_now() - 1
-        self.sent_signal: Signal | None = None
         self._feeding = CancelScope()
+
+    @property
+    def root(self) -> int | None:
+        """The process of the copy of the shell that runs the command."""
+        return self.kept.root
+
+    @property
+    def sent_signal(self) -> Signal | None:
+        """The last signal that was sent to it."""
+        return self.kept.sent_signal
 
     @property
     def lingers(self) -> bool:
@@ -88,24 +96,31 @@ class EngineCommand:
             pipe.probe()
 
     async def feed(self, data: bytes | None) -> None:
-        """Open the input; write the initial input, if any, followed by end-of-file."""
+        """Open the input; write the initial input, if any, followed by end-of-file if that was asked for."""
         with self._feeding, contextlib.suppress(CommandNotRunning, StdinClosed):
             keyboard = self._input()
             await keyboard.open()
             if data is not None:
                 await keyboard.send(data)
+            if self.kept.eof:
                 await keyboard.finish()
 
     async def send(self, data: bytes) -> None:
         await self._input().send(data)
 
     async def send_eof(self) -> None:
+        self.kept.eof = self.kept.terminal is None
+        self._shell.save()
         await self._input().finish()
+
+    def recorded(self) -> None:
+        """Forget the command: its end is in the journal, so no later server need know of it."""
+        self._shell.forget(self.number)
 
     async def signal(self, name: Signal) -> None:
         if self.ended.done():
             raise CommandNotRunning("the command is over")
-        self.sent_signal = name
+        self.kept.sent_signal = name
         processes = self._processes()
         if self.in_shell and (name == "interrupt" or (name in ENDING and not processes)):
             self._interrupt_shell(signals.SIGINT)
@@ -118,14 +133,20 @@ class EngineCommand:
         for name, patience_s in ESCALATION:
             if self.ended.done():
                 break
-            self.sent_signal = name
+            self.kept.sent_signal = name
             await self._press(name, patience_s)
         if not self.ended.done():
             await self._shell.close("unresponsive")
         return await asyncio.shield(self.ended)
 
     def finish(
-        self, exit_code: int | None, cwd: str, shell_ended: EndedReason | None = None, **exit_output: bytes
+        self,
+        exit_code: int | None,
+        cwd: str,
+        shell_ended: EndedReason | None = None,
+        *,
+        lost: bool = False,
+        **exit_output: bytes,
     ) -> None:
         """Read the rest of the pipes and resolve `ended`; outputs that children hold stay open."""
         if self.ended.done():
@@ -140,11 +161,13 @@ class EngineCommand:
             self.keyboard.close()
         if self.copied is not None and not self.copied.done():
             self.copied.set_result(None)
+        self.kept.end = KeptEnd(exit_code, os.fsencode(cwd), shell_ended, tuple(still_open))
         self.ended.set_result(
             CommandEnd(
                 exit_code=exit_code,
                 cwd=cwd,
                 signal=self.sent_signal,
+                lost=lost,
                 shell_ended=shell_ended,
                 streams_open=still_open,
             )
@@ -171,7 +194,7 @@ class EngineCommand:
             return [] if self.root is None else _family(self.root, tree)
         others = {process.pid for root in self._shell.copies for process in _family(root, tree)}
         own = (process for process in tree if process.pid not in others and process.pid != self._shell.pid)
-        return [process for process in own if process.started >= self._since]
+        return [process for process in own if process.started >= self.kept.since]
 
     def _interrupt_shell(self, number: int) -> None:
         if self._shell.pid is not None:

@@ -9,8 +9,6 @@ import asyncio
 import os
 import shutil
 import socket
-import subprocess
-import sys
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +18,10 @@ from anyio.abc import TaskGroup
 
 from shiftlog.model.environment import looks_secret
 from shiftlog.model.shell_errors import OpenFailed
-from shiftlog.shell.engine import protocol, reaper
+from shiftlog.shell.engine import protocol
+from shiftlog.shell.engine.holders import ClaimedShell, ShellHolders
+from shiftlog.shell.engine.kept import KeptShell, Ledger
+from shiftlog.shell.engine.links import ReaperLink
 from shiftlog.shell.engine.script import Script, open_script
 from shiftlog.shell.engine.shell import EngineShell
 from shiftlog.shell.engine.streams import CollectedOutput
@@ -51,109 +52,6 @@ def default_runtime_dir() -> Path:
     return Path(tempfile.gettempdir())
 
 
-class ReaperChannel:
-    """The socket of a reaper: hears of every exit below it, and can end its tree."""
-
-    def __init__(self, ours: socket.socket) -> None:
-        self.child: int | None = None
-        self.reaper_pid: int | None = None
-        self._rest = b""
-        self._count = 0
-        self._heard_exit: Callable[[int, int], None] = lambda _pid, _status: None
-        self._heard_gone: Callable[[int], None] = lambda _count: None
-        self._ours = ours
-        self._ours.setblocking(False)
-
-    def listen(self, on_exit: Callable[[int, int], None], on_gone: Callable[[int], None]) -> None:
-        """Call back at every exit below the reaper, and once at its own with the number of processes it ended."""
-        self._heard_exit, self._heard_gone = on_exit, on_gone
-        asyncio.get_running_loop().add_reader(self._ours, self._read)
-
-    def close(self) -> None:
-        """Let the reaper end the whole tree."""
-        try:
-            self._ours.send(b"close\n")
-        except OSError:
-            pass
-
-    def _read(self) -> None:
-        try:
-            data = self._ours.recv(65536)
-        except BlockingIOError:
-            return
-        except OSError:
-            data = b""
-        *complete, self._rest = (self._rest + data).split(b"\n")
-        for line in complete:
-            kind, *numbers = line.split()
-            if kind == b"started":
-                self.child, self.reaper_pid = int(numbers[0]), int(numbers[1])
-            elif kind == b"gone":
-                self._count = int(numbers[0])
-            else:
-                self._heard_exit(int(numbers[0]), int(numbers[1]))
-        if not data:
-            self._leave()
-            self._heard_gone(self._count)
-
-    def _leave(self) -> None:
-        if self._ours.fileno() >= 0:
-            asyncio.get_running_loop().remove_reader(self._ours)
-            self._ours.close()
-
-
-class ReaperLink(ReaperChannel):
-    """One reaper and the command below it. The tree ends when this process ends, however that happens."""
-
-    def __init__(
-        self,
-        command: Sequence[str],
-        directory: Path,
-        *,
-        env: Mapping[str, str],
-        cwd: str,
-        stdio: tuple[int, int, int],
-        pass_fds: Sequence[int] = (),
-    ) -> None:
-        ours, theirs = socket.socketpair()
-        super().__init__(ours)
-        try:
-            self._process = subprocess.Popen(
-                reaper_command(theirs.fileno(), str(directory), command),
-                stdin=stdio[0],
-                stdout=stdio[1],
-                stderr=stdio[2],
-                env=dict(env),
-                cwd=cwd,
-                pass_fds=(theirs.fileno(), *pass_fds),
-                start_new_session=True,
-            )
-        except BaseException:
-            self._ours.close()
-            raise
-        finally:
-            theirs.close()
-        self.pid = self._process.pid
-
-    def kill(self) -> None:
-        """End everything by force, the reaper last."""
-        for process in reaper.below(self.pid, reaper.process_table()):
-            reaper.send(process.pid, 9)
-        self._process.kill()
-        self._leave()
-
-    def _leave(self) -> None:
-        if self._ours.fileno() >= 0:
-            super()._leave()
-            self._process.wait()
-
-
-def reaper_command(channel: int, directory: str, command: Sequence[str]) -> list[str]:
-    """Return the command line of a reaper with a command below it; it removes the directory when all is over."""
-    program = str(Path(reaper.__file__).resolve())
-    return [sys.executable, "-I", "-S", program, str(channel), directory, "--", *command]
-
-
 class LocalTarget:
     """Opens shells on this machine, with `environment` as the base one; with a launcher, inside its sandbox."""
 
@@ -166,10 +64,12 @@ class LocalTarget:
         environment: Mapping[str, str] | None = None,
         runtime_dir: Path | None = None,
         launcher: Launch | None = None,
+        holders: ShellHolders | None = None,
     ) -> None:
         self._environment = base_environment(os.environ) if environment is None else dict(environment)
         self._runtime_dir = runtime_dir or default_runtime_dir()
         self._launcher = launcher
+        self._holders = holders if launcher is None or launcher.can_be_held else None
 
     async def open(self, spec: ShellSpec, tasks: TaskGroup) -> EngineShell:
         """Start a bash below a reaper of its own; raises `OpenFailed` with the reason."""
@@ -204,13 +104,17 @@ class LocalTarget:
         directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
         ours, theirs = open_script()
         outputs = [os.pipe2(os.O_CLOEXEC) for _ in STREAMS]
+        ledger = Ledger()
         try:
             argv = [bash, *protocol.WITHOUT_PROFILES, *protocol.BASH_OPTIONS]
             stdio = (theirs.fileno(), outputs[0][1], outputs[1][1])
             reaper = self._start_reaper(argv, directory, env, cwd, stdio)
-            script = Script(ours, f"socket:[{os.fstat(theirs.fileno()).st_ino}]")
+            name = f"socket:[{os.fstat(theirs.fileno()).st_ino}]"
+            own = {f"own-{stream}": readable for stream, (readable, _) in zip(STREAMS, outputs, strict=True)}
+            reaper.keep(script=ours.fileno(), ledger=ledger.fd, **own)
         except OSError as error:
             ours.close()
+            ledger.close()
             for readable, _ in outputs:
                 os.close(readable)
             shutil.rmtree(directory, ignore_errors=True)
@@ -221,17 +125,23 @@ class LocalTarget:
                 os.close(writable)
         for readable, _ in outputs:
             os.set_blocking(readable, False)
+        kept = KeptShell(
+            directory=str(directory),
+            bash=bash,
+            script=name,
+            own_terminals=self._launcher is not None and self._launcher.own_terminals,
+            cwd=os.fsencode(cwd),
+            careful="TIMEFORMAT" in env,
+        )
         return EngineShell(
-            directory,
-            script=script,
+            kept,
+            ledger,
+            script=Script(ours, name),
             outputs=(outputs[0][0], outputs[1][0]),
             reaper=reaper,
-            bash=bash,
-            cwd=cwd,
-            careful="TIMEFORMAT" in env,
             tasks=tasks,
             on_over=None if self._launcher is None else self._launcher.close,
-            own_terminals=self._launcher is not None and self._launcher.own_terminals,
+            holders=self._holders,
         )
 
     def _start_reaper(
@@ -251,3 +161,21 @@ async def _run_profiles(shell: EngineShell) -> bytes:
     command = await shell.start(CommandSpec(text=protocol.PROFILES), output)
     await asyncio.wait([command.ended])
     return bytes(output.data)
+
+
+def adopt(
+    claimed: ClaimedShell, tasks: TaskGroup, on_over: Callable[[], None] | None, holders: ShellHolders
+) -> EngineShell:
+    """Return the shell that an earlier server left; `EngineShell.resume` brings its commands."""
+    held = claimed.descriptors
+    ours = socket.socket(fileno=held.pop("script"))
+    return EngineShell(
+        claimed.state,
+        claimed.ledger,
+        script=Script(ours, claimed.state.script),
+        outputs=(held.pop("own-stdout"), held.pop("own-stderr")),
+        reaper=claimed.link,
+        tasks=tasks,
+        on_over=on_over,
+        holders=holders,
+    )

@@ -193,7 +193,7 @@ def traced_unit(text: str, last_status: int, *, stdin: str, stdout: str, stderr:
     is discarded adds nothing to its word.
     """
     join = "||" if last_status else "&&"
-    start = f"{untraced()}\\__shiftlog_status {last_status} {join} \\builtin eval "
+    start = f"{untraced()}\\__shiftlog_status {last_status} '' {join} \\builtin eval "
     if mark:
         marks = f"\\builtin echo {mark} >&0; \\builtin echo {mark} >&2; \\builtin exit {last_status}"
         stdin = f"&1 </dev/null$( ({marks}) >/dev/null ) <{stdin}"

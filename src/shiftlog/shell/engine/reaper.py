@@ -1,25 +1,40 @@
-"""The small parent of one shell: it adopts every orphan below it, and ends them all when told to or when left alone.
+"""The small parent of one shell: it adopts every orphan below it, holds the shell's descriptors, and ends them all.
 
-Run by path as its own program (`python -I -S reaper.py FD DIRECTORY -- COMMAND…`), with the standard library alone.
-It reports exits on its socket (`exit PID STATUS`); the line `close`, or the end of the socket, ends the whole tree.
-The process table for the engine's signals is here too.
+Run by path as its own program (`python -I -S reaper.py FD DIRECTORY -- COMMAND…`), with built-in modules alone: each
+shell pays for its memory. It reports exits on its socket (`exit PID STATUS`). The line `close` ends the whole tree, and
+so does the end of the socket, unless the server has sent `hold`: then the shell waits for the next server. The process
+table for the engine's signals is here too.
 """
 
 from __future__ import annotations
 
+import _socket
 import ctypes
 import os
 import select
-import signal
-import socket
 import sys
 import time
 
+TYPE_CHECKING = False  # of `typing`, which would take half a megabyte
+if TYPE_CHECKING:
+    import signal as _signal
+else:
+    import _signal
+
 _PR_SET_PDEATHSIG = 1
+_PR_SET_DUMPABLE = 4
 _PR_SET_CHILD_SUBREAPER = 36
 _RLIMIT_LOCKS = 10
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
 _POLITE_S = 0.3
+_SO_PEERPIDFD = 77
+_ENOPROTOOPT = 92
+_CLOEXEC = 0x40000000  # of recvmsg
+_MESSAGE_BYTES = 65536
+_FDS_AT_ONCE = 100
+_FDS_BYTES = _socket.CMSG_SPACE(4 * _FDS_AT_ONCE)
+_EXITS_KEPT = 4096
+_IGNORED = (_signal.SIGINT, _signal.SIGTERM, _signal.SIGHUP, _signal.SIGQUIT, _signal.SIGTSTP, _signal.SIGUSR1)
 _DEEPEST = 1000
 _BOOT_TICKS = 100 if not hasattr(os, "sysconf") else os.sysconf("SC_CLK_TCK")
 
@@ -110,37 +125,200 @@ def send(pid: int, number: int) -> bool:
 
 def main(argv: list[str]) -> int:
     """Start the command and stay until its whole tree is gone."""
-    channel = socket.socket(fileno=int(argv[0]))
-    channel.set_inheritable(False)
+    channel = _socket.socket(fileno=int(argv[0]))
+    os.set_inheritable(channel.fileno(), False)
     libc = ctypes.CDLL(None, use_errno=True)
     libc.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    _mark(libc)
+    outside = _read_mark("self")
+    mark(libc)
+    # Not dumpable: a program of the same user must not reach the descriptors that are held here.
+    libc.prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     wake_out, wake_in = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-    signal.signal(signal.SIGCHLD, _wake)
-    signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGTSTP, signal.SIGUSR1):
-        signal.signal(number, signal.SIG_IGN)
+    _signal.signal(_signal.SIGCHLD, _wake)
+    _signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
+    for number in _IGNORED:
+        _signal.signal(number, _signal.SIG_IGN)
     pid = _start(libc, argv[argv.index("--") + 1 :])
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
-    _tell(channel, f"started {pid} {os.getpid()}\n")
-    _serve(channel, wake_out)
-    ended = _end_tree(channel)
-    _remove(argv[1])
-    _tell(channel, f"gone {ended}\n")
+    holder = _Holder(channel, pid, outside)
+    holder.tell(f"started {pid} {os.getpid()}\n")
+    holder.serve(wake_out)
+    ended = _end_tree(holder)
+    for directory in (argv[1], *holder.directories):
+        _remove(directory)
+    holder.tell(f"gone {ended}\n")
     return 0
 
 
-def _mark(libc: ctypes.CDLL) -> None:
-    """Mark this process and all its descendants as inside a shell; `link.processes.is_marked` reads the mark.
+class _Holder:
+    """The descriptors of the shell, and the server that uses them: the present one, or the next one.
+
+    A server that goes away leaves the shell as it is, if it has sent `hold`. The next one comes to the door, a socket
+    in the state directory, and gets everything. Output waits in its pipes meanwhile.
+    """
+
+    def __init__(self, channel: _socket.socket | None, child: int, outside: tuple[int, int] | None) -> None:
+        self._channel = channel
+        self._started = f"started {child} {os.getpid()}\n"
+        self._outside = outside  # the mark of processes that are not inside a shell
+        self._kept: dict[str, int] = {}
+        self._exits: dict[int, int] = {}
+        self._hold_s = 0.0
+        self._until = 0.0  # when a shell without a server ends
+        self._door: _socket.socket | None = None
+        self.directories: list[str] = []
+
+    def serve(self, wake: int) -> None:
+        """Answer the server until the shell must end."""
+        while True:
+            if self._channel is None:
+                left_s = self._until - time.monotonic()
+                if left_s <= 0 or self._door is None:
+                    return
+                ready, _, _ = select.select([self._door, wake], [], [], left_s)
+            else:
+                ready, _, _ = select.select([self._channel, wake], [], [])
+            if wake in ready:
+                os.read(wake, 4096)
+                reap(self)
+            if self._channel is not None and self._channel in ready:
+                if not self._hear(self._channel):
+                    return
+            elif self._door is not None and self._door in ready:
+                self._let_in(self._door)
+
+    def note_exit(self, pid: int, status: int) -> None:
+        """Tell the server of an exit, and remember it for the next server."""
+        self._exits.pop(pid, None)
+        self._exits[pid] = status
+        if len(self._exits) > _EXITS_KEPT:
+            del self._exits[next(iter(self._exits))]
+        self.tell(f"exit {pid} {status}\n")
+
+    def tell(self, line: str) -> None:
+        """Send a line to the server, if there is one."""
+        if self._channel is not None:
+            try:
+                self._channel.sendall(line.encode())
+            except OSError:
+                pass
+
+    def _hear(self, channel: _socket.socket) -> bool:
+        """Take a message of the server; return False if the shell must end."""
+        try:
+            data, extra, _, _ = channel.recvmsg(_MESSAGE_BYTES, _FDS_BYTES, _CLOEXEC)
+        except OSError:
+            data, extra = b"", []
+        fds: list[int] = []
+        for _level, kind, content in extra:
+            if kind == _socket.SCM_RIGHTS:
+                fds += [int.from_bytes(content[at : at + 4], sys.byteorder) for at in range(0, len(content) - 3, 4)]
+        if not data:
+            self._channel, self._until = None, time.monotonic() + self._hold_s
+            channel.close()
+            return self._hold_s > 0
+        for line in data.splitlines():
+            word, *names = line.decode().split("\t")
+            if word == "close":
+                return False
+            if word == "keep":
+                for name in names:
+                    self._drop(name)
+                    self._kept[name] = fds.pop(0)
+            elif word == "drop":
+                for name in names:
+                    self._drop(name)
+            elif word == "hold":
+                self._hold(float(names[0]), names[1])
+        for fd in fds:
+            os.close(fd)
+        return True
+
+    def _hold(self, seconds: float, directory: str) -> None:
+        """Stay for so long without a server; the door is in the directory, which is removed at the end."""
+        self._hold_s, self.directories = seconds, [directory]
+        fd = self._kept.pop("door", None)
+        if fd is not None:
+            self._door = _socket.socket(fileno=fd)
+            self._door.listen(1)
+
+    def _drop(self, name: str) -> None:
+        fd = self._kept.pop(name, None)
+        if fd is not None:
+            os.close(fd)
+
+    def _let_in(self, door: _socket.socket) -> None:
+        """Hand everything to the next server; a process inside a shell is none."""
+        try:
+            fd = int(_accept(door)[0])
+        except OSError:
+            return
+        channel = _socket.socket(fileno=fd)
+        if not self._is_server(channel):
+            channel.close()
+            return
+        self._channel = channel
+        try:
+            names = list(self._kept)
+            for at in range(0, len(names), _FDS_AT_ONCE):
+                some = names[at : at + _FDS_AT_ONCE]
+                fds = b"".join(self._kept[name].to_bytes(4, sys.byteorder) for name in some)
+                rights = [(_socket.SOL_SOCKET, _socket.SCM_RIGHTS, fds)]
+                channel.sendmsg(["\t".join(("held", *some)).encode() + b"\n"], rights)
+            channel.sendall(self._started.encode())
+            for pid, status in self._exits.items():
+                channel.sendall(f"exit {pid} {status}\n".encode())
+            channel.sendall(b"all\n")
+        except OSError:
+            pass  # it went away again, which the next look at the channel shows
+
+    def _is_server(self, channel: _socket.socket) -> bool:
+        """Return True if a process of this user that is not inside a shell has connected, and lives."""
+        raw = channel.getsockopt(_socket.SOL_SOCKET, _socket.SO_PEERCRED, 12)
+        pid, uid = (int.from_bytes(raw[at : at + 4], sys.byteorder) for at in (0, 4))
+        mark = _read_mark(pid)
+        if uid != os.geteuid() or mark is None or self._outside is None:
+            return False
+        if mark[0] < self._outside[0] or (uid == 0 and mark[1] > self._outside[1]):
+            return False
+        try:
+            pidfd = int.from_bytes(channel.getsockopt(_socket.SOL_SOCKET, _SO_PEERPIDFD, 4), sys.byteorder)
+        except OSError as error:
+            return error.errno == _ENOPROTOOPT  # a kernel before 6.5 cannot tell
+        ended = select.select([pidfd], [], [], 0)[0]
+        os.close(pidfd)
+        return not ended
+
+
+def _accept(door: _socket.socket) -> tuple[int, object]:
+    """Accept a connection; `accept` itself only the larger module has."""
+    return door._accept()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType, reportUnknownVariableType]
+
+
+def _read_mark(pid: int | str) -> tuple[int, int] | None:
+    """Return the hard limit of file locks and the number of seccomp filters of a process; None if it is gone."""
+    try:
+        with open(f"/proc/{pid}/limits", "rb") as limits, open(f"/proc/{pid}/status", "rb") as status:  # noqa: PTH123
+            hard = limits.read().partition(b"Max file locks")[2].split(None, 2)[1]
+            text = status.read()
+    except (OSError, IndexError):
+        return None
+    filters = text.partition(b"Seccomp_filters:")[2] or text.partition(b"Seccomp:")[2] or b"0"
+    return (1 << 64 if hard == b"unlimited" else int(hard)), int(filters.split(None, 1)[0])
+
+
+def mark(libc: ctypes.CDLL) -> None:
+    """Mark this process and all its descendants, one step further; `link.processes` reads the mark.
 
     A lower hard limit of file locks, which no kernel since 2.4 uses, can never be raised again by an ordinary user.
-    Root could raise it, so root gets an empty seccomp filter as well, which no process can remove.
+    Root could raise it, so root gets an empty seccomp filter as well, which no process can remove. One step means a
+    process of ours that serves shells, two steps mean inside a shell: no process inside can look like one of ours.
     """
     limits = (ctypes.c_uint64 * 2)()
     libc.getrlimit(_RLIMIT_LOCKS, ctypes.byref(limits))
-    lower = min(limits[1], 1 << 62) - 1
+    lower = max(min(limits[1], 1 << 62) - 1, 0)
     libc.setrlimit(_RLIMIT_LOCKS, ctypes.byref((ctypes.c_uint64 * 2)(lower, lower)))
     number = _SECCOMP.get(os.uname().machine)
     if number is not None and os.geteuid() == 0:
@@ -176,14 +354,15 @@ def _start(libc: ctypes.CDLL, command: list[str]) -> int:
         return pid
     try:
         os.setsid()
-        libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        mark(libc)
+        libc.prctl(_PR_SET_PDEATHSIG, _signal.SIGKILL, 0, 0, 0)
         if os.getppid() != parent:
             os._exit(127)
-        signal.set_wakeup_fd(-1)
-        for number in range(1, signal.NSIG):
-            if number not in (signal.SIGKILL, signal.SIGSTOP):
+        _signal.set_wakeup_fd(-1)
+        for number in range(1, _signal.NSIG):
+            if number not in (_signal.SIGKILL, _signal.SIGSTOP):
                 try:
-                    signal.signal(number, signal.SIG_DFL)
+                    _signal.signal(number, _signal.SIG_DFL)
                 except (OSError, ValueError):
                     pass
         os.execvp(command[0], command)
@@ -192,22 +371,8 @@ def _start(libc: ctypes.CDLL, command: list[str]) -> int:
     os._exit(127)
 
 
-def _serve(channel: socket.socket, wake: int) -> None:
-    while True:
-        ready, _, _ = select.select([channel, wake], [], [])
-        if wake in ready:
-            os.read(wake, 4096)
-            _reap(channel)
-        if channel in ready:
-            try:
-                word = channel.recv(4096)
-            except OSError:
-                return
-            if not word or b"close" in word:
-                return
-
-
-def _reap(channel: socket.socket) -> bool:
+def reap(holder: _Holder) -> bool:
+    """Collect all processes that have exited; return True if others are left."""
     while True:
         try:
             pid, status = os.waitpid(-1, os.WNOHANG)
@@ -215,33 +380,26 @@ def _reap(channel: socket.socket) -> bool:
             return False
         if pid == 0:
             return True
-        _tell(channel, f"exit {pid} {status}\n")
+        holder.note_exit(pid, status)
 
 
-def _tell(channel: socket.socket, line: str) -> None:
-    try:
-        channel.sendall(line.encode())
-    except OSError:
-        pass
-
-
-def _end_tree(channel: socket.socket) -> int:
+def _end_tree(holder: _Holder) -> int:
     """Ask all processes below to end, then kill them; return how many there were."""
     ended: set[int] = set()
     me = os.getpid()
     begun = time.monotonic()
-    number = signal.SIGHUP
-    while _reap(channel):
+    number = _signal.SIGHUP
+    while reap(holder):
         for process in below(me, process_table()):
-            if process.pid not in ended or number == signal.SIGKILL:
+            if process.pid not in ended or number == _signal.SIGKILL:
                 send(process.pid, number)
-                if number != signal.SIGKILL:
-                    send(process.pid, signal.SIGTERM)
-                    send(process.pid, signal.SIGCONT)
+                if number != _signal.SIGKILL:
+                    send(process.pid, _signal.SIGTERM)
+                    send(process.pid, _signal.SIGCONT)
             ended.add(process.pid)
         time.sleep(0.003)
         if time.monotonic() - begun > _POLITE_S:
-            number = signal.SIGKILL
+            number = _signal.SIGKILL
     return len(ended)
 
 

@@ -30,31 +30,49 @@ class Script:
         self._loop = asyncio.get_running_loop()
         self._backlog = b""
         self._rest: dict[int, bytes] = {}
+        self._seen = 0
+        self.on_sent: Callable[[], None] = lambda: None  # called when nothing is left of what did not fit at once
 
     def listen(self, on_reports: Callable[[], None]) -> None:
         """Call back when there is something to `read`."""
         self._loop.add_reader(self._socket, on_reports)
 
-    def write(self, lines: str) -> None:
-        """Send lines, in the background what does not fit at once."""
+    @property
+    def fileno(self) -> int:
+        """The descriptor of our end."""
+        return self._socket.fileno()
+
+    def write(self, lines: str) -> bool:
+        """Send lines, in the background what does not fit at once; return False if something is left."""
         data = lines.encode(errors="surrogateescape")
         if self._backlog:
             self._backlog += data
-            return
+            return False
         self._backlog = data[self._send(data) :]
         if self._backlog:
             self._loop.add_writer(self._socket, self._write_more)
+        return not self._backlog
 
     def read(self) -> list[tuple[int, int]]:
-        """Return the reports of the next sender that has written, each with its pid; -1 stands for a wrong line."""
+        """Return the reports of the next sender that has written, each with its pid; -1 stands for a wrong line.
+
+        They stay in the socket until `consume`, so that a server that is killed meanwhile loses none.
+        """
         received = self._receive()
         if received is None:
             return []
         pid, data = received
+        self._seen = len(data)
         *complete, rest = (self._rest.pop(pid, b"") + data).split(b"\n")
         if rest:
             self._rest[pid] = rest[-_REPORT_BYTES:]
         return [(pid, int(line) if _NUMBER.fullmatch(line) else -1) for line in complete]
+
+    def consume(self) -> None:
+        """Remove the reports that `read` returned."""
+        if self._seen:
+            self._socket.recv(self._seen)
+            self._seen = 0
 
     def is_input_of(self, process: str) -> bool:
         """Return True if a process, given by its directory in /proc, sleeps with the script as its fd 0.
@@ -86,10 +104,11 @@ class Script:
         self._backlog = self._backlog[self._send(self._backlog[: 1 << 20]) :]
         if not self._backlog:
             self._loop.remove_writer(self._socket)
+            self.on_sent()
 
     def _receive(self) -> tuple[int, bytes] | None:
         try:
-            data, ancillary, _flags, _address = self._socket.recvmsg(_REPORT_BYTES, _ROOM)
+            data, ancillary, _flags, _address = self._socket.recvmsg(_REPORT_BYTES, _ROOM, socket.MSG_PEEK)
         except BlockingIOError:
             return None
         except OSError:
@@ -103,8 +122,9 @@ class Script:
 class DueReports:
     """The reports that a shell owes, in the order in which they were asked for."""
 
-    def __init__(self) -> None:
-        self._due: dict[int, int] = {}
+    def __init__(self, due: dict[int, int], taken: list[int]) -> None:
+        self._due = due
+        self._taken = taken  # numbers that were taken, but may still wait in the socket
 
     def __len__(self) -> int:
         return len(self._due)
@@ -119,6 +139,8 @@ class DueReports:
         """Return the command of a report, None if it is not due, and the status in it."""
         number, status = divmod(value, words.STATUSES)
         command = self._due.get(number)
+        if command is not None:
+            self._taken.append(number)
         for due in list(self._due) if command is not None else ():  # an interrupt has dropped the lines before it
             del self._due[due]
             if due == number:

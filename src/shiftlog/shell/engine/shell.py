@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import os
 import shutil
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,25 +19,23 @@ from typing import TYPE_CHECKING
 from anyio import move_on_after
 
 from shiftlog.model.shell_errors import ShellEnded
-from shiftlog.shell.engine import open_files, protocol, terminal, words
+from shiftlog.shell.engine import open_files, protocol, words
 from shiftlog.shell.engine.command import EngineCommand
+from shiftlog.shell.engine.held_state import HeldState
+from shiftlog.shell.engine.kept import KeptCommand, KeptShell, Ledger
+from shiftlog.shell.engine.making import make_piped, make_terminal
 from shiftlog.shell.engine.place import ShellPlace
 from shiftlog.shell.engine.reaper import descends
+from shiftlog.shell.engine.resuming import resume_commands
 from shiftlog.shell.engine.script import DueReports, Script
-from shiftlog.shell.engine.streams import (
-    FreeOutputs,
-    InputPipe,
-    OutputPipe,
-    OutputPoll,
-    ShellOutput,
-    TerminalInput,
-)
+from shiftlog.shell.engine.streams import ShellOutput
 from shiftlog.shell.ports import CommandSpec, EndedReason, KillScope, OutputSink, ShellEnd, ShellKind, Stream
 
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
-    from shiftlog.shell.engine.local import ReaperLink
+    from shiftlog.shell.engine.holders import ClaimedShell, ShellHolders
+    from shiftlog.shell.engine.links import ClaimedLink, ReaperLink
 
 _READY_S = 2.0
 _TRIES = 8
@@ -49,72 +46,79 @@ _CHECK_S = 0.5
 _NUDGE_S = 1.0
 _SILENT_S = 3.0
 _MOST_ASKED = 100
+_AT_ONCE_CHARS = 32 * 1024  # fits into the socket in any encoding
 
 
-class EngineShell:
+class EngineShell(HeldState):
     """One bash in its private directory; see `LiveShell` for what each verb promises."""
 
     kill_scope: KillScope = "tree"
-    kind: ShellKind = "bash"
 
     def __init__(
         self,
-        directory: Path,
+        kept: KeptShell,
+        ledger: Ledger,
         *,
         script: Script,
         outputs: tuple[int, int],
-        reaper: ReaperLink,
-        bash: str,
-        cwd: str,
-        careful: bool,
+        reaper: ReaperLink | ClaimedLink,
         tasks: TaskGroup,
         on_over: Callable[[], None] | None,
-        own_terminals: bool = False,
+        holders: ShellHolders | None = None,
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.tasks = tasks
+        super().__init__(kept, ledger, reaper, holders)
+        self.kind: ShellKind = "sh" if kept.kind == "sh" else "bash"
         self.copies: dict[int, EngineCommand] = {}
         self.startup_output = b""
-        self._directory = str(directory)
-        self._poll = OutputPoll(self.loop)
-        self._ways = ""
-        self._outputs = FreeOutputs(self._poll, self._directory)
         self._own_outputs: dict[Stream, ShellOutput] = {
-            "stdout": ShellOutput(self._poll, outputs[0]),
-            "stderr": ShellOutput(self._poll, outputs[1]),
+            "stdout": ShellOutput(self.poll, outputs[0]),
+            "stderr": ShellOutput(self.poll, outputs[1]),
         }
         self._script = script
-        self._reaper = reaper
-        self.reaper_pid = reaper.pid  # every process of this shell descends from it
-        self._bash = bash
-        self.pid: int | None = None
         self._process = ""  # the shell's directory in /proc
-        self._place = ShellPlace(cwd)
-        self._last_status = 0
-        self._careful = careful  # a command may have set traps or TIMEFORMAT
-        self._traced = False
-        self._may_trap_exit = False
-        self._foreground: EngineCommand | None = None
-        self._copying: EngineCommand | None = None
+        self._place = ShellPlace(os.fsdecode(kept.cwd))
         self._commands: dict[int, EngineCommand] = {}
         self._lingering: list[EngineCommand] = []
         self._exits: dict[int, int] = {}
         self._reason: EndedReason | None = None
-        self._closing: asyncio.Future[int] | None = None
         self.ended: asyncio.Future[ShellEnd] = self.loop.create_future()
-        self._number = 0
-        self._due = DueReports()
-        self._reported: int | None = None  # the status in the first one of this command
-        self._gate: tuple[EngineCommand, str] | None = None
+        self.due = DueReports(kept.due, kept.taken)
+        self._stale: frozenset[int] = frozenset()  # reports that an earlier server took, but did not remove
+        self._is_adopted = False
+        self.resumed: dict[int, EngineCommand] = {}  # the commands of an earlier server, by number
         self._watching: asyncio.TimerHandle | None = None
         self._silent_s = 0.0
-        self._shaken = False
         self._ready = asyncio.Event()  # the shell has reported and waits for its next line
         self._starting = asyncio.Lock()  # one command at a time: the script and its reports are shared
         self._on_over = on_over
-        self._own_terminals = own_terminals
+        script.on_sent = self._all_sent
         script.listen(self._read_reports)
         reaper.listen(self._on_exit, self._on_gone)
+
+    @property
+    def pid(self) -> int | None:
+        """The process of the shell itself, once it has reported."""
+        return self.kept.pid
+
+    @property
+    def _foreground(self) -> EngineCommand | None:
+        return self._commands.get(self.kept.foreground)
+
+    @property
+    def _copying(self) -> EngineCommand | None:
+        return self._commands.get(self.kept.copying)
+
+    def leave(self) -> None:
+        """Stop using the shell and leave it to its holder."""
+        self.mark()
+        self.save()
+        if self._watching is not None:
+            self._watching.cancel()
+        self.poll.close()
+        self._script.close()
+        self.reaper.leave()
 
     @property
     def cwd(self) -> str:
@@ -124,6 +128,7 @@ class EngineShell:
     async def prepare(self, ready_s: float, kind: ShellKind = "bash") -> None:
         """Send the opening lines and wait until the shell has reported its pid and is ready; `sh` means POSIX mode."""
         self.kind = kind
+        self.kept.kind = kind
         self._script.write(words.driver() + (protocol.POSIX_MODE if kind == "sh" else ""))
         self._ask()
         if not await self._hear_ready(ready_s) and not self.ended.done():
@@ -150,7 +155,7 @@ class EngineShell:
         closing = self._begin_closing(reason)
         await asyncio.wait([closing], timeout=_CLOSE_S)
         if not closing.done():
-            self._reaper.kill()
+            self.reaper.kill()
             self._on_gone(0)
         return await asyncio.shield(closing)
 
@@ -159,15 +164,15 @@ class EngineShell:
         if self._closing is None:
             self._reason = self._reason or reason
             self._closing = self.loop.create_future()
-            self._reaper.close()
+            self.reaper.close()
         return self._closing
 
     def nudge_later(self, command: EngineCommand, after_s: float) -> None:
         """Request the report again, now and later: an interrupted shell drops the line that it is reading."""
 
-        if not self._shaken:
+        if not self.kept.shaken:
+            self.kept.shaken = True
             self._ask()
-        self._shaken = True
 
         def nudge() -> None:
             if not command.ended.done():
@@ -176,125 +181,126 @@ class EngineShell:
         self.loop.call_later(after_s, nudge)
 
     def _start(self, spec: CommandSpec, sink: OutputSink) -> EngineCommand:
-        may_trap_exit = self._may_trap_exit or protocol.may_trap_exit(spec.text)
-        self._careful = self._careful or may_trap_exit or protocol.may_set_format(spec.text)
-        self._number += 1
-        number = self._number
+        kept = self.kept
+        may_trap_exit = kept.may_trap_exit or protocol.may_trap_exit(spec.text)
+        kept.careful = kept.careful or may_trap_exit or protocol.may_set_format(spec.text)
+        kept.number += 1
         if spec.terminal is not None:
-            command, line = self._make_terminal(spec, sink, number)
+            command, line = make_terminal(self, spec, spec.terminal, sink)
         else:
-            command, line = self._make_piped(spec, sink, number)
+            command, line = make_piped(self, spec, sink)
+        number = command.number
+        command.on_copy = spec.on_copy
         self._commands[number] = command
+        kept.commands[number] = command.kept
         if command.in_shell:
-            self._foreground = command
+            kept.foreground = number
             self._watch()
         else:
-            self._copying = command
-        self._reported = None
+            kept.copying = number
+        kept.reported = None
         self._ready.clear()
         for output in self._own_outputs.values():
             output.data = b""
-        if self._careful:  # what a trap wrote in front of the report is seen before this second one
-            line += words.report(self._due.draw(number), careful=False)
-        self._script.write(line)
-        self._traced = self._traced or protocol.may_trap(spec.text)
-        self._may_trap_exit = may_trap_exit
+        if kept.careful:  # what a trap wrote in front of the report is seen before this second one
+            line += words.report(self.due.draw(number), careful=False)
+        kept.traced = kept.traced or protocol.may_trap(spec.text)
+        kept.may_trap_exit = may_trap_exit
+        self._send(line)
         if command.keyboard is not None:
             self.tasks.start_soon(command.feed, spec.input)
         return command
 
+    def _send(self, line: str) -> None:
+        """Write a line, after a record of what it makes the shell do.
+
+        A server that is killed while a long line is on its way leaves half a line, and its shell must be ended.
+        """
+        self.kept.is_sending = len(line) > _AT_ONCE_CHARS
+        self.save()
+        if self._script.write(line) and self.kept.is_sending:
+            self._all_sent()
+
+    def _all_sent(self) -> None:
+        self.kept.is_sending = False
+        self.save()
+
     def _ask(self) -> None:
         """Request a report; an interrupt may have dropped the line that requested the last one."""
-        if self._closing is None and len(self._due) < _MOST_ASKED:
-            self._script.write(words.report(self._due.draw(self._number)))
-
-    def _make_piped(self, spec: CommandSpec, sink: OutputSink, number: int) -> tuple[EngineCommand, str]:
-        out, err = self._outputs.take("stdout"), self._outputs.take("stderr")
-        out.begin(sink)
-        err.begin(sink)
-        command = EngineCommand(self, spec, number, [("stdout", out), ("stderr", err)])
-        stdin = "/dev/null"
-        if spec.stdin_open or spec.input is not None:
-            path = f"{self._directory}/i{number}"
-            os.mkfifo(path, 0o600)
-            command.files += (path,)
-            command.keyboard = InputPipe(path, command.ended.done)
-            stdin = protocol.quote(path)
-        due = self._due.draw(number)
-        if spec.background:
-            gate = self._make_gate(command)
-            unit = words.copy_unit(spec.text, gate=gate, stdin=stdin, stdout=out.path, stderr=err.path)
-            return command, words.any_line(f"\\builtin . {words.ANY_UNIT}", unit, due)
-        if self._traced:
-            if self._may_trap_exit:
-                command.mark = protocol.draw_token()
-            unit = protocol.traced_unit(
-                spec.text,
-                self._last_status,
-                stdin=stdin,
-                stdout=out.path,
-                stderr=err.path,
-                mark=command.mark,
-            )
-            return command, words.any_line(protocol.source(words.ANY_UNIT, traced=True), unit, due)
-        ways = f"{stdin} {out.path} {err.path}"
-        new_ways, self._ways = "" if ways == self._ways else ways, ways
-        text = protocol.whole(spec.text)
-        return command, words.line(text, self._last_status, due, ways=new_ways, careful=self._careful)
-
-    def _make_terminal(self, spec: CommandSpec, sink: OutputSink, number: int) -> tuple[EngineCommand, str]:
-        assert spec.terminal is not None
-        root = f"/proc/{self.pid}/root" if self._own_terminals else ""
-        ours, theirs = terminal.open_terminal(spec.terminal, root)
-        screen = terminal.TerminalScreen(spec.terminal.cols, spec.terminal.rows)
-        output = OutputPipe(self._poll, ours, "stdout")
-        output.begin(terminal.ScreenSink(screen, sink))
-        sink.close("stderr")
-        command = EngineCommand(self, spec, number, [("stdout", output)], screen)
-        command.keyboard = TerminalInput(ours, command.ended.done)
-        command.release = lambda: os.close(theirs)
-        python = os.path.realpath(sys.executable)  # a sandbox may show the real one alone
-        helper = [python, "-I", "-S", terminal.HELPER, terminal.name_of(ours, theirs, root), self._bash]
-        unit = words.terminal_unit(spec.text, gate=self._make_gate(command), helper=helper)
-        return command, words.any_line(f"\\builtin . {words.ANY_UNIT}", unit, self._due.draw(number))
-
-    def _make_gate(self, command: EngineCommand) -> str:
-        """Make the pipe at which a copy waits until the shell is done with the unit."""
-        path = f"{self._directory}/g{command.number}"
-        os.mkfifo(path, 0o600)
-        command.files += (path,)
-        self._gate = (command, path)
-        return protocol.quote(path)
+        if self._closing is None and len(self.due) < _MOST_ASKED:
+            line = words.report(self.due.draw(self.kept.number))
+            self.save()
+            self._script.write(line)
 
     def _let_go(self) -> None:
         """Let a new copy begin: the process between is gone, so that only the reaper can collect its status."""
-        gate, self._gate = self._gate, None
         if self._copying is not None:
             self._begin_closing("killed")  # the shell never said which process it is
-        elif gate is not None:
-            copied = gate[0].copied
-            if copied is not None and not copied.done():
-                copied.set_result(None)
-            self._open_gate(*gate)
+            return
+        for number in list(self.kept.gates):
+            command = self._commands.get(number)
+            if command is None:
+                del self.kept.gates[number]
+                continue
+            if command.copied is not None and not command.copied.done():
+                command.copied.set_result(None)
+                self._open_gate(command, self.kept.gates[number])
 
-    def _open_gate(self, command: EngineCommand, path: str) -> None:
-        if command.ended.done() or self._closing is not None:
+    def _open_gate(self, command: EngineCommand, path: str, until: float = float("inf")) -> None:
+        if command.ended.done() or self._closing is not None or self.loop.time() > until:
             return
         try:
             os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
         except OSError:  # the copy is not there yet
-            self.loop.call_later(_GATE_S, self._open_gate, command, path)
+            self.loop.call_later(_GATE_S, self._open_gate, command, path, until)
+        else:
+            self.kept.gates.pop(command.number, None)
+
+    def resume(self, claimed: ClaimedShell, sinks: Callable[[KeptCommand], OutputSink | None]) -> None:
+        """Go on where an earlier server was: with its commands, their outputs, and what happened meanwhile.
+
+        `sinks` returns None for a command whose end is recorded and whose outputs are over.
+        """
+        kept, self._is_adopted = self.kept, True
+        self._stale = frozenset(kept.taken)
+        if kept.pid is not None:
+            self._meet(kept.pid)
+        resume_commands(self, claimed, sinks)
+        if kept.is_sending:
+            self._begin_closing("server_stopped")  # half a line may be on its way
+        elif kept.reported is not None and not (kept.careful and self.due):
+            self._ready.set()
+        for pid, status in claimed.exits.items():
+            if pid == self.reaper.child or not descends(pid, self.reaper_pid):
+                self._on_exit(pid, status)
+        if self._foreground is not None:
+            self._watch()
+        for number, path in list(kept.gates.items()):
+            command = self._commands.get(number)
+            if command is not None and number != kept.copying and self._ready.is_set():
+                self._open_gate(command, path, self.loop.time() + _READY_S)
+
+    def adopt(self, command: EngineCommand) -> None:
+        """Take a command of an earlier server as one of this one."""
+        self._commands[command.number] = command
+        if command.root is not None:
+            self.copies[command.root] = command
+
+    def linger(self, command: EngineCommand) -> None:
+        """Go on reading what the leftover processes of a command write."""
+        self._lingering.append(command)
 
     async def _until_ready(self) -> None:
         """Wait until the shell proves that it can run a command; end a shell that does not.
 
         An interrupted shell must prove it again, so that no late interrupt hits the next command.
         """
-        if self._shaken and self._closing is None:
-            self._shaken = False
-            self._ways = ""  # an interrupt may have dropped the line that named them
+        kept = self.kept
+        if kept.shaken and self._closing is None:
+            kept.shaken = False
+            kept.ways = ""  # an interrupt may have dropped the line that named them
             self._ready.clear()
-            self._number, self._reported = self._number + 1, None
+            kept.number, kept.reported = kept.number + 1, None
             self._ask()
         for _ in range(_TRIES):
             if self._closing is not None or await self._hear_ready(_READY_S / _TRIES):
@@ -312,36 +318,40 @@ class EngineShell:
         return self._ready.is_set()
 
     def _read_reports(self) -> None:
-        self._take_reports()
-        status = self._reported
-        if status is None or (self._careful and self._due) or self._closing is not None or self._ready.is_set():
-            return
-        self._ready.set()
-        self._on_end(status)
+        if self._take_reports():
+            self.save()
+            self._script.consume()
 
     def _take_reports(self) -> bool:
-        """Take the next reports; return False if there are none now."""
+        """Take the next reports and what follows from them; return False if there are none now."""
         reports = self._script.read()
+        self.kept.taken.clear()
         for pid, value in reports:
             if not self._process:
                 self._meet(pid)
             if pid == self.pid:
                 self._take_report(value)
-            elif self._copying is not None and self._is_new_copy(value):
-                self._take_copy(self._copying, value)
+            elif self._copying is not None and (copy := self._new_copy(value)) is not None:
+                self._take_copy(self._copying, copy)
+        kept = self.kept
+        if kept.reported is None or (kept.careful and self.due) or self._closing is not None or self._ready.is_set():
+            return bool(reports)
+        self._ready.set()
+        self._on_end(kept.reported)
         return bool(reports)
 
     def _meet(self, pid: int) -> None:
         """Note the shell's own process: it reports before it has run any command."""
-        self.pid, self._process = pid, f"/proc/{pid}"
+        self.kept.pid, self._process = pid, f"/proc/{pid}"
         self._place.follow(pid)
 
     def _take_report(self, value: int) -> None:
-        asked_for, status = self._due.take(value)
+        asked_for, status = self.due.take(value)
         if asked_for is None:
-            self._begin_closing("killed")  # its reports can no longer be trusted
-        elif self._reported is None and asked_for == self._number:
-            self._reported = status
+            if value // words.STATUSES not in self._stale:
+                self._begin_closing("killed")  # its reports can no longer be trusted
+        elif self.kept.reported is None and asked_for == self.kept.number:
+            self.kept.reported = status
 
     def _watch(self) -> None:
         """Check now and then whether the shell waits for its next line although a report is missing."""
@@ -367,60 +377,74 @@ class EngineShell:
         """
         return self._script.is_input_of(self._process)
 
-    def _is_new_copy(self, pid: int) -> bool:
-        return pid not in (self.pid, self._reaper.child, *self.copies) and (
-            pid in self._exits or descends(pid, self.reaper_pid)
-        )
+    def _new_copy(self, value: int) -> int | None:
+        """Return the process of a new copy from its report; None if a process that was left behind wrote it."""
+        pid = words.copied_pid(value, self.kept.copy_key)
+        if pid is None or pid in (self.pid, self.reaper.child, *self.copies):
+            return None
+        return pid if pid in self._exits or descends(pid, self.reaper_pid) else None
 
     def _take_copy(self, command: EngineCommand, pid: int) -> None:
-        self._copying = None
-        command.root = pid
+        self.kept.copying = 0
+        command.kept.root = pid
         self.copies[pid] = command
+        if command.on_copy is not None:
+            command.on_copy(pid)
         if pid in self._exits:
             self._on_exit(pid, self._exits.pop(pid))
 
     def _on_end(self, status: int) -> None:
         self._place.look()
-        command, self._foreground = self._foreground, None
+        command = self._foreground
         if command is None:
             self._let_go()
             return
-        self._last_status = status
+        self.kept.last_status = status
         if command.sent_signal is not None or self._began(command):
+            self.kept.foreground = 0
             self._finish(command, status)
+        elif self._is_adopted:  # the last server was killed before it could send the line
+            self.kept.foreground = 0
+            self._finish(command, None, lost=True)
         else:
-            self._foreground = command
             self._begin_closing("killed")
 
     def _began(self, command: EngineCommand) -> bool:
         """Return True if the shell ran the unit: then it has opened the command's outputs."""
         if not command.touched:
-            self._poll.pump()
+            self.poll.pump()
         if not command.touched:
             command.probe()
         return command.touched
 
-    def _finish(self, command: EngineCommand, status: int | None) -> None:
+    def _finish(self, command: EngineCommand, status: int | None, *, lost: bool = False) -> None:
         del self._commands[command.number]
         trapped: dict[str, bytes] = {}
-        if self._reason == "exited" and self._may_trap_exit:
-            folder = os.fsencode(self._directory)
+        if self._reason == "exited" and self.kept.may_trap_exit:
+            folder = os.fsencode(self.kept.directory)
             for stream, output in self._own_outputs.items():
-                trapped[stream] = protocol.exit_output(output.read(), folder, command.mark)
-        command.finish(status, self.cwd, self._reason, **trapped)
-        for path in command.files:
+                trapped[stream] = protocol.exit_output(output.read(), folder, command.kept.mark)
+        command.finish(status, self.cwd, self._reason, lost=lost, **trapped)
+        for path in command.kept.files:
             Path(path).unlink(missing_ok=True)
-        if command.lingers:
+        if command.lingers or self._lingering:
             self._lingering = [one for one in self._lingering if one.lingers]
-            self._lingering.append(command)
+            self._lingering += [command] if command.lingers else []
+            self.outputs.forget(self.kept.pipes)
+            for one in [one for one in self.kept.commands.values() if one.is_recorded]:
+                self.forget(one.number)
+        elif command.kept.terminal is not None:
+            self.outputs.forget(self.kept.pipes)
 
     def _on_exit(self, pid: int, status: int) -> None:
-        if pid == self._reaper.child:
+        if pid == self.reaper.child:
             while self._take_reports():
-                pass
+                self._script.consume()
             self._on_shell_exit(os.waitstatus_to_exitcode(status))
+            self.save()
         elif pid in self.copies:
             self._finish(self.copies.pop(pid), _exit_code(os.waitstatus_to_exitcode(status)))
+            self.save()
         else:
             self._exits[pid] = status
             if len(self._exits) > _UNCLAIMED_EXITS:
@@ -430,7 +454,8 @@ class EngineShell:
         """The shell process has exited: finish its command, and have the reaper end what it left behind."""
         requested = self._reason is not None
         self._reason = self._reason or ("killed" if code < 0 else "exited")
-        command, self._foreground = self._foreground, None
+        command = self._foreground
+        self.kept.foreground = 0
         if command is not None:
             began = self._began(command)
             self._finish(command, _exit_code(code) if began and not requested else None)
@@ -453,11 +478,12 @@ class EngineShell:
             self.ended.set_result(ShellEnd(reason=self._reason, exit_code=None))
         if self._watching is not None:
             self._watching.cancel()
-        for pipe in (self._outputs, *self._own_outputs.values()):
+        for pipe in (self.outputs, *self._own_outputs.values()):
             pipe.close()
-        self._poll.close()
+        self.poll.close()
         self._script.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+        self._ledger.close()
+        shutil.rmtree(self.kept.directory, ignore_errors=True)
         self._closing.set_result(count)
         if self._on_over is not None:
             self._on_over()

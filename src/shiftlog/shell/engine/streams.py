@@ -15,15 +15,17 @@ import time
 from typing import TYPE_CHECKING
 
 from shiftlog.model.shell_errors import StdinClosed
+from shiftlog.shell.engine.kept import MARK_BYTES, RAW_MOST_BYTES, READ_BYTES, KeptPipe, PendingInput, RawMemory
 from shiftlog.shell.engine.protocol import quote
 from shiftlog.shell.engine.terminal import end_of_file
+from shiftlog.shell.ports import OutputSink
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from shiftlog.shell.ports import OutputSink, Stream
+    from shiftlog.shell.engine.links import ReaperChannel
+    from shiftlog.shell.ports import Stream
 
-READ_BYTES = 256 * 1024
 _DEFAULT_PIPE_BYTES = 64 * 1024
 _WIDE_PIPE_BYTES = 1024 * 1024
 _DRAIN_BYTES = 2 * 1024 * 1024
@@ -78,18 +80,28 @@ class OutputPoll:
 
 
 class OutputPipe:
-    """One output of a command. The next command reuses it unless a leftover process holds it."""
+    """One output of a command. The next command reuses it unless a leftover process holds it.
 
-    def __init__(self, poll: OutputPoll, fd: int, stream: Stream, path: str = "") -> None:
-        self.path = path
+    Bytes go from the pipe into memory that the shell's holder keeps too, and from there to the sink. The memory is
+    given back once the sink has stored them and `kept` says how the sink goes on from there.
+    """
+
+    def __init__(self, poll: OutputPoll, fd: int, raw: RawMemory, kept: KeptPipe, save: Callable[[], None]) -> None:
+        self.path = quote(kept.path)
+        self.kept = kept
+        self.raw = raw
         self._poll = poll
         self._fd = fd
-        self._stream: Stream = stream
+        self._save = save
         self._sink: OutputSink | None = None
-        self._lingers = False
         self._wide = False
         self.touched = False
         poll.add(fd, self.pump)
+
+    @property
+    def fileno(self) -> int:
+        """The descriptor that is read."""
+        return self._fd
 
     @property
     def held(self) -> bool:
@@ -101,10 +113,27 @@ class OutputPipe:
         """True once it is closed for good."""
         return self._fd < 0
 
-    def begin(self, sink: OutputSink) -> None:
-        """Send all bytes from now on to this sink."""
+    def begin(self, sink: OutputSink, number: int) -> None:
+        """Send all bytes from now on to the sink of this command."""
         self._sink = sink
         self.touched = False
+        kept = self.kept
+        kept.command, kept.marked, kept.mark, kept.lingers, kept.ended = number, self.raw.size, b"", False, False
+        self.raw.free(self.raw.size)
+
+    def resume(self, sink: OutputSink) -> None:
+        """Send the bytes that an earlier server did not store to the sink, then those that come."""
+        self.touched = self.raw.size > self.kept.marked or bool(self.kept.mark)
+        if self.kept.is_torn:
+            sink.tear(self.kept.stream)
+        position = self.kept.marked
+        while data := self.raw.read(position):
+            sink.write(self.kept.stream, data)
+            position += len(data)
+        if self.kept.ended:
+            sink.close(self.kept.stream)
+        else:
+            self._sink = sink
 
     def probe(self) -> None:
         """Check whether a process has the pipe open: then a read does not return the end."""
@@ -120,17 +149,18 @@ class OutputPipe:
                 break
             if size == 0:
                 if exit_output:
-                    self._sink.write(self._stream, exit_output)
+                    self._sink.write(self.kept.stream, exit_output)
                 self._detach()
             taken += size
-        self._lingers = self._sink is not None
-        return self._lingers
+        self.kept.lingers = self._sink is not None
+        return self.kept.lingers
 
     def close(self) -> None:
         """Stop reading for good."""
         if self._fd >= 0:
             self._poll.discard(self._fd)
             os.close(self._fd)
+            self.raw.close()
             self._fd = -1
             self._detach()
 
@@ -139,8 +169,10 @@ class OutputPipe:
         self.touched = True
         until = time.monotonic() + _TURN_S
         for _ in range(_READS_IN_A_ROW):
+            if self._sink is not None and self._sink.is_behind:
+                break
             size = self._read()
-            if size == 0 and self._lingers:
+            if size == 0 and self.kept.lingers:
                 self.close()
             if size <= 0:
                 return
@@ -148,10 +180,26 @@ class OutputPipe:
                 break
         self._poll.again(self._fd)
 
+    def mark(self) -> bool:
+        """Let the sink store what it has; return True if a record of that is to be saved."""
+        kept, size = self.kept, self.raw.size
+        if self._sink is None or size == kept.marked or kept.is_torn:
+            return False
+        mark = self._sink.mark(kept.stream)
+        if mark is None and size - kept.marked < RAW_MOST_BYTES:
+            return False
+        kept.is_torn = mark is None
+        kept.marked, kept.mark = size, mark or b""
+        return True
+
+    def free(self) -> None:
+        """Give back the memory of what a saved record covers."""
+        self.raw.free(self.kept.marked)
+
     def _read(self) -> int:
         """Read once; return the number of bytes, 0 at the end, -1 if nothing is there now."""
         try:
-            data = os.read(self._fd, READ_BYTES)
+            data = self._take()
         except BlockingIOError:
             return -1
         except OSError as error:  # a terminal whose last process is gone
@@ -163,13 +211,20 @@ class OutputPipe:
         if not self._wide and len(data) >= _DEFAULT_PIPE_BYTES:
             self._widen()
         if self._sink is not None:
-            self._sink.write(self._stream, data)
+            self._sink.write(self.kept.stream, data)
+            if self.raw.size - self.kept.marked >= MARK_BYTES and self.mark():
+                self._save()
+                self.free()
         return len(data)
+
+    def _take(self) -> bytes:
+        return self.raw.take(self._fd)
 
     def _detach(self) -> None:
         sink, self._sink = self._sink, None
         if sink is not None:
-            sink.close(self._stream)
+            sink.close(self.kept.stream)
+            self.kept.ended = True
 
     def _widen(self) -> None:
         self._wide = True
@@ -179,29 +234,84 @@ class OutputPipe:
             pass  # the user's pipe memory is used up; the small pipe works too
 
 
+class TerminalOutput(OutputPipe):
+    """The output of a terminal; a pipe of its own lies between, because only pipes can be moved into memory."""
+
+    def __init__(
+        self,
+        poll: OutputPoll,
+        fd: int,
+        raw: RawMemory,
+        kept: KeptPipe,
+        save: Callable[[], None],
+        between: tuple[int, int],
+    ) -> None:
+        super().__init__(poll, fd, raw, kept, save)
+        self._between = between
+
+    def close(self) -> None:
+        """Stop reading for good."""
+        if not self.closed:
+            super().close()
+            for end in self._between:
+                os.close(end)
+
+    def _take(self) -> bytes:
+        try:
+            return self.raw.take(self._between[0])
+        except BlockingIOError:
+            os.splice(self._fd, self._between[1], _DEFAULT_PIPE_BYTES, flags=os.SPLICE_F_NONBLOCK)
+        return self.raw.take(self._between[0])
+
+
 class FreeOutputs:
     """The output pipes of one shell, in its private directory."""
 
-    def __init__(self, poll: OutputPoll, directory: str) -> None:
+    def __init__(self, poll: OutputPoll, directory: str, save: Callable[[], None], keeper: ReaperChannel) -> None:
         self._poll = poll
         self._directory = directory
-        self._pipes: dict[Stream, OutputPipe] = {}
-        self._made = 0
+        self._save = save
+        self._keeper = keeper
+        self._free: dict[Stream, str] = {}
+        self.pipes: dict[str, OutputPipe] = {}
 
-    def take(self, stream: Stream) -> OutputPipe:
-        """Return a free pipe: the last command's, or a new one if a leftover child still holds that."""
-        pipe = self._pipes.get(stream)
-        if pipe is None or pipe.held or pipe.closed:
-            self._made += 1
-            path = f"{self._directory}/{stream}-{self._made}"
-            os.mkfifo(path, 0o600)
-            fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            pipe = self._pipes[stream] = OutputPipe(self._poll, fd, stream, quote(path))
-        return pipe
+    def take(self, stream: Stream, kept: dict[str, KeptPipe], number: int) -> str:
+        """Return the name of a free pipe: the last command's, or a new one if a leftover child still holds that."""
+        name = self._free.get(stream, "")
+        pipe = self.pipes.get(name)
+        if pipe is not None and not pipe.held and not pipe.closed:
+            return name
+        name = f"{stream}-{number}"
+        path = f"{self._directory}/{name}"
+        os.mkfifo(path, 0o600)
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        raw = RawMemory()
+        self._keeper.keep(**{name: fd, f"raw-{name}": raw.fd})
+        kept[name] = KeptPipe(stream=stream, path=path)
+        self.pipes[name] = OutputPipe(self._poll, fd, raw, kept[name], self._save)
+        self._free[stream] = name
+        return name
+
+    def add(self, name: str, pipe: OutputPipe) -> None:
+        """Add a pipe of another kind, or one that an earlier server made."""
+        self.pipes[name] = pipe
+        if pipe.kept.path and name > self._free.get(pipe.kept.stream, ""):
+            self._free[pipe.kept.stream] = name
+
+    def forget(self, kept: dict[str, KeptPipe]) -> None:
+        """Forget the pipes that are closed for good."""
+        for name in [name for name, pipe in self.pipes.items() if pipe.closed]:
+            del self.pipes[name]
+            kept.pop(name, None)
+            self._keeper.drop(name, f"raw-{name}", f"in-{name}", f"out-{name}", f"slave-{name}")
+
+    def mark(self) -> list[OutputPipe]:
+        """Let the sinks store their bytes; return the pipes whose record must be saved."""
+        return [pipe for pipe in self.pipes.values() if not pipe.closed and pipe.mark()]
 
     def close(self) -> None:
         """Stop reading."""
-        for pipe in self._pipes.values():
+        for pipe in self.pipes.values():
             pipe.close()
 
 
@@ -229,7 +339,7 @@ class ShellOutput:
         os.close(self._fd)
 
 
-class CollectedOutput:
+class CollectedOutput(OutputSink):
     """A sink that keeps the first 64 KiB of both streams together."""
 
     limit = 64 * 1024
@@ -245,32 +355,54 @@ class CollectedOutput:
 
 
 class InputPipe:
-    """The writing end of a command's standard input; opened when the shell opens the other end."""
+    """The writing end of a command's standard input.
 
-    def __init__(self, path: str, over: Callable[[], bool]) -> None:
+    The shell's holder has a copy of it, so that the command never reads an end of file that was not sent.
+    """
+
+    def __init__(self, path: str, over: Callable[[], bool], keeper: ReaperChannel, name: str) -> None:
         self._path = path
         self._over = over
+        self._keeper = keeper
+        self._name = name
         self._fd = -1
+        self._is_met = False  # the command has opened its end
         self._closed = False
+        self._pending: PendingInput | None = None
         self._turn = asyncio.Lock()  # keeps the writes of two callers apart
 
+    def prepare(self) -> None:
+        """Make the pipe, before the command starts."""
+        os.mkfifo(self._path, 0o600)
+        reader = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without one, ours cannot be opened
+        try:
+            self._fd = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        finally:
+            os.close(reader)
+        self._pending = PendingInput()
+        self._keeper.keep(**{self._name: self._fd, f"pending-{self._name}": self._pending.fd})
+
+    def adopt(self, fd: int, pending: int) -> None:
+        """Go on with the pipe of an earlier server."""
+        self._fd, self._pending = fd, PendingInput(pending)
+
     async def open(self) -> None:
-        """Open the writing end; the shell waits for it when it opens the other end."""
+        """Wait until the command has opened its end."""
         async with self._turn:
-            if not self._closed:
-                await self._rendezvous()
+            await self._meet()
 
     async def send(self, data: bytes) -> None:
         """Write all bytes; stops silently if the command stops reading."""
         async with self._turn:
-            if self._closed:
+            pending = self._pending
+            if self._closed or pending is None:
                 raise StdinClosed("the command's standard input is closed")
-            if not await self._rendezvous():
+            pending.add(data)
+            if not await self._meet():
                 return
-            view = memoryview(data)
-            while view and not self._over() and not self._closed:
+            while not self._closed and not self._over() and pending.left:
                 try:
-                    view = view[os.write(self._fd, view) :]
+                    pending.move(self._fd)
                 except BlockingIOError:
                     await _writable(self._fd)
                 except BrokenPipeError:
@@ -283,24 +415,23 @@ class InputPipe:
 
     def close(self) -> None:
         """Close the pipe, whether or not it was read."""
-        self._closed = True
-        if self._fd >= 0:
+        if not self._closed and self._pending is not None:
+            self._keeper.drop(self._name, f"pending-{self._name}")
+            self._pending.close()
             os.close(self._fd)
-            self._fd = -1
+        self._closed = True
 
-    async def _rendezvous(self) -> bool:
-        while self._fd < 0:
+    async def _meet(self) -> bool:
+        """Wait until the command reads; a pipe that nothing reads would refuse the bytes."""
+        while not self._is_met and not self._closed:
             if self._over():
                 return False
-            try:
-                self._fd = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-            except FileNotFoundError:
-                return False
-            except OSError as error:
-                if error.errno != errno.ENXIO:
-                    raise
+            poll = select.poll()
+            poll.register(self._fd, select.POLLOUT)
+            self._is_met = not any(events & select.POLLERR for _, events in poll.poll(0))
+            if not self._is_met:
                 await asyncio.sleep(_RENDEZVOUS_S)
-        return True
+        return not self._closed
 
 
 class TerminalInput:

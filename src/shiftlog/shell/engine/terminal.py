@@ -70,7 +70,7 @@ def name_of(ours: int, theirs: int, root: str = "") -> str:
     return f"/dev/pts/{number}"
 
 
-class ScreenSink:
+class ScreenSink(OutputSink):
     """Passes a terminal's output to its screen and to the command's sink."""
 
     def __init__(self, screen: TerminalScreen, sink: OutputSink) -> None:
@@ -83,6 +83,16 @@ class ScreenSink:
 
     def close(self, stream: Stream) -> None:
         self._sink.close(stream)
+
+    @property
+    def is_behind(self) -> bool:
+        return self._sink.is_behind
+
+    def mark(self, stream: Stream) -> bytes | None:
+        return self._sink.mark(stream)
+
+    def tear(self, stream: Stream) -> None:
+        self._sink.tear(stream)
 
 
 class TerminalScreen:

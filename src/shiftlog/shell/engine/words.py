@@ -24,7 +24,10 @@ _UNITS = Path(__file__).with_name("units").resolve()
 ANY_UNIT = quote(str(_UNITS / "any.sh"))
 STATUSES = 256
 _NUMBER_BITS = 48
-_REPORT_COPY = '{ time for __sl in;do time;done; } 2>&"$((TIMEFORMAT=$!,0))"'
+#: A report of a copy: a random number of the line's own, and the pid of the copy in the lower bits.
+_REPORT_COPY = '{ time for __sl in;do time;done; } 2>&"$((TIMEFORMAT=@key+$!,0))"'
+_COPY_KEY_BITS = 36
+_PID_BITS = 22
 _DEFAULT_TIMEFORMAT = r"$'\nreal\t%3lR\nuser\t%3lU\nsys\t%3lS'"
 _REDIRECTED = '<"$__sl_w" >"${__sl_w[1]}" 2>"${__sl_w[2]}"'
 _INTERRUPT = "\\builtin kill -INT $$"
@@ -59,6 +62,20 @@ def draw_number() -> int:
     return 1 + secrets.randbits(_NUMBER_BITS)
 
 
+def draw_copy_key() -> int:
+    """Draw the number that the report of one copy must have: a process that the shell left behind cannot know it."""
+    return 1 + secrets.randbits(_COPY_KEY_BITS)
+
+
+def copied_pid(value: int, key: int) -> int | None:
+    """Return the pid in the report of a copy; None if the report is another one."""
+    return value & ((1 << _PID_BITS) - 1) if value >> _PID_BITS == key else None
+
+
+def _report_copy(key: int) -> str:
+    return _REPORT_COPY.replace("@key", str(key << _PID_BITS))
+
+
 def report(number: int, *, careful: bool = True) -> str:
     """Return the line that reports `$?`; a careful one first keeps the user's TIMEFORMAT for the next command."""
     kept = "${__sl_0//${__sl_d:=${TIMEFORMAT-$__sl_D}}}" if careful else ""
@@ -72,7 +89,7 @@ def line(text: str, last_status: int, number: int, *, ways: str, careful: bool) 
     the engine's trap again; any other one saves that time.
     """
     if careful and last_status:
-        unit = f"\\__shiftlog_status {last_status} || \\builtin eval {quote(text)} {_REDIRECTED}"
+        unit = f"\\__shiftlog_status {last_status} '' || \\builtin eval {quote(text)} {_REDIRECTED}"
         return any_line(f"\\builtin . {ANY_UNIT}", unit, number, ways=ways)
     file = "__sl_c" if careful else "__sl_f" if last_status else "__sl_u"
     value = f"{quote(text)} {last_status}" if last_status else quote(text)
@@ -89,7 +106,7 @@ def _assigned(value: str, ways: str) -> str:
     return f"FUNCNEST=1 \\__sl_ok&&__sl=({value})&&{f'__sl_w=({ways})&&' if ways else ''}"
 
 
-def copy_unit(text: str, *, gate: str, stdin: str, stdout: str, stderr: str) -> str:
+def copy_unit(text: str, key: int, *, gate: str, stdin: str, stdout: str, stderr: str) -> str:
     """Return the unit that evaluates a text in a copy of the shell with a process group of its own.
 
     The copy is a grandchild, so it does not appear in the shell's `$!` and job table; the process between reports its
@@ -98,11 +115,11 @@ def copy_unit(text: str, *, gate: str, stdin: str, stdout: str, stderr: str) -> 
     """
     return (
         f"( \\builtin set -m; {{ \\builtin set +m; \\builtin exec <{gate}; "
-        f"\\builtin eval {quote(protocol.whole(text))} <{stdin} >{stdout} 2>{stderr}; }} & {_REPORT_COPY} )\n"
+        f"\\builtin eval {quote(protocol.whole(text))} <{stdin} >{stdout} 2>{stderr}; }} & {_report_copy(key)} )\n"
     )
 
 
-def terminal_unit(text: str, *, gate: str, helper: list[str]) -> str:
+def terminal_unit(text: str, key: int, *, gate: str, helper: list[str]) -> str:
     """Return the unit that becomes the helper, which takes a terminal and runs the text with the shell's state.
 
     Without `set -m`: the helper starts a session, which the leader of a process group cannot.
@@ -112,5 +129,5 @@ def terminal_unit(text: str, *, gate: str, helper: list[str]) -> str:
     return (
         f"( {{ [[ ${{TERM-dumb}} == dumb ]] && \\builtin export TERM=xterm-256color; \\builtin exec <{gate}; "
         f"\\builtin exec -- {words} < <( \\__shiftlog_state 2>/dev/null; \\builtin printf '\\0%s' {script} ); "
-        f"}} & {_REPORT_COPY} )\n"
+        f"}} & {_report_copy(key)} )\n"
     )

@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass
 from typing import Literal
 
+import msgspec
+
 from shiftlog.guard.budgets.shape import BudgetReport, Shaped, shape
 from shiftlog.guard.budgets.spec import WHOLE, Budget
 from shiftlog.guard.secrets.scan import ScanRules
@@ -23,6 +25,8 @@ from shiftlog.shell.ports import STREAMS, OutputSink, Stream
 DEFAULT_CHARS = 30_000
 BINARY_CHARS = 1_000
 PROGRESS_CHARS = 2_000
+_CATCH_UP_S = 0.1
+TORN = b"[output from here on was lost when the daemon was replaced]\n"
 TRUNCATED_HINT = "output was truncated; pass budget (grep/keep/max_chars) to shape it"
 
 _CURSOR = re.compile(r"o[0-9]{1,10}\.(?P<stream>[01])\.(?P<offset>[0-9]{1,19})\.(?P<check>[0-9a-f]{8})", re.ASCII)
@@ -79,6 +83,8 @@ class CommandOutput(OutputSink):
         self._clock = clock
         self._on_end = on_end  # called at the command's end, and again when a leftover child closed a stream
         self._waiters: set[asyncio.Future[None]] = set()
+        self._advancing: set[Stream] = set()  # streams whose next part is about to be masked
+        self._closing: set[Stream] = set()  # streams that end once their text is masked
         self._newest = b""
         self._reported: bytes = b""  # the unfinished line as last reported
 
@@ -113,16 +119,45 @@ class CommandOutput(OutputSink):
             return
         held = output.held
         self._added(output.write(data))
+        if output.behind:
+            self._advance_soon(stream)
         if output.held and not held:
             self._wake()  # waiters wait no longer than until this may be shown
 
     def close(self, stream: Stream) -> None:
         """End a stream; after the command's end, when a leftover child closes it."""
-        if self.stream(stream).open:
+        if self.stream(stream).behind:
+            self._closing.add(stream)
+        elif self.stream(stream).open:
             self._added(self.stream(stream).close())
             if self.finished:
                 self._on_end(self)
             self._wake()
+
+    @property
+    def is_behind(self) -> bool:
+        """True if text waits to be masked; then no more should be read for now."""
+        return self.stdout.behind or self.stderr.behind
+
+    async def catch_up(self) -> None:
+        """Wait until all text is masked, which others need not wait for."""
+        while self.is_behind:
+            await self._wait_for_change(_CATCH_UP_S)
+
+    def _advance_soon(self, stream: Stream) -> None:
+        """Let every other client have its turn before more is masked."""
+        if stream not in self._advancing:
+            self._advancing.add(stream)
+            asyncio.get_running_loop().call_soon(self._advance, stream)
+
+    def _advance(self, stream: Stream) -> None:
+        self._advancing.discard(stream)
+        self._added(self.stream(stream).advance())
+        if self.stream(stream).behind:
+            self._advance_soon(stream)
+        elif stream in self._closing:
+            self._closing.discard(stream)
+            self.close(stream)
 
     def finish(self, streams_open: Iterable[Stream] = ()) -> None:
         """End the command; streams that a leftover child holds stay open. Repeating it changes nothing."""
@@ -134,6 +169,29 @@ class CommandOutput(OutputSink):
         self.finished = True
         self._on_end(self)
         self._wake()
+
+    def mark(self, stream: Stream) -> bytes | None:
+        """Store a stream so far; return what `resume` needs."""
+        mark = self.stream(stream).mark()
+        return None if mark is None else msgspec.msgpack.encode(mark)
+
+    def resume(self, stream: Stream, mark: bytes) -> None:
+        """Go on after what an earlier server stored of a stream."""
+        self.stream(stream).resume(msgspec.msgpack.decode(mark))
+
+    def replace(self, stream: Stream, output: StreamOutput) -> None:
+        """Take another output for a stream that is over."""
+        if stream == "stdout":
+            self.stdout = output
+        else:
+            self.stderr = output
+
+    def tear(self, stream: Stream) -> None:
+        """End a stream that lost bytes: the rest could be part of a secret."""
+        output = self.stream(stream)
+        if output.open:
+            output.spool.append(TORN)
+            self.close(stream)
 
     def mask_by(self, rules: ScanRules) -> None:
         """Mask by other rules from here on, because a secret was sent to the command."""

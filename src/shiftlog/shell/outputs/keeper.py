@@ -22,8 +22,9 @@ import msgspec
 
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.guard.secrets.scan import ScanRules
+from shiftlog.link.files import read_regular
 from shiftlog.model import times
-from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.errors import ShiftlogError, StorageError
 from shiftlog.model.limits import OUTPUT_COMMAND_BYTES, OUTPUT_KEPT_DAYS, OUTPUT_SWEEP_EVERY_S, OUTPUT_TOTAL_BYTES
 from shiftlog.model.shell_errors import CommandNotFound
 from shiftlog.shell.outputs.command_output import CommandOutput, expired
@@ -116,9 +117,18 @@ class _Index:
 
     def _read(self, shell: str) -> bytes:
         try:
-            return (self._folder / shell / _LOG_NAME).read_bytes()
+            return read_regular(self._folder / shell / _LOG_NAME)
         except FileNotFoundError:
             return b""
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except FileExistsError:
+        reason = f"{folder} is not a directory"
+        hint = "Move it away: a new one is made"
+        raise StorageError(f"Storage error: {reason}", details={"reason": reason}, hint=hint) from None
 
 
 class OutputKeeper:
@@ -133,7 +143,7 @@ class OutputKeeper:
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _make_folder(folder)
         self._folder = folder
         self._index = _Index(folder)
         self._redactor = redactor
@@ -168,6 +178,22 @@ class OutputKeeper:
         ]
         output = CommandOutput(command_id, *streams, clock=self._clock, on_end=self._record_end)
         self._live[command_id] = output
+        return output
+
+    def resume(self, command_id: str, learned: Iterable[str], marks: Mapping[Stream, bytes]) -> CommandOutput:
+        """Go on with the output of a command that an earlier server began; an empty mark begins a stream anew.
+
+        Streams without a mark are over, and are read from the index.
+        """
+        output = self.begin(command_id, learned)
+        record = self._index.find(*_parts(command_id)) or {}
+        for name in STREAMS:
+            if marks.get(name):
+                output.resume(name, marks[name])
+            elif name in marks:
+                Path(self._path(command_id, name)).unlink(missing_ok=True)
+            else:
+                output.replace(name, StreamOutput.reopen(self._path(command_id, name), record.get(name, {})))
         return output
 
     def reopen(self, command_id: str) -> CommandOutput:

@@ -8,7 +8,7 @@ import hashlib
 import os
 from array import array
 from bisect import bisect_right
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -261,6 +261,31 @@ class OutputSpool:
             "over": [self._over_bytes, self._over_breaks, self._over_last.decode("latin-1")],
             "ending": bytes(self._ending).decode("utf-8", "ignore"),
         }
+
+    def mark(self) -> dict[str, Any]:
+        """Return what `resume` needs besides the file, which was flushed."""
+        return {
+            "written": self._written,
+            "buffer": bytes(self._buffer),
+            "full": self.full,
+            "over": (self._over_bytes, self._over_breaks, self._over_last, bytes(self._ending[-ENDING_BYTES:])),
+        }
+
+    def resume(self, mark: Mapping[str, Any]) -> None:
+        """Go on with the file of an earlier server, without what it wrote after this mark."""
+        written: int = mark["written"]
+        if written:
+            with Path(self.path).open("r+b") as file:
+                file.truncate(written)
+            self._recount()
+        self._written = self.size
+        self._claim(self.size + len(mark["buffer"]))
+        if mark["buffer"]:
+            self._count(mark["buffer"])
+            self._buffer += mark["buffer"]
+        self.full = mark["full"]
+        self._over_bytes, self._over_breaks, self._over_last, ending = mark["over"]
+        self._ending = bytearray(ending)
 
     @classmethod
     def reopen(cls, path: str, record: dict[str, Any] | None) -> "OutputSpool":

@@ -4,7 +4,8 @@ Only masked text is ever stored or shown. Whole lines pass at once; an unfinishe
 been quiet for a second, so that a secret printed slowly is still masked whole.
 """
 
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from shiftlog.guard.secrets.scan import Scan, ScanRules
@@ -12,6 +13,9 @@ from shiftlog.shell.outputs.spool import OutputSpool
 from shiftlog.shell.outputs.text import TextDecoder
 
 QUIET_S = 1.0
+# At most so many lines with a possible secret are masked in one go, because no other client is served meanwhile.
+_LINES_AT_ONCE = 64
+_MOST_BEHIND_BYTES = 8 << 20
 
 
 class StreamOutput:
@@ -23,7 +27,8 @@ class StreamOutput:
         self.open = True
         self._decoder = TextDecoder()
         self._scan = Scan(rules)
-        self._held = b""  # decoded, but possibly part of a secret
+        self._held = b""  # decoded, but possibly part of a secret, or not masked yet
+        self.behind = False  # more text waits to be masked: call `advance`
         self._clock = clock
         self._last_write = clock()
         self._recalled: tuple[bool, int] | None = None
@@ -46,6 +51,30 @@ class StreamOutput:
         stream._recalled = (record.get("binary", False), record.get("redactions", 0))
         return stream
 
+    def mark(self) -> dict[str, Any] | None:
+        """Store what can be stored, and return what `resume` needs.
+
+        None while text waits to be masked, or a secret may go on in a later line.
+        """
+        scan = None if self.behind else self._scan.state()
+        if scan is None:
+            return None
+        self.spool.flush()
+        return {
+            "bytes": self.raw_bytes,
+            "held": self._held,
+            "decoder": self._decoder.state(),
+            "scan": scan,
+            "spool": self.spool.mark(),
+        }
+
+    def resume(self, mark: Mapping[str, Any]) -> None:
+        """Go on after what an earlier server has stored."""
+        self.raw_bytes, self._held = mark["bytes"], mark["held"]
+        self._decoder.restore(mark["decoder"])
+        self._scan.restore(mark["scan"])
+        self.spool.resume(mark["spool"])
+
     @property
     def binary(self) -> bool:
         """True if the stream had a NUL or a byte that is not UTF-8."""
@@ -63,7 +92,7 @@ class StreamOutput:
 
     @property
     def quiet_at(self) -> float:
-        """When held text may be shown."""
+        """Return the time from which held text may be shown."""
         return self._last_write + QUIET_S
 
     def mask_by(self, rules: ScanRules) -> None:
@@ -75,7 +104,15 @@ class StreamOutput:
         self.raw_bytes += len(data)
         self._last_write = self._clock()
         lines = self._decoder.feed(data)
-        return self._store(lines, final=False) if lines else b""
+        if self.behind:
+            self._held += lines
+            # Only a remote shell sends more than is asked for; its output must not fill the memory.
+            return b"" if len(self._held) <= _MOST_BEHIND_BYTES else self.advance()
+        return self._store(lines, final=False, most=_LINES_AT_ONCE) if lines else b""
+
+    def advance(self) -> bytes:
+        """Mask some of the text that waits for it; return it."""
+        return self._store(b"", final=False, most=_LINES_AT_ONCE) if self.behind else b""
 
     def release(self) -> bytes:
         """Store the held text as if its line ended here; return it."""
@@ -83,7 +120,7 @@ class StreamOutput:
 
     def release_if_quiet(self) -> bytes:
         """Store the held text if the stream has been quiet for long enough."""
-        return self.release() if self.held and self._clock() >= self.quiet_at else b""
+        return self.release() if self.held and not self.behind and self._clock() >= self.quiet_at else b""
 
     def peek(self) -> bytes:
         """Return the held text, masked, without releasing it.
@@ -91,7 +128,7 @@ class StreamOutput:
         Before the stream is quiet this is empty, or the last complete state of a progress bar, which cannot be part of
         a secret.
         """
-        if not self.held:
+        if not self.held or self.behind:
             return b""
         if self._clock() >= self.quiet_at:
             text = self._held + self._decoder.held()
@@ -112,11 +149,11 @@ class StreamOutput:
         self.spool.append(rest)
         return text + rest
 
-    def _store(self, text: bytes, *, final: bool) -> bytes:
+    def _store(self, text: bytes, *, final: bool, most: int = sys.maxsize) -> bytes:
         data = self._held + text if self._held else text
         if not data:
             return b""
-        masked, used = self._scan.push(data, final=final)
-        self._held = data[used:]
+        masked, used = self._scan.push(data, final=final, most=most)
+        self._held, self.behind = data[used:], self._scan.is_exhausted
         self.spool.append(masked)
         return masked

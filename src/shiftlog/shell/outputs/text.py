@@ -6,6 +6,8 @@ unfinished line is held, because a carriage return may still restart it, unless 
 
 import codecs
 import re
+from collections.abc import Mapping
+from typing import Any
 
 LINE_BYTES = 64 * 1024  # a carriage return does not restart a longer segment
 
@@ -57,6 +59,14 @@ class TextDecoder:
         self._restarts = False  # the current segment was followed by a carriage return
         self._fixed = False  # part of the current segment was returned
         self.replaced: bytes = b""  # the segment of the unfinished line that the current one replaced
+
+    def state(self) -> dict[str, Any]:
+        """Return what another decoder needs to go on from here."""
+        return {**vars(self), "_line": [b"".join(self._line)] if self._line else []}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from the state of another decoder."""
+        vars(self).update(state)
 
     @property
     def holds_line(self) -> bool:

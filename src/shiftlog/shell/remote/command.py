@@ -163,6 +163,9 @@ class RemoteCommand:
         except (TimeoutError, ConnectionError):
             self._shell.lose()
 
+    def recorded(self) -> None:
+        """Do nothing: no later server takes a remote shell over."""
+
     async def stop(self) -> CommandEnd:
         """End the command step by step; a shell that does not recover is ended, one that does not answer is lost."""
         answered = False

@@ -147,6 +147,20 @@ class RemoteShell:
                 await asyncio.wait([started.copied])
             return started
 
+    @property
+    def can_be_held(self) -> bool:
+        """Return False: its connection ends with this server."""
+        return False
+
+    def hold(self, **more: int) -> None:
+        """Do nothing, like the next verbs: this shell ends with this server."""
+
+    def note(self, note: bytes) -> None: ...
+
+    def mark(self) -> None: ...
+
+    def leave(self) -> None: ...
+
     async def close(self, reason: EndedReason = "closed") -> int:
         """End the shell and everything in its session; return how many processes. Repeating it is harmless."""
         return await asyncio.shield(self._begin_closing(reason))

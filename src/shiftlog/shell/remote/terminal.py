@@ -75,6 +75,9 @@ class RemoteTerminal:
             self._shell.lose()
             raise ShellLost("the connection of the shell was lost") from None
 
+    def recorded(self) -> None:
+        """Do nothing: no later server takes a remote shell over."""
+
     async def stop(self) -> CommandEnd:
         for name, patience_s in ESCALATION:
             if self.ended.done():

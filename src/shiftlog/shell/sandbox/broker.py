@@ -21,13 +21,22 @@ from shiftlog.shell.sandbox.identity import (
 )
 from shiftlog.shell.sandbox.metadata import MetadataCalls
 from shiftlog.shell.sandbox.notify import Listener, Notification
-from shiftlog.shell.sandbox.processes import AT_FDCWD, ProcessMemory, Unresolved, open_file, parents, signed
+from shiftlog.shell.sandbox.processes import (
+    AT_FDCWD,
+    ProcessMemory,
+    Unresolved,
+    open_file,
+    parents,
+    process_of,
+    signed,
+)
 from shiftlog.shell.sandbox.sockets import SocketCalls
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramJudge, ProgramStart, StartedFile
 from shiftlog.shell.sandbox.tracing import Tracer
 
 _NESTED_MAX = 5  # the kernel's own limit
 _LENT_MAX = 256
+_DEEPEST = 1000
 _COMMAND_LINE_BYTES = 4096
 _ARGUMENTS_RECORDED, _CHARACTERS_RECORDED = 64, 8192
 
@@ -82,6 +91,7 @@ class Broker:
         self._lent: dict[int, str] = {}
         self._permitted: Sequence[str] = ()
         self._permitted_below: dict[int, Sequence[str]] = {}
+        self._earlier: frozenset[int] | None = None
         self._execve, self._execveat = kernel.NUMBERS["execve"], kernel.NUMBERS["execveat"]
         self._connect = kernel.NUMBERS["connect"]
         self._metadata = None if rules.writable is None else MetadataCalls(rules.writable)
@@ -134,9 +144,7 @@ class Broker:
         if self._is_helper(request):
             self._let_start(call, request, request.facts.inode)
             return
-        if self._permitted_below:
-            self._permit_for(call.pid)
-        answer = self._decide(request)
+        answer = self._decide_approved(request)
         self._keep_record(request, answer)
         if answer.allowed:
             self._let_start(call, request, answer.image)
@@ -161,7 +169,7 @@ class Broker:
             return request.facts.kind == "unreadable"  # then the kernel shows the image to nobody
         if image is None:
             request = self._look_at_loaded(pid, arguments, request.cwd)
-            answer = self._decide(request)
+            answer = self._decide_approved(request)
         else:
             same = (loaded.st_dev, loaded.st_ino) == image and _fits(arguments, request)
             answer = _Decision(
@@ -180,21 +188,31 @@ class Broker:
         finally:
             os.close(fd)
 
-    def permit(self, entries: Sequence[str], below: int | None = None) -> None:
-        """Set what a person approved: for the process `below` and its descendants only, or for all others."""
+    def permit(self, entries: Sequence[str], below: int | None = None, earlier: Sequence[int] | None = None) -> None:
+        """Set what a person approved: for the process `below` and its descendants only, or for all others.
+
+        With `earlier`, for the shell itself and its descendants, but for none below a process that ran already: what
+        earlier commands left behind was not approved.
+        """
         if below is None:
-            self._permitted = entries
+            self._permitted, self._earlier = entries, None if earlier is None else frozenset(earlier)
         elif entries:
             self._permitted_below[below] = entries
         else:
             self._permitted_below.pop(below, None)
-        self._judge.permit(self._permitted)
+        self._judge.permit(())
 
-    def _permit_for(self, pid: int) -> None:
-        """Give the judge the approvals for this process."""
-        above = (one for one in (pid, *parents(pid, self.shell_pid or 0)) if one in self._permitted_below)
-        root = next(above, None)
-        self._judge.permit(self._permitted if root is None else self._permitted_below[root])
+    def _permitted_for(self, thread: int) -> Sequence[str]:
+        """Return the approvals for the process of a thread."""
+        pid = process_of(thread)
+        line = (pid, *parents(pid, self.shell_pid or 0, _DEEPEST))
+        root = next((one for one in line if one in self._permitted_below), None)
+        if root is not None:
+            return self._permitted_below[root]
+        if self._earlier is None:
+            return self._permitted
+        is_new = line[-1] == self.shell_pid and self._earlier.isdisjoint(line[:-1])
+        return self._permitted if is_new else ()
 
     def _is_helper(self, request: _StartRequest) -> bool:
         """Return True for the engine's own terminal helper, and for the shell that it or its child becomes."""
@@ -225,6 +243,12 @@ class Broker:
             return self._look(asking.pid, fd, text, argv, asking.cwd)
         finally:
             os.close(fd)
+
+    def _decide_approved(self, request: _StartRequest) -> _Decision:
+        """Judge a start with the approvals that hold for its process."""
+        if self._permitted or self._permitted_below:
+            self._judge.permit(self._permitted_for(request.pid))
+        return self._decide(request)
 
     def _decide(self, request: _StartRequest, *, lent: bool = False, depth: int = 0) -> _Decision:
         """Judge a file under every name it has; the first refusal counts."""

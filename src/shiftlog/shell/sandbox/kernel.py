@@ -44,6 +44,7 @@ ALL_NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "fchmodat": (268, 53),
     "signalfd4": (289, 74),
     "utimensat": (280, 88),
+    "prlimit64": (302, 261),
     "open_by_handle_at": (304, 265),
     "process_vm_readv": (310, 270),
     "process_vm_writev": (311, 271),

@@ -11,7 +11,7 @@ import shutil
 import socket
 import sys
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,7 +23,7 @@ from shiftlog.shell.sandbox.launcher import LaunchPlan, encode
 from shiftlog.shell.sandbox.programs import RuleFiles, find_files
 from shiftlog.shell.sandbox.spec import Enforcement, SandboxSpec, between, is_below, open_place, unavailable
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramStart
-from shiftlog.shell.sandbox.supervision import SupervisedShell, Supervision
+from shiftlog.shell.sandbox.supervision import LaunchFacts, SupervisedShell, Supervision
 
 _BOOT = "import sys; sys.path.append(sys.argv.pop(1)); from shiftlog.shell.sandbox.launcher import main; main()"
 # chown, dac_override, fowner, fsetid, kill, setgid, setuid, net_bind_service: builds that run as root need them.
@@ -87,6 +87,29 @@ class Launch:
     def own_terminals(self) -> bool:
         """Return True if the shell has terminals that no other program has."""
         return self._bwrap or (self._spec.confined and self._machine.own_terminals)
+
+    @property
+    def can_be_held(self) -> bool:
+        """Return True if the shell can outlive this server: what judges its program starts must do so too."""
+        return not self._machine.exec_broker or self._machine.supervisor_process
+
+    @property
+    def supervision(self) -> Supervision | None:
+        """The supervisor that answers for the shell, if one does."""
+        return self._supervision
+
+    @property
+    def facts(self) -> LaunchFacts:
+        """Return the facts of this launch that a later server needs."""
+        own = None if self._temp == self._spec.temp else self._temp
+        return LaunchFacts(
+            number=0 if self._shell is None else self._shell.number,
+            shell_pid=self.shell_pid,
+            private_tmp=self.private_tmp,
+            own_terminals=self.own_terminals,
+            defers=self.defers,
+            directories=tuple(filter(None, (own, self._runtime))),
+        )
 
     @property
     def private_tmp(self) -> bool:
@@ -164,13 +187,16 @@ class Launch:
         self._supervision.drain()
         return self._supervision.alive
 
-    def permit(self, entries: Sequence[str], below: int | None = None) -> None:
+    def permit(
+        self, entries: Sequence[str], below: int | None = None, *, earlier: Collection[int] | None = None
+    ) -> None:
         """Let programs that match these `ask` entries start from now on; an approved command needs it while it runs.
 
-        A command in a copy of the shell has it `below` the process of that copy only.
+        A command in a copy of the shell has it `below` the process of that copy only, one in the shell itself not below
+        the processes that ran `earlier`.
         """
         if self._supervision is not None and self._shell is not None:
-            self._supervision.permit(self._shell, entries, below)
+            self._supervision.permit(self._shell, entries, below, earlier)
 
     def close(self) -> None:
         """Stop supervising and remove what the launch made, once no process of the shell is left."""

@@ -217,6 +217,12 @@ def signed(argument: int) -> int:
     return low - (1 << 32) if low >> 31 else low
 
 
+def process_of(thread: int) -> int:
+    """Return the process that a thread belongs to."""
+    with open(f"/proc/{thread}/status", "rb") as status:
+        return int(status.read(4096).partition(b"Tgid:")[2].split(None, 1)[0])
+
+
 def parents(pid: int, until: int, limit: int = 32) -> tuple[int, ...]:
     """List a process's parents up to `until` or the first that is gone."""
     found: list[int] = []

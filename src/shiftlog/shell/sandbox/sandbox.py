@@ -119,6 +119,8 @@ class Sandbox:
                 raise unavailable(spec.mode, f"{place} is inside shiftlog's data")
             if is_below(state, place) and not bwrap:
                 raise unavailable(spec.mode, f"{place} contains shiftlog's data, which only bubblewrap could hide")
+            if any(is_below(link, place) for link in spec.links):
+                raise unavailable(spec.mode, f"{place} contains a link on the way to shiftlog's data or a policy file")
             if not bwrap and any(is_below(path, place) for path in spec.protected):
                 raise unavailable(spec.mode, f"{place} contains a policy file, which only bubblewrap could protect")
 

@@ -17,6 +17,7 @@ _AF_UNIX, _AF_NETLINK, _NETLINK_ROUTE = 1, 16, 0
 _TYPE_BITS, _DATAGRAM, _RAW = 0xF, 2, 3
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _O_WRITES, _O_TRUNC = 0o3, 0o1000
+_RLIMIT_LOCKS = 10
 
 # Calls that change a file without opening it for writing, so that Landlock does not see them.
 METADATA_BY_PATH = ("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat",
@@ -96,6 +97,15 @@ def _truncating_open(flags_at: int) -> bytes:
     )  # fmt: skip
 
 
+def _limits_of_others() -> bytes:
+    """Refuse to set another process's limit of file locks, by which processes inside and outside of shells differ."""
+    return (
+        _argument(1) + _do(_EQUAL, _RLIMIT_LOCKS, 1, 0) + _do(_RETURN, _ALLOW)
+        + _argument(0) + _do(_EQUAL, 0, 1, 0) + _refuse(errno.EPERM)
+        + _do(_RETURN, _ALLOW)
+    )  # fmt: skip
+
+
 def build(options: FilterOptions) -> bytes:
     """Assemble the program for this machine's architecture."""
     notify = _do(_RETURN, _NOTIFY)
@@ -111,6 +121,7 @@ def build(options: FilterOptions) -> bytes:
     if options.broker:
         parts += [_call("execve", notify), _call("execveat", notify)]
     parts += [_call(name, _refuse(errno.EPERM)) for name in _REACH]
+    parts.append(_call("prlimit64", _limits_of_others()))
     if options.confined:
         parts += [_call(name, _refuse(errno.EPERM)) for name in _CONFINED]
         terminal = _argument(1) + _do(_EQUAL, _TIOCSTI, 1, 0) + _do(_EQUAL, _TIOCLINUX, 0, 1) + _refuse(errno.EPERM)

@@ -13,7 +13,7 @@ import threading
 
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.notify import Listener, Notification
-from shiftlog.shell.sandbox.processes import AT_FDCWD, ProcessMemory, Unresolved, open_file, signed
+from shiftlog.shell.sandbox.processes import AT_FDCWD, ProcessMemory, Unresolved, open_file, process_of, signed
 
 _ADDRESS_MAX = 128  # the kernel's own limit
 _AT_ONCE = 128
@@ -91,18 +91,13 @@ def _unix_address(path: bytes) -> bytes:
 
 def _take_descriptor(call: Notification) -> int:
     """Return a copy of the caller's socket."""
-    pidfd = os.pidfd_open(_process_of(call.pid))
+    pidfd = os.pidfd_open(process_of(call.pid))
     try:
         return kernel.syscall("pidfd_getfd", pidfd, signed(call.args[0]), 0)
     except OSError as problem:
         raise Unresolved(problem.errno, "no such socket") from problem
     finally:
         os.close(pidfd)
-
-
-def _process_of(thread: int) -> int:
-    with open(f"/proc/{thread}/status", "rb") as status:
-        return int(status.read(4096).partition(b"Tgid:")[2].split(None, 1)[0])
 
 
 def _close(taken: socket.socket, target: int) -> None:

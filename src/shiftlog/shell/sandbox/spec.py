@@ -57,6 +57,8 @@ class SandboxSpec:
     write_extra: tuple[str, ...] = ()
     protected: tuple[str, ...] = ()
     """Files that stay as they are even in a writable directory: the operator's policy."""
+    links: tuple[str, ...] = ()
+    """The links on the way to Shiftlog's data and the operator's policy; no mount can keep one in its place."""
     require_kernel: bool = False
     require_bwrap: bool = False
     shows_cwd: bool = False

@@ -1,5 +1,7 @@
 """The daemon's side of the supervisor: starts it, announces shells, and receives the recorded starts.
 
+A later server takes both over: `HeldLaunch` stands for the launch of a shell that an earlier one left.
+
 `drain` reads all messages without waiting. The supervisor records a start before answering it, so after a command has
 ended one `drain` returns all its starts.
 """
@@ -9,13 +11,16 @@ from __future__ import annotations
 import json
 import logging
 import os
+import shutil
 import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from shiftlog.shell.sandbox.starts import BrokerRules, JudgeSpec, ProgramStart
 from shiftlog.shell.sandbox.supervisor import MESSAGE_MAX, START_FIELDS, serve
@@ -41,17 +46,21 @@ class SupervisedShell:
 class Supervision:
     """A running supervisor: a process, or a thread on machines where only an ancestor may read a process."""
 
-    def __init__(self, *, in_process: bool = False) -> None:
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        for side in (ours, theirs):
-            side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
-        ours.setblocking(False)
-        self._socket = ours
+    def __init__(self, *, in_process: bool = False, adopted: socket.socket | None = None) -> None:
         self._shells: dict[int, SupervisedShell] = {}
         self._next = 1
         self._loop: asyncio.AbstractEventLoop | None = None
         self.alive = True
         self.process: subprocess.Popen[bytes] | None = None
+        if adopted is not None:  # of a supervisor that an earlier server started
+            adopted.setblocking(False)
+            self._socket = adopted
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        for side in (ours, theirs):
+            side.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, _BUFFER_BYTES)
+        ours.setblocking(False)
+        self._socket = ours
         if in_process:
             threading.Thread(target=serve, args=(theirs,), name="sandbox-supervisor", daemon=True).start()
             return
@@ -94,6 +103,21 @@ class Supervision:
             channel.close()
         return shell
 
+    @property
+    def descriptor(self) -> int:
+        """Our end of the supervisor's socket; the supervisor lives as long as a copy of it is open."""
+        return self._socket.fileno()
+
+    @property
+    def serves_any(self) -> bool:
+        """True if a shell is left."""
+        return bool(self._shells)
+
+    def rejoin(self, number: int, pid: int | None, on_start: Callable[[ProgramStart], None]) -> SupervisedShell:
+        """Go on with a shell of an earlier server."""
+        shell = self._shells[number] = SupervisedShell(number, on_start, pid)
+        return shell
+
     def close_shell(self, shell: SupervisedShell) -> None:
         """Stop answering for a shell; its remaining processes can start nothing more."""
         if self._shells.pop(shell.number, None) is None or not self.alive:
@@ -103,13 +127,25 @@ class Supervision:
         except OSError:
             self.alive = False
 
-    def permit(self, shell: SupervisedShell, entries: Sequence[str], below: int | None = None) -> None:
+    def permit(
+        self,
+        shell: SupervisedShell,
+        entries: Sequence[str],
+        below: int | None = None,
+        earlier: Collection[int] | None = None,
+    ) -> None:
         """Let programs that match these `ask` entries start in a shell, instead of those permitted before.
 
-        With `below`, only for this process and its descendants.
+        With `below`, only for this process and its descendants; with `earlier`, only for the shell and those of its
+        descendants that have none of these processes above them.
         """
         if shell.number in self._shells:
-            message = {"op": "permit", "shell": shell.number, "entries": list(entries), "below": below}
+            known = None if earlier is None else list(earlier)
+            message = {
+                "op": "permit",
+                "shell": shell.number,
+                "permitted": {"entries": list(entries), "below": below, "earlier": known},
+            }
             self._socket.send(json.dumps(message).encode())
 
     def drain(self) -> None:
@@ -155,3 +191,64 @@ class Supervision:
             except subprocess.TimeoutExpired:
                 self.process.kill()
                 self.process.wait()
+
+
+class LaunchFacts(msgspec.Struct):
+    """The facts of a launch that a later server needs."""
+
+    number: int
+    shell_pid: int | None
+    private_tmp: bool
+    own_terminals: bool
+    defers: bool
+    directories: tuple[str, ...]
+
+
+class HeldLaunch:
+    """Stands for the launch of a held shell; see `Launch` for what each verb does."""
+
+    can_be_held = True
+
+    def __init__(
+        self, facts: LaunchFacts, supervision: Supervision | None, on_start: Callable[[ProgramStart], None]
+    ) -> None:
+        self.facts = facts
+        self.private_tmp = facts.private_tmp
+        self.defers = facts.defers
+        self._supervision = supervision
+        self._shell = None if supervision is None else supervision.rejoin(facts.number, facts.shell_pid, on_start)
+
+    @property
+    def supervision(self) -> Supervision | None:
+        """The supervisor that answers for the shell."""
+        return self._supervision
+
+    @property
+    def alive(self) -> bool:
+        """True if starts are still answered."""
+        if self._supervision is None:
+            return not self.defers
+        self._supervision.drain()
+        return self._supervision.alive
+
+    def drain(self) -> None:
+        """Receive every start recorded so far."""
+        if self._supervision is not None:
+            self._supervision.drain()
+
+    def permit(
+        self, entries: Sequence[str], below: int | None = None, *, earlier: Collection[int] | None = None
+    ) -> None:
+        """Let programs that match these `ask` entries start from now on."""
+        if self._supervision is not None and self._shell is not None:
+            self._supervision.permit(self._shell, entries, below, earlier)
+
+    def close(self) -> None:
+        """Stop supervising and remove what the launch made, once no process of the shell is left."""
+        if self._supervision is not None and self._shell is not None:
+            self._supervision.close_shell(self._shell)
+            self._shell = None
+            if not self._supervision.serves_any:
+                self._supervision.close()
+        for path in self.facts.directories:
+            shutil.rmtree(path, ignore_errors=True)

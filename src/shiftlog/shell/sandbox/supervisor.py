@@ -17,6 +17,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any, cast
 
+from shiftlog.shell.engine.reaper import mark
 from shiftlog.shell.sandbox import kernel, tracing
 from shiftlog.shell.sandbox.broker import Broker
 from shiftlog.shell.sandbox.notify import Listener
@@ -24,7 +25,7 @@ from shiftlog.shell.sandbox.starts import BrokerRules, ProgramJudge, ProgramStar
 from shiftlog.shell.sandbox.tracing import Tracer
 
 MESSAGE_MAX = 196608
-_OUTBOX_MAX = 100_000
+_OUTBOX_MAX = 20_000
 _PR_SET_DUMPABLE = 4
 _STARTS_IN_A_ROW = 64
 _LOOK_AGAIN_S, _GIVE_UP_S = 0.001, 0.5
@@ -35,6 +36,8 @@ def main() -> None:
     """Serve on the descriptor in the first argument until it closes."""
     # Not dumpable, so that a sandboxed program of the same user cannot read our memory.
     kernel.prctl(_PR_SET_DUMPABLE, 0)
+    # It connects sockets for shells, and may outlive its daemon: no daemon and no holder must take it for an outsider.
+    mark(kernel.libc)
     gc.freeze()
     gc.set_threshold(50_000)  # a start makes no cycles, and a collection would delay it
     serve(socket.socket(fileno=int(sys.argv[1])), tracing.stops())
@@ -62,6 +65,7 @@ class _Loop:
         self._waiting: dict[int, tuple[int, socket.socket, dict[str, Any]]] = {}
         self._brokers: dict[int, tuple[int, Broker]] = {}
         self._outbox: deque[bytes] = deque()
+        self._paused: set[int] = set()
         self._open = True
 
     def run(self) -> None:
@@ -95,7 +99,9 @@ class _Loop:
         elif fd in self._waiting:
             self._take_listener(fd)
         elif fd in self._brokers:
-            if events & select.EPOLLIN:
+            if events & select.EPOLLIN and len(self._outbox) >= _OUTBOX_MAX:
+                self._pause(fd)
+            elif events & select.EPOLLIN:
                 self._answer_starts(fd)
             elif events & (select.EPOLLHUP | select.EPOLLERR):
                 self._drop(fd)
@@ -118,6 +124,11 @@ class _Loop:
             if len(ready) != 1 or ready[0][0] != fd or not ready[0][1] & select.EPOLLIN:
                 break
 
+    def _pause(self, fd: int) -> None:
+        """Let a shell's starts wait until the daemon, or the next one, has taken the records of earlier ones."""
+        self._paused.add(fd)
+        self._epoll.modify(fd, 0)
+
     def _take_messages(self) -> None:
         while self._open:
             try:
@@ -136,10 +147,10 @@ class _Loop:
         if message["op"] == "permit":
             for number, broker in self._brokers.values():
                 if number == shell:
-                    broker.permit(message["entries"], message["below"])
+                    broker.permit(**message["permitted"])
             for number, _, spec in self._waiting.values():
                 if number == shell:  # its launcher is on the way
-                    spec["permitted"] = (message["entries"], message["below"])
+                    spec["permitted"] = message["permitted"]
             return
         if message["op"] == "close":
             for fd in [fd for fd, (number, _) in self._brokers.items() if number == shell]:
@@ -163,7 +174,7 @@ class _Loop:
             record = partial(self._record, shell)
             judge, rules = _make_judge(spec["judge"]), _rules(spec["rules"])
             broker = Broker(Listener(listener), judge, rules, record, self._tracer)
-            broker.permit(*spec.get("permitted", ((), None)))
+            broker.permit(**spec.get("permitted", {"entries": ()}))
             self._brokers[listener] = (shell, broker)
             self._epoll.register(listener, select.EPOLLIN)
             channel.send(b"K")
@@ -190,8 +201,7 @@ class _Loop:
             except OSError:
                 self._open = False
                 return
-        if len(self._outbox) < _OUTBOX_MAX:
-            self._outbox.append(data)
+        self._outbox.append(data)
 
     def _flush(self) -> None:
         while self._outbox:
@@ -204,6 +214,9 @@ class _Loop:
                 return
             self._outbox.popleft()
         self._epoll.modify(self._control.fileno(), select.EPOLLIN)
+        paused, self._paused = self._paused, set()
+        for fd in paused & self._brokers.keys():
+            self._epoll.modify(fd, select.EPOLLIN)
 
     def _drop(self, fd: int) -> None:
         del self._brokers[fd]

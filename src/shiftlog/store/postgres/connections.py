@@ -1,13 +1,16 @@
 """Connections to PostgreSQL: the pool, what each connection is told, and how our statements and values reach it."""
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any
+from functools import lru_cache, partial
+from typing import Any, Literal
 
 import psycopg
 from psycopg.adapt import Buffer, Loader
+from psycopg.types.numeric import Int8Dumper
 from psycopg.types.string import StrDumperUnknown
 from psycopg_pool import ConnectionPool
+
+from shiftlog.store.postgres.pending import Pending
 
 Connection = psycopg.Connection[tuple[Any, ...]]
 Pool = ConnectionPool[Connection]
@@ -15,8 +18,10 @@ Pool = ConnectionPool[Connection]
 CONNECT_S = 10
 # A statement of ours takes milliseconds; one that hangs must not hold a session's row for ever.
 STATEMENT_S = 60
-IDLE_IN_TRANSACTION_S = 60
 APPLICATION = "shiftlog"
+# Statements for several rows are prepared for each number of rows.
+MOST_PREPARED = 400
+PREPARED_AFTER = 3
 
 
 class _TextDumper(StrDumperUnknown):
@@ -33,22 +38,52 @@ class _WholeNumberLoader(Loader):
         return int(bytes(data))
 
 
-def configure(connection: Connection) -> None:
+def configure(connection: Connection, statement_s: float = STATEMENT_S) -> None:
     """Prepare a connection of the pool."""
     connection.autocommit = True
+    connection.prepared_max = MOST_PREPARED
+    connection.adapters.register_dumper(int, Int8Dumper)
+    if is_pooled(connection):
+        # A pooler gives each transaction another connection, which does not know what was set or prepared before.
+        connection.prepare_threshold = None
+    else:
+        connection.execute(limits(statement_s, of="session"))
     connection.adapters.register_dumper(str, _TextDumper)
     connection.adapters.register_loader("numeric", _WholeNumberLoader)
 
 
-def make_pool(url: str, size: int) -> Pool:
+def is_pooled(connection: Connection) -> bool:
+    """Return True if a pooler such as pgbouncer is in between: it gives out process numbers of its own."""
+    row = connection.execute("SELECT pg_backend_pid()").fetchone()
+    return row is not None and row[0] != connection.info.backend_pid
+
+
+def limits(statement_s: float, *, of: Literal["session", "transaction"]) -> bytes:
+    """Return the statement that limits how long statements run, and how long a transaction waits for its client."""
+    given = f"'{round(statement_s * 1000)}ms', {str(of == 'transaction').lower()}"
+    names = ("statement_timeout", "idle_in_transaction_session_timeout")
+    calls = ", ".join(f"set_config('{name}', {given})" for name in names)
+    return f"SELECT {calls}".encode()
+
+
+def keeps_settings(connection: Connection) -> bool:
+    """Return True if a connection of the pool still has the limits that it was given at its start."""
+    return connection.prepare_threshold is not None
+
+
+def make_pool(url: str, size: int, statement_s: float = STATEMENT_S) -> Pool:
     """Return a pool that is not open yet."""
     return ConnectionPool(
         url,
         connection_class=Connection,
-        kwargs={"application_name": APPLICATION, "connect_timeout": CONNECT_S},
+        kwargs={
+            "application_name": APPLICATION,
+            "connect_timeout": CONNECT_S,
+            "prepare_threshold": PREPARED_AFTER,
+        },
         min_size=1,
         max_size=size,
-        configure=configure,
+        configure=partial(configure, statement_s=statement_s),
         timeout=CONNECT_S,
         open=False,
         name="shiftlog-store",
@@ -56,21 +91,77 @@ def make_pool(url: str, size: int) -> Pool:
 
 
 @lru_cache(maxsize=4096)
-def _translated(sql: str) -> str:
-    return sql.replace("%", "%%").replace("?", "%s")
+def _translated(sql: str) -> bytes:
+    first, *others = sql.split("?")
+    return "".join((first, *(f"${place}{text}" for place, text in enumerate(others, 1)))).encode()
 
 
 class PostgresDatabase:
-    """One connection as the shared statements use it."""
+    """One connection in pipeline mode, as the shared statements use it: only fetching rows waits for the server."""
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
 
     def execute(self, sql: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
         """Run a statement with `?` for each value."""
-        return self._connection.execute(_translated(sql).encode(), values)
+        # psycopg reads a long statement with places of its own again each time: an eighth of a writer's time.
+        return psycopg.RawCursor(self._connection).execute(_translated(sql), values)
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]], /) -> None:
-        """Run a statement for each row, without waiting for the answers one by one."""
-        with self._connection.cursor() as cursor:
-            cursor.executemany(_translated(sql).encode(), rows)
+        """Run a statement for each row."""
+        for row in rows:
+            self.execute(sql, row)
+
+
+class PendingDatabase(PostgresDatabase):
+    """The writer's connection, inside a transaction whose rows wait for its end."""
+
+    def __init__(self, connection: Connection, pending: Pending, *, is_alone: bool) -> None:
+        super().__init__(connection)
+        self._pending = pending
+        self._is_alone = is_alone
+        self._has_savepoint = False
+
+    def execute(self, sql: str, values: Sequence[Any] = (), /) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run a statement, after the waiting rows if it may concern them."""
+        if self._pending.concerns(sql):
+            self.flush()
+        if not sql.startswith("SELECT"):
+            self._protect()
+        return super().execute(sql, values)
+
+    def stored(self, sql: str, *values: Any) -> psycopg.Cursor[tuple[Any, ...]]:
+        """Run a query that no waiting row concerns."""
+        return super().execute(sql, values)
+
+    def flush(self) -> None:
+        """Send all rows that wait."""
+        self.send_finished()
+        if self._pending.has_own_rows:
+            self._protect()
+            self._pending.keep_work()
+            self.send_finished()
+
+    def send_finished(self) -> None:
+        """Send the rows of finished works."""
+        for sql, values in self._pending.taken():
+            super().execute(sql, values)
+
+    def _protect(self) -> None:
+        """Let a failure of the running work take back only what it has changed."""
+        if not self._is_alone and not self._has_savepoint:
+            self.send_finished()
+            super().execute("SAVEPOINT piece")
+            self._has_savepoint = True
+
+    def end_work(self, *, failed: bool) -> None:
+        """Keep the changes of a work, or take them back."""
+        if self._has_savepoint:
+            if failed:
+                super().execute("ROLLBACK TO piece")
+            super().execute("RELEASE piece")
+            self._has_savepoint = False
+
+    def end_works(self) -> None:
+        """No further work will fail: what follows concerns all of them."""
+        self._is_alone = True

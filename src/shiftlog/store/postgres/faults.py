@@ -29,6 +29,12 @@ def is_interruption(error: BaseException) -> bool:
     return isinstance(error, psycopg.OperationalError) and error.sqlstate is None
 
 
+def timed_out() -> StorageError:
+    """Return the error for a statement that took too long, mostly because it waited for a lock."""
+    reason = "the database took too long: it is overloaded, or a lock is held there"
+    return StorageError("Storage error", details={"reason": reason}, hint=SEND_AGAIN)
+
+
 def storage_error(error: psycopg.Error) -> StorageError:
     """Return the error to raise for a fault of PostgreSQL."""
     reason = " ".join(str(error).split()) or type(error).__name__
@@ -38,6 +44,8 @@ def storage_error(error: psycopg.Error) -> StorageError:
         return StorageError("Storage error: the disk of the database is full", details={"reason": reason})
     if isinstance(error, errors.InvalidAuthorizationSpecification | errors.InvalidCatalogName):
         return StorageError("Storage error", details={"reason": reason}, hint=ASK_OPERATOR)
+    if isinstance(error, errors.QueryCanceled | errors.LockNotAvailable):
+        return timed_out()
     if is_interruption(error) or isinstance(error, CONFLICTS):
         return StorageError("Storage error", details={"reason": reason}, hint=SEND_AGAIN)
     return StorageError("Storage error", details={"reason": reason})

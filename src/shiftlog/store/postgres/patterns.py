@@ -75,5 +75,6 @@ SPELLING = Spelling(
     subagent="{}.subagent",
     fits="({}) ~ ?",
     pattern=regex_of,
+    session_key="{}.session_key",
 )
 FILTERS = FilterSql(SPELLING)

@@ -10,13 +10,16 @@ from shiftlog.store.protocol import Filter, Hit, Indexed, SearchResult, StoreSiz
 from shiftlog.store.sql.database import Row, is_one_of
 from shiftlog.store.sql.filters import add_span
 from shiftlog.store.sql.reader import SqlReader
-from shiftlog.store.sql.rows import SEQ_BITS, SEQ_LIMIT, entry_id
+from shiftlog.store.sql.rows import SEQ_LIMIT, entry_id
 
 _SIZE = (
     "SELECT coalesce(sum(pg_total_relation_size(oid)), 0) FROM pg_class"
     " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 )
-_GROUPS: dict[Unit, str] = {"entry": "c.id", "turn": f"c.id >> {SEQ_BITS}, c.turn", "session": f"c.id >> {SEQ_BITS}"}
+_GROUPS: dict[Unit, str] = {"entry": "c.id", "turn": "c.session_key, c.turn", "session": "c.session_key"}
+# A search looks at so many of the newest sessions first, and at so many times more while too few entries match.
+FIRST_WINDOW = 1_000
+WINDOW_GROWTH = 4
 
 
 class PostgresReader(SqlReader):
@@ -35,18 +38,11 @@ class PostgresReader(SqlReader):
         most: int,
         facets: Iterable[str] | None = None,
     ) -> SearchResult:
-        candidates, values, query = self._candidates(expr, where, facets, unit)
-        score = "0" if query is None else "coalesce(ts_rank(f.words, ?::tsquery, 1), 0)"
-        # Of the newest matches, the best one of each session or turn.
-        rows: list[Row] = self._db.execute(
-            f"WITH c AS MATERIALIZED ({candidates}), b AS MATERIALIZED (SELECT DISTINCT ON ({_GROUPS[unit]}) c.id,"
-            f" {score} AS score FROM (SELECT * FROM c ORDER BY id DESC LIMIT ?) c JOIN found f ON f.id = c.id"
-            f" ORDER BY {_GROUPS[unit]}, score DESC, c.id DESC)"
-            " SELECT s.id, e.id, e.turn, b.score, (SELECT count(*) FROM b), (SELECT count(*) FROM c)"
-            f" FROM b JOIN entries e ON e.id = b.id JOIN sessions s ON s.key = b.id >> {SEQ_BITS}"
-            " ORDER BY b.score DESC, b.id DESC LIMIT ?",
-            (*values, most + 1, *(() if query is None else (query,)), most, limit),
-        ).fetchall()
+        rows: list[Row] = []
+        for oldest in self._windows(where):
+            rows = self._newest(oldest, expr, where, unit=unit, limit=limit, most=most, facets=facets)
+            if rows and rows[0][5] > most:
+                break
         hits = [
             Hit(session_id=session_id, seq=row_id & (SEQ_LIMIT - 1), turn=turn, score=float(fit))
             for session_id, row_id, turn, fit, _, _ in rows
@@ -54,29 +50,81 @@ class PostgresReader(SqlReader):
         total, counted = (rows[0][4], rows[0][5]) if rows else (0, 0)
         return SearchResult(hits=hits, total=total, complete=counted <= most)
 
+    def _windows(self, where: Filter) -> Iterator[int]:
+        """Yield the ids from which on to search: of ever more of the newest sessions, then of all.
+
+        Words that are everywhere are in enough entries of the newest ones, and only the newest matches count.
+        """
+        sessions = FIRST_WINDOW
+        while where.session_id is None:
+            key = self._value("SELECT key FROM journals ORDER BY key DESC LIMIT 1 OFFSET ?", sessions)
+            if key is None:
+                break
+            yield entry_id(key, 0)
+            sessions *= WINDOW_GROWTH
+        yield 0
+
+    def _newest(
+        self,
+        oldest: int,
+        expr: Expr,
+        where: Filter,
+        *,
+        unit: Unit,
+        limit: int,
+        most: int,
+        facets: Iterable[str] | None,
+    ) -> list[Row]:
+        """Return the best of the newest matches, one of each session or turn, with the counts of all."""
+        candidates, values, query = self._candidates(expr, where, facets, unit)
+        score = "0" if query is None else "coalesce(ts_rank(c.words, ?::tsquery, 1), 0)"
+        return self._db.execute(
+            f"WITH c AS MATERIALIZED ({candidates}), b AS MATERIALIZED (SELECT DISTINCT ON ({_GROUPS[unit]}) c.id,"
+            f" c.session_key, {score} AS score FROM (SELECT * FROM c ORDER BY id DESC LIMIT ?) c"
+            f" ORDER BY {_GROUPS[unit]}, score DESC, c.id DESC),"
+            " best AS MATERIALIZED (SELECT * FROM b ORDER BY score DESC, id DESC LIMIT ?)"
+            " SELECT s.id, e.id, e.turn, b.score, (SELECT count(*) FROM b), (SELECT count(*) FROM c)"
+            " FROM best b JOIN entries e ON e.id = b.id AND e.session_key = b.session_key"
+            " JOIN sessions s ON s.key = b.session_key ORDER BY b.score DESC, b.id DESC",
+            (oldest, *values, most + 1, *(() if query is None else (query,)), most, limit),
+        ).fetchall()
+
     def _candidates(
         self, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit
     ) -> tuple[str, list[Any], str | None]:
-        """Return the query for the newest matches, whose limit is still to bind, its values, and what to rank by."""
+        """Return the query for the newest matches, its values, and what to rank by.
+
+        The id to begin with is still to bind before the values, and the limit after them. Tables are joined only if
+        something is asked of them: a word may be in very many entries.
+        """
         matches, values, query = condition(expr)
         clauses, asked = FILTERS.of_sessions(where)
+        source = "found f"
+        if clauses == ["s.hidden = 0"]:
+            clauses = ["f.session_key NOT IN (SELECT h.key FROM sessions h WHERE h.hidden = 1)"]
+        else:
+            source += " JOIN sessions s ON s.key = f.session_key"
         values.extend(asked)
         if where.session_id is not None:
             key = self._key(where.session_id) or 0
             clauses.append("f.id > ? AND f.id < ?")
             values.extend((entry_id(key, 0), entry_id(key + 1, 0)))
+        of_entry: list[str] = []
         if facets is not None:
-            clauses.append(is_one_of("x.facet", facets, values))
+            of_entry.append(is_one_of("x.facet", facets, values))
         if unit == "turn":
-            clauses.append("x.turn IS NOT NULL")
+            of_entry.append("x.turn IS NOT NULL")
         if unit == "entry":
-            add_span(where, "x.at", clauses, values)
+            add_span(where, "x.at", of_entry, values)
             if where.asks_turn:
-                FILTERS.add_own_turn(where, "x", clauses, values)
+                FILTERS.add_own_turn(where, "x", of_entry, values)
+        if of_entry:
+            source += " JOIN entries x ON x.id = f.id AND x.session_key = f.session_key"
         return (
             (
-                f"SELECT f.id, x.turn FROM found f JOIN sessions s ON s.key = f.id >> {SEQ_BITS}"
-                f" JOIN entries x ON x.id = f.id WHERE {matches} AND {' AND '.join(clauses)} ORDER BY f.id DESC LIMIT ?"
+                f"SELECT f.id, f.session_key, {'x.turn' if of_entry else 'NULL'} AS turn, f.words FROM {source}"
+                f" WHERE f.id >= ? AND {matches} AND {' AND '.join((*clauses, *of_entry))}"
+                " ORDER BY f.id DESC LIMIT ?"
             ),
             values,
             query,

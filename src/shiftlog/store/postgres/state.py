@@ -47,7 +47,7 @@ def _name(db: Connection) -> str:
 @contextmanager
 def _connected(url: str) -> Generator[Connection]:
     try:
-        with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True) as db:
+        with psycopg.connect(url, connect_timeout=CONNECT_S, autocommit=True, prepare_threshold=None) as db:
             yield db
     except psycopg.Error as error:
         raise storage_error(error) from error

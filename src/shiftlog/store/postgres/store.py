@@ -11,44 +11,64 @@ from typing import NoReturn, Self, TypeVar
 
 import anyio
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from shiftlog.model.errors import StorageError
 from shiftlog.store.jobs import Outcome
-from shiftlog.store.postgres.connections import CONNECT_S, STATEMENT_S, Connection, Pool, PostgresDatabase, make_pool
+from shiftlog.store.postgres.changes import Announcer
+from shiftlog.store.postgres.connections import (
+    CONNECT_S,
+    STATEMENT_S,
+    Connection,
+    Pool,
+    PostgresDatabase,
+    keeps_settings,
+    limits,
+    make_pool,
+)
+from shiftlog.store.postgres.distribution import MONTHS_AHEAD
 from shiftlog.store.postgres.faults import is_interruption, storage_error
 from shiftlog.store.postgres.migrate import migrate, require_current
 from shiftlog.store.postgres.reader import PostgresReader
-from shiftlog.store.postgres.writer_thread import PostgresWriterThread
-from shiftlog.store.protocol import Reader, Writer
+from shiftlog.store.postgres.writer_thread import WRITERS, PostgresWriterThreads
+from shiftlog.store.protocol import NOTHING_KNOWN, About, Reader, Writer
 
 T = TypeVar("T")
 
-READERS = 4
+CONNECTIONS = 6
 RETRY_S = 5.0
-
-_BEGIN = (f"BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY; SET LOCAL statement_timeout = '{STATEMENT_S}s'").encode()
 
 
 class PostgresStore:
     """A store in one schema of a PostgreSQL database.
 
     With `durability` `process` commits do not wait for the server's disk. Without `migrates` a database that lacks
-    migrations is refused.
+    migrations is refused. At most `connections` are open, and a statement takes at most `statement_s`.
     """
 
-    def __init__(self, url: str, *, durability: str = "full", migrates: bool = True, readers: int = READERS) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        durability: str = "full",
+        migrates: bool = True,
+        connections: int = CONNECTIONS,
+        statement_s: float = STATEMENT_S,
+    ) -> None:
         self._url = url
         self._durability = durability
         self._migrates = migrates
-        self._reader_count = readers
+        self._connections = connections
+        self._statement_s = statement_s
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: Pool | None = None
-        self._writer: PostgresWriterThread | None = None
+        self._writer: PostgresWriterThreads | None = None
+        self._announcer: Announcer | None = None
         self._readers: ThreadPoolExecutor | None = None
 
     @property
     def fault(self) -> StorageError | None:
-        """Why nothing can be written at present: never known ahead, since the next work may reach the server."""
+        """Return None: no fault is known ahead, since the next work may reach the server."""
         return None
 
     @property
@@ -58,7 +78,7 @@ class PostgresStore:
 
     async def __aenter__(self) -> Self:
         self._loop = asyncio.get_running_loop()
-        pool = make_pool(self._url, self._reader_count + 1)
+        pool = make_pool(self._url, self._connections, self._statement_s)
         try:
             level = await asyncio.to_thread(self._opened, pool)
         except BaseException:
@@ -66,24 +86,32 @@ class PostgresStore:
                 await asyncio.to_thread(pool.close)
             raise
         self._pool = pool
-        passing = "; SET LOCAL synchronous_commit = off"
+        self._announcer = Announcer(pool)
+        self._announcer.start()
+        lasting = "off" if self._durability == "process" else None
         # A server that is set not to wait for its disk is told to, where we promised that.
-        lasting = passing if self._durability == "process" else "; SET LOCAL synchronous_commit = on"
-        self._writer = PostgresWriterThread(
-            pool, self._answer, lasting=lasting if level == "off" or lasting == passing else "", passing=passing
+        self._writer = PostgresWriterThreads(
+            pool,
+            self._answer,
+            self._announcer.tell,
+            lasting="on" if level == "off" and lasting is None else lasting,
+            passing="off",
+            statement_s=self._statement_s,
         )
         self._writer.start()
-        self._readers = ThreadPoolExecutor(max_workers=self._reader_count, thread_name_prefix="store-reader")
+        readers = max(1, self._connections - WRITERS)
+        self._readers = ThreadPoolExecutor(max_workers=readers, thread_name_prefix="store-reader")
         return self
 
     def _opened(self, pool: Pool) -> str:
         """Connect, bring the schema up to date, and return how long commits of this server wait."""
         try:
-            with psycopg.connect(self._url, connect_timeout=CONNECT_S, autocommit=True) as db:
+            with psycopg.connect(self._url, connect_timeout=CONNECT_S, autocommit=True, prepare_threshold=None) as db:
                 if self._migrates:
                     migrate(db)
                 else:
                     require_current(db)
+                db.execute("SELECT make_partitions(%s)", (MONTHS_AHEAD,))
                 row = db.execute("SHOW synchronous_commit").fetchone()
             pool.open(wait=True, timeout=CONNECT_S)
         except psycopg.Error as error:
@@ -92,18 +120,21 @@ class PostgresStore:
 
     async def __aexit__(self, *exc_info: object) -> None:
         writer, self._writer = self._writer, None
+        announcer, self._announcer = self._announcer, None
         pool, self._pool = self._pool, None
         with anyio.CancelScope(shield=True):
             if writer is not None:
                 await asyncio.to_thread(writer.finish)
+            if announcer is not None:
+                await asyncio.to_thread(announcer.finish)
             if self._readers is not None:
                 await asyncio.to_thread(self._readers.shutdown)
             if pool is not None:
                 await asyncio.to_thread(pool.close)
 
-    async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
+    async def write(self, work: Callable[[Writer], T], *, lasting: bool = True, about: About = NOTHING_KNOWN) -> T:
         """Run work in the next group; others in its way make it run again."""
-        return await self._open_writer().queue.submit(work, lasting=lasting, is_bulk=False)
+        return await self._open_writer().queue.submit(work, lasting=lasting, is_bulk=False, about=about)
 
     async def write_bulk(self, work: Callable[[Writer], T]) -> T:
         """Run work after the works that callers wait for, without waiting for the disk."""
@@ -117,22 +148,64 @@ class PostgresStore:
 
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a connection of the pool, in one read transaction."""
+        return await self._on_reader(lambda connection: self._read_once(connection, work))
+
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        """Run work, one statement, on a connection of the pool; again if the connection breaks."""
+
+        def once(connection: Connection) -> T:
+            if keeps_settings(connection):
+                return work(connection)
+            with connection.transaction():
+                connection.execute(limits(self._statement_s, of="transaction"))
+                return work(connection)
+
+        return await self._on_reader(once)
+
+    async def _on_reader(self, work: Callable[[Connection], T]) -> T:
         pool = self._pool
         if pool is None:
             _not_open()
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, pool, work)
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._run, pool, work)
 
-    def _read(self, pool: Pool, work: Callable[[Reader], T]) -> T:
+    def figures(self) -> dict[str, float]:
+        """Return counts for an operator's graphs: of the pool as psycopg names them, of the writer, of its queue."""
+        pool, writer = self._pool, self._writer
+        if pool is None or writer is None:
+            return {}
+        counted = {name: float(value) for name, value in pool.get_stats().items()}
+        return counted | {
+            "commits": writer.commits,
+            "works": writer.works,
+            "retries": writer.retries,
+            "commit_seconds": writer.commit_s,
+            "queue": writer.queue.waiting,
+        }
+
+    def _run(self, pool: Pool, work: Callable[[Connection], T]) -> T:
         deadline = time.monotonic() + RETRY_S
         while True:
             try:
                 with pool.connection() as connection:
-                    return _read_once(connection, work)
+                    return work(connection)
             except psycopg.Error as error:
                 if not is_interruption(error) or time.monotonic() > deadline:
                     raise storage_error(error) from error
 
-    def _open_writer(self) -> PostgresWriterThread:
+    def _read_once(self, connection: Connection, work: Callable[[Reader], T]) -> T:
+        try:
+            with connection.pipeline():
+                connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
+                if not keeps_settings(connection):
+                    connection.execute(limits(self._statement_s, of="transaction"))
+                result = work(PostgresReader(PostgresDatabase(connection)))
+                connection.execute("COMMIT")
+                return result
+        finally:
+            if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
+                connection.execute("ROLLBACK")
+
+    def _open_writer(self) -> PostgresWriterThreads:
         if self._writer is None:
             _not_open()
         return self._writer
@@ -145,15 +218,6 @@ class PostgresStore:
                 loop.call_soon_threadsafe(_resolve, outcomes)
         except RuntimeError:
             pass  # the loop was closed: no caller is left, and what was committed stays
-
-
-def _read_once(connection: Connection, work: Callable[[Reader], T]) -> T:
-    connection.execute(_BEGIN)
-    try:
-        return work(PostgresReader(PostgresDatabase(connection)))
-    finally:
-        if not connection.closed:
-            connection.execute("ROLLBACK")
 
 
 def _resolve(outcomes: list[Outcome]) -> None:

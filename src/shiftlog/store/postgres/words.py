@@ -73,6 +73,9 @@ def condition(expr: Expr) -> tuple[str, list[Any], str | None]:
     likely = _likely(expr)
     lines, needles = _in_line(expr)
     exact = f"CASE WHEN f.line IS NULL THEN f.words @@ ?::tsquery ELSE {lines} END"
+    if likely == whole:
+        # Each word of a text is in its tsvector, if it has one; only the places may be missing.
+        return f"(f.words @@ ?::tsquery OR f.words IS NULL AND {lines})", [whole, *needles], likely
     if likely is None:
         return exact, [whole, *needles], None
     return f"(f.words @@ ?::tsquery OR f.words IS NULL) AND {exact}", [likely, whole, *needles], likely

@@ -1,39 +1,49 @@
-"""The one thread of a process that writes to PostgreSQL: group commit, retries, and commits whose answer got lost.
+"""The threads of a process that write to PostgreSQL: group commit, retries, and commits whose answer got lost.
 
-The works of a group share one transaction, each in a savepoint of its own, so a failed work takes nothing else with it.
-A transaction that met another one in its way is run again, each work alone. Works are therefore run more than once.
+The works of a group share one transaction. A failed work takes nothing else with it. A transaction that met another one
+in its way is run again, each work alone; works are therefore run more than once. Works run one at a time: one thread
+runs the works of the next group while another one waits for the server to commit those of the group before.
 """
 
+import logging
 import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import psycopg
+from psycopg.pq import TransactionStatus
 
 from shiftlog.model.errors import StorageError
 from shiftlog.store.jobs import Job, Outcome, WriteQueue
 from shiftlog.store.postgres.connections import (
-    IDLE_IN_TRANSACTION_S,
     STATEMENT_S,
     Connection,
+    PendingDatabase,
     Pool,
-    PostgresDatabase,
+    keeps_settings,
+    limits,
 )
-from shiftlog.store.postgres.faults import CONFLICTS, is_interruption, storage_error
-from shiftlog.store.postgres.writer import Pending, PostgresWriter
+from shiftlog.store.postgres.faults import CONFLICTS, is_interruption, storage_error, timed_out
+from shiftlog.store.postgres.lookups import KeptNouns, look_up
+from shiftlog.store.postgres.pending import Pending
+from shiftlog.store.postgres.writer import PostgresWriter
+from shiftlog.store.sql.tallies import add
 
+_log = logging.getLogger("shiftlog.store")
+
+WRITERS = 2
 # How often a work meets others in its way before its caller is told, and how long it waits for a new connection.
 MOST_TRIES = 12
 RECONNECT_S = 20.0
 PAUSE_S = 0.01
 
-_LIMITS = (
-    f"SET LOCAL statement_timeout = '{STATEMENT_S}s';"
-    f" SET LOCAL idle_in_transaction_session_timeout = '{IDLE_IN_TRANSACTION_S}s'"
-)
+_SETTING = "set_config('{}', '{}', true)"
+# A statement that times out while it waits for a standby is reported as done, though the standby may not have it.
+_NO_TIMEOUT = _SETTING.format("statement_timeout", "0")
 
 
 class _LostCommit(Exception):
@@ -45,96 +55,181 @@ class _LostCommit(Exception):
         self.error = error
 
 
-class PostgresWriterThread:
-    """Commits queued works and hands the outcomes of each group to `answer`, on this thread."""
+class PostgresWriterThreads:
+    """Commit queued works and hand the outcomes of each group to `answer`, on these threads."""
 
-    def __init__(self, pool: Pool, answer: Callable[[list[Outcome]], None], *, lasting: str, passing: str) -> None:
+    def __init__(
+        self,
+        pool: Pool,
+        answer: Callable[[list[Outcome]], None],
+        tell: Callable[[frozenset[str]], None],
+        *,
+        lasting: str | None,
+        passing: str,
+        statement_s: float = STATEMENT_S,
+    ) -> None:
         self.queue = WriteQueue()
-        # True if a commit did not wait for the disk, so that a crash of the server could still undo it.
-        self.owes_sync = False
+        # Counted for an operator's graphs.
+        self.commits = self.works = self.retries = 0
+        self.commit_s = 0.0
         self._pool = pool
         self._answer = answer
-        # How long commits wait: those that must last, and the others.
+        # Told which sessions a commit has changed.
+        self._tell = tell
+        # What `synchronous_commit` is set to: for commits that must last, and for the others.
         self._levels = {True: lasting, False: passing}
-        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self._statement_s = statement_s
+        # Held by the thread that waits for a group, and by the one that runs the works of a group.
+        self._taking = threading.Lock()
+        self._works = threading.Lock()
+        self._kept = KeptNouns()
+        # Commits that did not wait for the disk, and how many of them a later one has made last.
+        self._passed = self._made_last = 0
+        # Protects these two, and the counts above.
+        self._counting = threading.Lock()
+        self._threads = [threading.Thread(target=self._run, name="store-writer", daemon=True) for _ in range(WRITERS)]
+
+    @property
+    def owes_sync(self) -> bool:
+        """True if a commit did not wait for the disk, so that a crash of the server could still undo it."""
+        return self._passed > self._made_last
 
     def start(self) -> None:
-        """Start the thread."""
-        self._thread.start()
+        """Start the threads."""
+        for thread in self._threads:
+            thread.start()
 
     def finish(self) -> None:
         """Commit what is queued and end; blocks until then."""
         self.queue.end()
-        self._thread.join()
+        for thread in self._threads:
+            thread.join()
 
     def _run(self) -> None:
-        while (group := self.queue.next_group()) is not None:
-            self._answer(self._commit([job for job in group if job.begin()]))
+        while True:
+            with self._taking:
+                queued = self.queue.next_group()
+                if queued is None:
+                    return
+                group = [job for job in queued if job.begin()]
+                # Groups run their works in the order in which they were taken.
+                self._works.acquire()
+                permit = _Permit(self._works)
+            try:
+                outcomes = self._commit(group, permit) if group else []
+            finally:
+                permit.end()
+            self._answer(outcomes)
 
-    def _commit(self, group: list[Job]) -> list[Outcome]:
-        if not group:
-            return []
-        outcomes = self._tried(group, tries=1 if len(group) > 1 else MOST_TRIES)
-        if outcomes is not None:
-            return outcomes
-        return [outcome for job in group for outcome in self._tried([job], tries=MOST_TRIES) or ()]
+    def _commit(self, group: list[Job], permit: "_Permit") -> list[Outcome]:
+        # A group may have waited for a lock that holds up one of its works, or all of them: not all wait again in turn.
+        deadline = time.monotonic() + 2 * self._statement_s
+        together = self._tried(group, permit, tries=1 if len(group) > 1 else MOST_TRIES)
+        if together is not None:
+            return together
+        outcomes: list[Outcome] = []
+        for job in group:
+            if time.monotonic() < deadline:
+                outcomes += self._tried([job], permit, tries=MOST_TRIES) or ()
+            else:
+                outcomes += _all_failed([job], timed_out())
+        return outcomes
 
-    def _tried(self, group: list[Job], tries: int) -> list[Outcome] | None:
-        """Run a group until it is committed or fails for good; None if others were in the way of several works."""
+    def _tried(self, group: list[Job], permit: "_Permit", tries: int) -> list[Outcome] | None:
+        """Run a group until it is committed or fails for good; None if one of several works is to blame."""
         deadline = time.monotonic() + RECONNECT_S
         while True:
             tries -= 1
             try:
-                return self._attempt(group)
+                return self._attempt(group, permit)
             except psycopg.Error as error:
                 is_lost = is_interruption(error)
-                if not is_lost and not isinstance(error, CONFLICTS):
+                if len(group) > 1 and not is_lost:
+                    return None
+                if not is_lost and (tries <= 0 or not isinstance(error, CONFLICTS)):
                     return _all_failed(group, storage_error(error))
-                if tries <= 0 and not is_lost:
-                    return None if len(group) > 1 else _all_failed(group, storage_error(error))
                 if is_lost and time.monotonic() > deadline:
                     return _all_failed(group, storage_error(error))
             except StorageError as error:
                 return _all_failed(group, error)
             except BaseException as error:  # noqa: BLE001 - raised where each work is awaited; the thread goes on
                 return [(job, None, error) for job in group]
+            permit.end()
+            self.retries += 1
             time.sleep(PAUSE_S * random.uniform(1, 8))  # noqa: S311 - two processes must not meet again at once
 
-    def _attempt(self, group: list[Job]) -> list[Outcome]:
-        commit_id = uuid.uuid4()
+    def _attempt(self, group: list[Job], permit: "_Permit") -> list[Outcome]:
+        commit_id, begun_at, appended = uuid.uuid4(), time.monotonic(), set[str]()
         lasts = any(job.lasting for job in group)
+        passed = self._passed
         try:
             with self._pool.connection() as connection:
-                outcomes = self._transaction(connection, group, commit_id, self._levels[lasts])
+                outcomes = self._transaction(connection, group, commit_id, self._levels[lasts], permit, appended)
         except _LostCommit as unresolved:
-            if not self._was_committed(commit_id):
+            is_done = self._was_committed(commit_id)
+            _log.warning("the answer to a commit was lost; it was %s", "made" if is_done else "not made")
+            if not is_done:
                 raise unresolved.error from None
             outcomes = unresolved.outcomes
         if any(error is None for _, _, error in outcomes):
-            self.owes_sync = not lasts and self._levels[False] != self._levels[True]
+            with self._counting:
+                if lasts or self._levels[False] == self._levels[True]:
+                    self._made_last = max(self._made_last, passed)
+                else:
+                    self._passed += 1
+                self.commits += 1
+                self.works += len(group)
+                self.commit_s += time.monotonic() - begun_at
+            if appended:
+                self._tell(frozenset(appended))
         return outcomes
 
     def _transaction(
-        self, connection: Connection, group: Sequence[Job], commit_id: uuid.UUID, level: str
+        self,
+        connection: Connection,
+        group: Sequence[Job],
+        commit_id: uuid.UUID,
+        level: str | None,
+        permit: "_Permit",
+        appended: set[str],
     ) -> list[Outcome]:
-        connection.execute(f"BEGIN ISOLATION LEVEL READ COMMITTED; {_LIMITS}{level}".encode())
+        outcomes: list[Outcome] = []
+        is_sent = False
         try:
-            db, pending = PostgresDatabase(connection), Pending()
-            is_alone = len(group) == 1
-            outcomes = [(job, *_worked(connection, db, pending, job, is_alone=is_alone)) for job in group]
-            if not any(error is None for _, _, error in outcomes):
-                connection.execute("ROLLBACK")
-                return outcomes
-            pending.store_tallies(db)
-            connection.execute("INSERT INTO commits (id) VALUES (%s)", (commit_id,))
+            with connection.pipeline():
+                pending = Pending(appended=appended)
+                db = PendingDatabase(connection, pending, is_alone=len(group) == 1)
+                with permit.held():
+                    self._begin(connection, level)
+                    look_up(db, pending, self._kept, (job.about for job in group))
+                    outcomes += [(job, *_worked(db, pending, job)) for job in group]
+                    self._kept.take(pending)
+                has_changes = any(error is None for _, _, error in outcomes)
+                if has_changes:
+                    db.end_works()
+                    db.flush()
+                    add(db, pending.summed_tallies())
+                    connection.execute(f"SELECT {_NO_TIMEOUT}".encode())
+                    connection.execute("INSERT INTO commits (id) VALUES (%s)", (commit_id,))
+                    is_sent = True
+                connection.execute("COMMIT" if has_changes else "ROLLBACK")
+        except psycopg.Error as error:
+            is_over = connection.closed or connection.info.transaction_status != TransactionStatus.INERROR
+            if is_sent and is_over:
+                raise _LostCommit(outcomes, error) from error
+            _roll_back(connection)
+            raise
         except BaseException:
             _roll_back(connection)
             raise
-        try:
-            connection.execute("COMMIT")
-        except psycopg.Error as error:
-            raise _LostCommit(outcomes, error) from error
         return outcomes
+
+    def _begin(self, connection: Connection, level: str | None) -> None:
+        connection.execute("BEGIN ISOLATION LEVEL READ COMMITTED")
+        if not keeps_settings(connection):
+            connection.execute(limits(self._statement_s, of="transaction"))
+        if level is not None:
+            connection.execute(f"SELECT {_SETTING.format('synchronous_commit', level)}".encode())
 
     def _was_committed(self, commit_id: uuid.UUID) -> bool:
         """Ask how a transaction ended.
@@ -142,7 +237,7 @@ class PostgresWriterThread:
         Its row is claimed: where that works, the transaction was not committed and never will be, since its own row
         would be the second one. While it is still under way, the claim waits for it.
         """
-        deadline = time.monotonic() + STATEMENT_S
+        deadline = time.monotonic() + self._statement_s
         while True:
             try:
                 with self._pool.connection() as connection:
@@ -158,29 +253,46 @@ class PostgresWriterThread:
                 time.sleep(PAUSE_S * 10)
 
 
-def _worked(
-    connection: Connection, db: PostgresDatabase, pending: Pending, job: Job, *, is_alone: bool
-) -> tuple[Any, BaseException | None]:
-    """Run one work and return its result or its error; raise what ends the whole transaction."""
-    mark = len(pending.tallies)
-    if not is_alone:
-        connection.execute("SAVEPOINT piece")
+class _Permit:
+    """A thread's permit to run works; it has one when it takes a group from the queue."""
+
+    def __init__(self, works: threading.Lock) -> None:
+        self._works = works
+        self._is_held = True
+
+    def end(self) -> None:
+        """Let another thread take the next group, if this one has not done so."""
+        if self._is_held:
+            self._is_held = False
+            self._works.release()
+
+    @contextmanager
+    def held(self) -> Generator[None]:
+        """Wait for a permit where it was given back, and give it back after the block."""
+        if not self._is_held:
+            self._works.acquire()
+            self._is_held = True
+        try:
+            yield
+        finally:
+            self.end()
+
+
+def _worked(db: PendingDatabase, pending: Pending, job: Job) -> tuple[Any, BaseException | None]:
+    """Run one work and return its result or its error; raise the errors of PostgreSQL, which end the transaction."""
+    pending.begin_work()
     try:
         result = job.work(PostgresWriter(db, pending))
-    except psycopg.Error as error:
-        if is_alone or is_interruption(error) or isinstance(error, CONFLICTS):
-            raise
-        kept: BaseException = storage_error(error)
+    except psycopg.Error:
+        raise
     except BaseException as error:  # noqa: BLE001 - raised where the work is awaited
-        kept = error
-    else:
-        if not is_alone:
-            connection.execute("RELEASE piece")
-        return result, None
-    if not is_alone:
-        connection.execute("ROLLBACK TO piece; RELEASE piece")
-    pending.forget(mark)
-    return None, kept
+        db.send_finished()
+        db.end_work(failed=True)
+        pending.drop_work()
+        return None, error
+    db.end_work(failed=False)
+    pending.keep_work()
+    return result, None
 
 
 def _roll_back(connection: Connection) -> None:

@@ -10,7 +10,7 @@ from shiftlog.model.times import millis
 from shiftlog.store.codec.documents import decode, decode_noun, encode, encode_noun
 from shiftlog.store.protocol import Answer
 from shiftlog.store.sql.database import Row, upsert
-from shiftlog.store.sql.rows import Queries, entry_id, hash_shown, hour_of, time_of_ms
+from shiftlog.store.sql.rows import Changes, Queries, entry_id, hash_shown, hour_of, time_of_ms
 
 _PUT_LEASE = upsert("leases", "session_id", "client_id", "expires_ms", "doc")
 _PUT_GRANT = upsert("grants", "session_id, client_id", "fence", "at_ms")
@@ -95,15 +95,15 @@ class SqlClientReader(Queries):
         return self._value("SELECT session_id FROM pointers WHERE workspace = ? AND agent = ?", workspace, agent)
 
 
-class SqlClientWriter(SqlClientReader):
+class SqlClientWriter(SqlClientReader, Changes):
     """The facet `ClientWriter`, but for `put_outcome`, which looks at the journal."""
 
     def put_lease(self, lease: Lease) -> None:
-        self._db.execute(
+        self._put(
             _PUT_LEASE,
             (lease.session_id, lease.client_id, millis(lease.expires_at), encode_noun(lease)),
         )
-        self._db.execute(
+        self._put(
             _PUT_GRANT,
             (lease.session_id, lease.client_id, lease.fence, millis(lease.since)),
         )
@@ -116,20 +116,21 @@ class SqlClientWriter(SqlClientReader):
             rows: list[Row] = self._db.execute("SELECT doc FROM leases WHERE client_id = ?", (client_id,)).fetchall()
             for row in rows:
                 lease = replace(decode_noun(row[0], Lease), expires_at=expires_at)
+                # Another process may have given the session to another client since it was read.
                 self._db.execute(
-                    "UPDATE leases SET expires_ms = ?, doc = ? WHERE session_id = ?",
-                    (millis(expires_at), encode_noun(lease), lease.session_id),
+                    "UPDATE leases SET expires_ms = ?, doc = ? WHERE session_id = ? AND doc = ?",
+                    (millis(expires_at), encode_noun(lease), lease.session_id, row[0]),
                 )
 
     def put_agent_of(self, client_id: str, agent_key: str, at: datetime) -> None:
-        self._db.execute(_PUT_AGENT, (client_id, agent_key, millis(at)))
+        self._put(_PUT_AGENT, (client_id, agent_key, millis(at)))
 
     def put_turn_of(self, session_id: str, client_id: str, request_id: str, at: datetime) -> None:
-        self._db.execute(_PUT_TURN, (session_id, client_id, request_id, millis(at)))
+        self._put(_PUT_TURN, (session_id, client_id, request_id, millis(at)))
 
     def put_token(self, token: Token) -> None:
         used, revoked = (None if at is None else millis(at) for at in (token.used_at, token.revoked_at))
-        self._db.execute(
+        self._put(
             _PUT_TOKEN,
             (token.hash, token.session_id, millis(token.issued_at), millis(token.expires_at), used, revoked),
         )
@@ -142,13 +143,13 @@ class SqlClientWriter(SqlClientReader):
 
     def put_answer(self, scope: str, key: str, answer: Answer) -> None:
         session_id = answer.answer.get("session_id")
-        self._db.execute(
+        self._put(
             _PUT_ANSWER,
             (scope, key, session_id if isinstance(session_id, str) else None, millis(answer.at), encode(answer)),
         )
 
     def put_pointer(self, workspace: str, agent: str, session_id: str) -> None:
-        self._db.execute(_PUT_POINTER, (workspace, agent, session_id))
+        self._put(_PUT_POINTER, (workspace, agent, session_id))
 
     def forget_clients(self, before: datetime) -> None:
         limit = (millis(before),)

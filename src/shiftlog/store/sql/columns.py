@@ -15,6 +15,9 @@ def tags_of_turn(turn: Turn) -> tuple[str, ...]:
     return (*turn.tags, *later) if later else turn.tags
 
 
+TURN_COLUMNS = ("status", "updated_ms", "plan_file", "todo_id")
+
+
 def turn_columns(turn: Turn) -> tuple[str, int, str, str]:
     """Return what of a turn can change and has a column of its own."""
     return turn.status.value, whole_second_ms(turn.last_updated), turn.plan_file, turn.todo_id

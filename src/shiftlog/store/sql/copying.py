@@ -36,6 +36,8 @@ FACTS: dict[str, tuple[str, tuple[str, ...]]] = {
     "origins": ("key", ("session_key", "turn", "doc")),
     "imported": ("session_id", ("doc",)),
     "project_paths": ("path", ("project",)),
+    "holds": ("scope, name, at_ms", ("lifted_ms", "doc")),
+    "archived": ("session_id", ("doc",)),
 }
 
 

@@ -34,7 +34,7 @@ class Spelling:
 
     `position` is the function that finds a text in another one. `tagged` says that the session `s` has a tag of its
     own. `subagent` is NULL if the session `{}` is not a subagent's. A path fits a pattern if it meets `fits` with the
-    value that `pattern` makes of a GLOB.
+    value that `pattern` makes of a GLOB. `session_key` is the key of the session of an entry `{}`.
     """
 
     position: str
@@ -42,16 +42,34 @@ class Spelling:
     subagent: str
     fits: str
     pattern: Callable[[str], str]
+    session_key: str
 
 
-def upsert(table: str, key: str, *others: str) -> str:
+@dataclass(frozen=True, slots=True, eq=False)
+class Put:
+    """The statement that stores a row of a table; `key` are its first columns, `conflict` its end after the values."""
+
+    table: str
+    key: tuple[str, ...]
+    columns: tuple[str, ...]
+    conflict: str
+    sql: str
+
+
+def insert(table: str, key: str, *others: str, conflict: str = "") -> Put:
+    """Return the statement that stores a row whose key is new, unless `conflict` says more."""
+    names = tuple(key.split(", "))
+    columns = (*names, *others)
+    places = ", ".join("?" * len(columns))
+    sql = f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({places}){conflict}"
+    return Put(table, names, columns, conflict, sql)
+
+
+def upsert(table: str, key: str, *others: str, changes: str | None = None) -> Put:
     """Return the statement that stores a row in place of the one with the same key."""
-    columns = (*key.split(", "), *others)
-    changes = ", ".join(f"{name} = excluded.{name}" for name in others)
-    return (
-        f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join('?' * len(columns))})"
-        f" ON CONFLICT ({key}) DO {f'UPDATE SET {changes}' if changes else 'NOTHING'}"
-    )
+    changes = changes or ", ".join(f"{name} = excluded.{name}" for name in others)
+    action = f"UPDATE SET {changes}" if changes else "NOTHING"
+    return insert(table, key, *others, conflict=f" ON CONFLICT ({key}) DO {action}")
 
 
 def is_one_of(column: str, wanted: Iterable[str], values: list[Any]) -> str:

@@ -3,12 +3,12 @@
 from dataclasses import replace
 from typing import Any
 
-from shiftlog.model.moves import UNFINISHED, RunStatus
+from shiftlog.model.moves import UNFINISHED, RunStatus, SessionState, TurnStatus
 from shiftlog.model.times import millis, precise
 from shiftlog.store.filters import Filter
 from shiftlog.store.globs import is_whole, patterns
 from shiftlog.store.sql.database import Spelling, is_one_of
-from shiftlog.store.sql.rows import whole_second_ms
+from shiftlog.store.sql.rows import SEQ_BITS, whole_second_ms
 
 # Clauses to be joined by AND, and the values to bind.
 Clauses = tuple[list[str], list[Any]]
@@ -32,13 +32,23 @@ class FilterSql:
         self._is_family_finished = _finished(f"IN ({self._family})")
         # By its own tags or those of a turn.
         self._is_tagged = (
-            f"(EXISTS (SELECT 1 FROM turn_tags x WHERE x.session_key = s.key AND x.tag = ?) OR {self._spelling.tagged})"
+            f"(s.key IN (SELECT x.session_key FROM turn_tags x WHERE x.tag = ?) OR {self._spelling.tagged})"
         )
 
     @property
     def position(self) -> str:
         """Return the function that finds a text in another one."""
         return self._spelling.position
+
+    def session_key(self, entry: str) -> str:
+        """Return the key of the session of an entry, whose table has this name in a statement."""
+        return self._spelling.session_key.format(entry)
+
+    @property
+    def touched(self) -> str:
+        """Return when a file `f` was changed last, if that entry is there."""
+        own = f"{self.session_key('e')} = f.session_key"
+        return f"(SELECT e.at FROM entries e WHERE e.id = (f.session_key << {SEQ_BITS}) + f.seq AND {own})"
 
     def of_sessions(self, where: Filter, *, turns_too: bool = True) -> Clauses:
         """Return the conditions on `s` (sessions); with `turns_too` a session matches if one of its turns does."""
@@ -50,9 +60,13 @@ class FilterSql:
                 values.append(value)
         if where.run_status == RunStatus.RUNNING:
             clauses.append("s.run_status = 'running'")  # a partial index is not chosen for a bound value
+        if turns_too and where.turn_status == TurnStatus.FAILED and not where.without_subagents:
+            clauses.append("s.key IN (SELECT session_key FROM turns WHERE status = 'failed')")  # the few among the many
         if where.states is not None:
             if where.states <= UNFINISHED:
                 clauses.append("s.unfinished = 1")  # lets the partial index serve the few among the many
+            if where.states == frozenset({str(SessionState.AWAITING_SUCCESSOR)}):
+                clauses.append("s.state = 'awaiting_successor'")
             clauses.append(is_one_of("s.state", sorted(where.states), values))
         if where.project is not None:
             clauses.append("(s.project = ? OR s.workspace = ?)")
@@ -125,9 +139,10 @@ class FilterSql:
             values.append(millis(where.to))
         return clauses, values
 
-    def of_files(self, where: Filter, touched: str) -> Clauses:
-        """Return the conditions on `f` (files) joined with their turns and sessions; `touched` is when one changed."""
+    def of_files(self, where: Filter) -> Clauses:
+        """Return the conditions on `f` (files) joined with their turns and sessions."""
         clauses, values = self.of_turns(where)
+        touched = self.touched
         # Only the time of the last change is known.
         if where.from_ is not None:
             clauses.append(f"coalesce({touched} >= ?, TRUE)")
@@ -168,7 +183,8 @@ class FilterSql:
         }
         asked = {condition: value for condition, value in of_one.items() if value is not None}
         if asked:
-            parts.append(("turns", " AND ".join(asked), list(asked.values())))
+            failed = ["x.status = 'failed'"] if where.turn_status == TurnStatus.FAILED else []  # for its partial index
+            parts.append(("turns", " AND ".join([*asked, *failed]), list(asked.values())))
         if where.tag is not None:
             parts.append(("turn_tags", "x.session_key = s.key AND x.tag = ?", [where.tag]))
         if where.path is not None:
@@ -199,7 +215,9 @@ def _of_turn(table: str, condition: str) -> str:
     """Return a condition on a turn `t` that a table says of it."""
     if table == "turns":
         return condition.replace("x.", "t.")
-    return f"EXISTS (SELECT 1 FROM {table} x WHERE x.turn_key = t.key AND {condition})"
+    return (
+        f"EXISTS (SELECT 1 FROM {table} x WHERE x.turn_key = t.key AND x.session_key = t.session_key AND {condition})"
+    )
 
 
 def add_span(where: Filter, column: str, clauses: list[str], values: list[Any]) -> None:

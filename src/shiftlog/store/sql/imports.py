@@ -9,7 +9,7 @@ from shiftlog.model.entry import Body
 from shiftlog.store.codec.documents import decode, encode
 from shiftlog.store.sources import Origin, Source
 from shiftlog.store.sql.database import Row, upsert
-from shiftlog.store.sql.rows import Queries
+from shiftlog.store.sql.rows import Changes, Queries
 
 _ASKED_AT_ONCE = 256
 _READ_ORIGINS = (
@@ -72,22 +72,22 @@ class SqlImportReader(Queries):
         return [str(row[0]) for row in rows]
 
 
-class SqlImportWriter(SqlImportReader):
+class SqlImportWriter(SqlImportReader, Changes):
     """The facet `ImportWriter`, but for `put_origins`, which looks at the journal."""
 
     def put_source(self, source: Source) -> None:
         document: dict[str, Any] = msgspec.to_builtins(source)
         del document["state"]
-        self._db.execute(_PUT_SOURCE, (source.path, encode(document)))
+        self._put(_PUT_SOURCE, (source.path, encode(document)))
         if source.state is not None:
-            self._db.execute(_PUT_STATE, (source.path, source.state))
+            self._put(_PUT_STATE, (source.path, source.state))
 
     def forget_source(self, path: str) -> None:
         self._db.execute("DELETE FROM sources WHERE path = ?", (path,))
         self._db.execute("DELETE FROM source_states WHERE path = ?", (path,))
 
     def put_imported(self, session_id: str, document: Body) -> None:
-        self._db.execute(_PUT_IMPORTED, (session_id, encode(document)))
+        self._put(_PUT_IMPORTED, (session_id, encode(document)))
 
     def put_project_path(self, path: str, project: str) -> None:
-        self._db.execute(_PUT_PATH, (path, project))
+        self._put(_PUT_PATH, (path, project))

@@ -10,14 +10,13 @@ from shiftlog.model.nouns import FileTouch, Receipt, Session, Turn
 from shiftlog.store.codec.documents import decode_noun, decode_turn
 from shiftlog.store.protocol import EntryRow, FileRow, Filter, Indexed, Page, SessionRow, TurnRow
 from shiftlog.store.sql.clients import SqlClientReader
-from shiftlog.store.sql.columns import session_columns
 from shiftlog.store.sql.comparing import Comparison
 from shiftlog.store.sql.database import NO_LIMIT, Database, Row, is_one_of
 from shiftlog.store.sql.filters import FilterSql, add_span
 from shiftlog.store.sql.imports import SqlImportReader
+from shiftlog.store.sql.keeping import SqlKeepingReader
 from shiftlog.store.sql.rows import (
     ENTRY_COLUMNS,
-    SEQ_BITS,
     SEQ_LIMIT,
     entry_id,
     entry_of,
@@ -28,16 +27,18 @@ from shiftlog.store.sql.rows import (
 from shiftlog.store.sql.tallies import are_right, read_tallies
 from shiftlog.store.tallies import Figures, TallyKey
 
-# When a file `f` was changed last, if that entry is there.
-_TOUCHED = f"(SELECT e.at FROM entries e WHERE e.id = (f.session_key << {SEQ_BITS}) + f.seq)"
+_FILES = (
+    "turn_files f JOIN turns t ON t.key = f.turn_key AND t.session_key = f.session_key"
+    " JOIN sessions s ON s.key = f.session_key"
+)
 
 
-class SqlReader(SqlClientReader, SqlImportReader):
+class SqlReader(SqlClientReader, SqlImportReader, SqlKeepingReader):
     """The questions that every store in tables answers alike, over one connection inside one transaction."""
 
     # How the database spells filters, and what of a session has a column of its own there.
     _filters: FilterSql
-    _columns: Callable[[Session], dict[str, Any]] = staticmethod(session_columns)
+    _columns: Callable[[Session], dict[str, Any]]
 
     def __init__(self, db: Database) -> None:
         super().__init__(db)
@@ -75,7 +76,12 @@ class SqlReader(SqlClientReader, SqlImportReader):
         return [name for name, session in kept if session and session.vendor_session_id == vendor_session_id]
 
     def session_ids(self) -> list[str]:
-        return [str(row[0]) for row in self._db.execute("SELECT id FROM journals ORDER BY key")]
+        # A head without entries is damage, unless the archive of the session is known.
+        rows = self._db.execute(
+            "SELECT id FROM journals j WHERE head_seq > 0"
+            " OR NOT EXISTS (SELECT 1 FROM archived a WHERE a.session_id = j.id) ORDER BY key"
+        )
+        return [str(row[0]) for row in rows]
 
     def session_names(self) -> list[tuple[str, str | None]]:
         rows = self._db.execute("SELECT id, vendor_id FROM sessions WHERE hidden = 0 ORDER BY key")
@@ -164,13 +170,13 @@ class SqlReader(SqlClientReader, SqlImportReader):
         return [TurnRow(session=decode_noun(s, Session), turn=self._turn_of(t), at=(ms, key)) for s, t, ms, key in rows]
 
     def find_files(self, where: Filter, page: Page) -> list[FileRow]:
-        clauses, values = self._filters.of_files(where, _TOUCHED)
+        clauses, values = self._filters.of_files(where)
         if page.after is not None:
             clauses.append("(f.turn_key, f.place) < (?, ?)")
             values.extend(page.after)
         rows = self._db.execute(
             "SELECT s.id, t.request_id, f.path, f.changes, f.last_type, f.seq, f.turn_key, f.place,"
-            f" {_TOUCHED} FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
+            f" {self._filters.touched} FROM {_FILES}"
             f" WHERE {' AND '.join(clauses)} ORDER BY f.turn_key DESC, f.place DESC LIMIT ?",
             (*values, page.limit),
         )
@@ -193,7 +199,7 @@ class SqlReader(SqlClientReader, SqlImportReader):
             values.append(page.after[0])
         columns = ", ".join("e." + name for name in ENTRY_COLUMNS.split(", "))
         rows: list[Row] = self._db.execute(
-            f"SELECT s.id, {columns} FROM entries e JOIN sessions s ON s.key = e.id >> {SEQ_BITS}"
+            f"SELECT s.id, {columns} FROM entries e JOIN sessions s ON s.key = {self._filters.session_key('e')}"
             f" WHERE {' AND '.join(clauses)} ORDER BY e.id DESC LIMIT ?",
             (*values, page.limit),
         ).fetchall()
@@ -207,16 +213,14 @@ class SqlReader(SqlClientReader, SqlImportReader):
             clauses, values = self._filters.of_turns(where)
             source = "count(*) FROM turns t JOIN sessions s ON s.key = t.session_key"
         elif what == "file":
-            clauses, values = self._filters.of_files(where, _TOUCHED)
-            source = (
-                "count(*) FROM turn_files f JOIN turns t ON t.key = f.turn_key JOIN sessions s ON s.key = f.session_key"
-            )
+            clauses, values = self._filters.of_files(where)
+            source = f"count(*) FROM {_FILES}"
         elif facets is None and where.from_ is None and where.to is None and not where.asks_turn:
             clauses, values = self._filters.of_sessions(where)
             source = "coalesce(sum(s.entries), 0) FROM sessions s"
         else:
             clauses, values = self._entry_conditions(where, facets)
-            source = f"count(*) FROM entries e JOIN sessions s ON s.key = e.id >> {SEQ_BITS}"
+            source = f"count(*) FROM entries e JOIN sessions s ON s.key = {self._filters.session_key('e')}"
         return int(self._value(f"SELECT {source} WHERE {' AND '.join(clauses)}", *values) or 0)
 
     def _entry_conditions(self, where: Filter, facets: Iterable[str] | None) -> tuple[list[str], list[Any]]:

@@ -1,4 +1,4 @@
-"""The sessions and turns that a writer met last, so that the next work need not read and decode them again.
+"""The sessions and turns that a writer met last, and the names that it did not find, so that it need not look again.
 
 An agent writes to one turn many times in a row. What is kept is what the database holds: a store drops it as soon as a
 work failed or another connection may have written, and once it has grown large.
@@ -14,10 +14,13 @@ MOST_BYTES = 1_000_000
 
 @dataclass(slots=True)
 class RecentNouns:
-    """Sessions and turns as they are stored, with the keys of sessions; only the writer thread touches them."""
+    """Sessions and turns as they are stored, None for a name without one, with the keys of sessions.
 
-    sessions: dict[str, Session] = field(default_factory=dict[str, Session])
-    turns: dict[tuple[str, str], Turn] = field(default_factory=dict[tuple[str, str], Turn])
+    Only the writer thread touches them.
+    """
+
+    sessions: dict[str, Session | None] = field(default_factory=dict[str, Session | None])
+    turns: dict[tuple[str, str], Turn | None] = field(default_factory=dict[tuple[str, str], Turn | None])
     keys: dict[str, int] = field(default_factory=dict[str, int])
     stored_bytes: int = 0
     _version: object = None

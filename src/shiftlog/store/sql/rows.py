@@ -1,5 +1,6 @@
 """Entries as rows: the id that holds session and seq, hashes as bytes, long texts in blobs."""
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any
@@ -7,7 +8,7 @@ from typing import Any
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.store.codec import blobs
 from shiftlog.store.codec.documents import decode_body
-from shiftlog.store.sql.database import Database, Row, Rows
+from shiftlog.store.sql.database import Database, Put, Row, Rows
 
 SEQ_BITS = 24
 SEQ_LIMIT = 1 << SEQ_BITS
@@ -16,7 +17,7 @@ ENTRY_COLUMNS = "id, kind, at, turn, body, salt, body_hash, hash"
 # The keys of an outcome that says only that an entry was written.
 RECEIPT_KEYS = frozenset({"code", "session_id", "seq", "hash", "redactions"})
 
-_KINDS = frozenset(str(kind) for kind in Kind)
+_KINDS = {str(kind): kind for kind in Kind}
 
 
 def entry_id(session_key: int, seq: int) -> int:
@@ -74,7 +75,7 @@ def entry_of(db: Database, row: Row) -> Entry:
 
 
 def _kind_of(text: str) -> Kind:
-    return Kind(text) if text in _KINDS else Kind.ERASED
+    return _KINDS.get(text, Kind.ERASED)
 
 
 def time_of(text: str) -> datetime:
@@ -105,3 +106,15 @@ class Queries:
     def _value(self, sql: str, *values: Any) -> Any:
         row = self._db.execute(sql, values).fetchone()
         return None if row is None else row[0]
+
+
+class Changes(Queries):
+    """Writing over one connection, inside one transaction."""
+
+    def _put(self, put: Put, row: Row) -> None:
+        """Store a row; a store may keep it back as long as no statement can tell."""
+        self._db.execute(put.sql, row)
+
+    def _put_all(self, put: Put, rows: Sequence[Row]) -> None:
+        """Store several rows of a table."""
+        self._db.executemany(put.sql, rows)

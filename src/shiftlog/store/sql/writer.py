@@ -16,13 +16,17 @@ from shiftlog.store.codec.documents import encode, encode_noun, encode_turn
 from shiftlog.store.sources import Origin, Packed
 from shiftlog.store.sql.clients import SqlClientWriter
 from shiftlog.store.sql.columns import tags_of_turn, turn_columns
-from shiftlog.store.sql.database import Database, Row, upsert
+from shiftlog.store.sql.database import Database, Put, Row, insert, upsert
 from shiftlog.store.sql.imports import SqlImportWriter
+from shiftlog.store.sql.keeping import SqlKeepingWriter
 from shiftlog.store.sql.reader import SqlReader
 from shiftlog.store.sql.recent import RecentNouns
 from shiftlog.store.sql.rows import RECEIPT_KEYS, entry_id, hour_of
 from shiftlog.store.sql.tallies import add, change_of, note_owed
 
+_INSERT_ENTRY = insert("entries", "id", "kind", "at", "turn", "facet", "body", "salt", "body_hash", "hash")
+_INSERT_TAG = insert("turn_tags", "session_key, tag, turn_key")
+_PUT_BLOB_USE = upsert("blob_uses", "hash, entry_id")
 _PUT_FILE = upsert("turn_files", "turn_key, place", "path", "session_key", "changes", "last_type", "seq")
 _PUT_OUTCOME = upsert("outcomes", "hour, client_id, call_id", "at_ms", "doc")
 _PUT_RECEIPT = upsert("receipts", "session_id, seq", "doc")
@@ -32,7 +36,7 @@ _PUT_ORIGIN = upsert("origins", "key", "session_key", "turn", "doc")
 _tallied_fields = attrgetter("agent_id", "model", "workspace", "hidden", "started", "run", "usage", "model_usage")
 
 
-class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
+class SqlWriter(SqlClientWriter, SqlImportWriter, SqlKeepingWriter, SqlReader):
     """The changes that every store in tables makes alike, over one connection."""
 
     def __init__(self, db: Database, recent: RecentNouns | None = None) -> None:
@@ -41,16 +45,15 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
         self._keys = self._recent.keys
 
     def session(self, session_id: str) -> Session | None:
-        session = self._recent.sessions.get(session_id)
-        if session is None and (session := super().session(session_id)) is not None:
-            self._recent.sessions[session_id] = session
-        return session
+        if session_id not in self._recent.sessions:
+            self._recent.sessions[session_id] = super().session(session_id)
+        return self._recent.sessions[session_id]
 
     def turn(self, session_id: str, request_id: str) -> Turn | None:
-        turn = self._recent.turns.get((session_id, request_id))
-        if turn is None and (turn := super().turn(session_id, request_id)) is not None:
-            self._recent.turns[session_id, request_id] = turn
-        return turn
+        name = session_id, request_id
+        if name not in self._recent.turns:
+            self._recent.turns[name] = super().turn(session_id, request_id)
+        return self._recent.turns[name]
 
     def _known_key(self, session_id: str) -> int:
         key = self._key(session_id)
@@ -70,7 +73,7 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
             for key, origin in origins.items()
         ]
         # In the order of their keys, so that the tree grows page by page.
-        self._db.executemany(_PUT_ORIGIN, sorted(rows))
+        self._put_all(_PUT_ORIGIN, sorted(rows))
 
     def _insert_packed(self, key: int, entries: Sequence[Packed]) -> None:
         """Insert the rows of packed entries and the blobs of their long texts."""
@@ -79,18 +82,11 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
             (base + seq, kind, at, turn, facet, document, salt, body_hash, digest)
             for seq, kind, at, turn, facet, document, salt, body_hash, digest, _, _ in entries
         ]
-        self._db.executemany(
-            "INSERT INTO entries (id, kind, at, turn, facet, body, salt, body_hash, hash)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
-            rows,
-        )
+        self._put_all(_INSERT_ENTRY, rows)
         texts = [(long, base + e.seq) for e in entries for long in e.long_texts]
         if texts:
             self._put_long_texts([*{long.digest: long for long, _ in texts}.values()])
-            self._db.executemany(
-                "INSERT INTO blob_uses VALUES (?, ?) ON CONFLICT DO NOTHING",
-                [(long.digest, row) for long, row in texts],
-            )
+            self._put_all(_PUT_BLOB_USE, [(long.digest, row) for long, row in texts])
 
     def _put_long_texts(self, texts: list[LongText]) -> None:
         """Store long texts that are not there yet."""
@@ -112,6 +108,10 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
         self._recent.stored_bytes += len(document)
         if before is None or _tallied_fields(before) != _tallied_fields(session):
             self._tally(before, session)
+        self._store_session(key, session, before, document)
+
+    def _store_session(self, key: int, session: Session, before: Session | None, document: bytes) -> None:
+        """Store a session's row."""
         if before is None:
             columns = self._columns(session)
             names = ", ".join(columns)
@@ -136,6 +136,14 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
         self._recent.turns[session_id, turn.request_id] = turn
         self._recent.stored_bytes += len(document)
         turn_key = entry_id(key, turn.begun_seq)
+        self._store_turn(key, turn_key, turn, stored, document)
+        if (tags := tags_of_turn(stored) if stored else ()) != tags_of_turn(turn):
+            self._index_tags(key, turn_key, tags, tags_of_turn(turn))
+        if (files := stored.files if stored else {}) != turn.files:
+            self._index_files(key, turn_key, files, turn.files)
+
+    def _store_turn(self, key: int, turn_key: int, turn: Turn, stored: Turn | None, document: bytes) -> None:
+        """Store a turn's row."""
         if stored is None:
             self._db.execute(
                 "INSERT INTO turns (key, session_key, request_id, ordinal, begun_ms, status, updated_ms, plan_file,"
@@ -149,10 +157,6 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
                 "UPDATE turns SET status = ?, updated_ms = ?, plan_file = ?, todo_id = ?, doc = ? WHERE key = ?",
                 (*turn_columns(turn), document, turn_key),
             )
-        if (tags := tags_of_turn(stored) if stored else ()) != tags_of_turn(turn):
-            self._index_tags(key, turn_key, tags, tags_of_turn(turn))
-        if (files := stored.files if stored else {}) != turn.files:
-            self._index_files(key, turn_key, files, turn.files)
 
     def _index_tags(self, key: int, turn_key: int, old: Iterable[str], new: Iterable[str]) -> None:
         before, after = set(old), set(new)
@@ -161,13 +165,13 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
                 "DELETE FROM turn_tags WHERE session_key = ? AND tag = ? AND turn_key = ?", (key, tag, turn_key)
             )
         for tag in after - before:
-            self._db.execute("INSERT INTO turn_tags VALUES (?, ?, ?)", (key, tag, turn_key))
+            self._put(_INSERT_TAG, (key, tag, turn_key))
 
     def _index_files(self, key: int, turn_key: int, old: dict[str, FileTouch], new: dict[str, FileTouch]) -> None:
         before = list(old.items())
         for place, (path, touch) in enumerate(new.items()):
             if place >= len(before) or before[place] != (path, touch):
-                self._db.execute(
+                self._put(
                     _PUT_FILE,
                     (turn_key, place, path, key, touch.changes, touch.last_type, touch.seq),
                 )
@@ -175,7 +179,7 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
             self._db.execute("DELETE FROM turn_files WHERE turn_key = ? AND place >= ?", (turn_key, len(new)))
 
     def put_outcome(self, client_id: str, call_id: str, outcome: Body, at: datetime) -> None:
-        self._db.execute(
+        self._put(
             _PUT_OUTCOME,
             (hour_of(at), client_id, call_id, millis(at), encode(self._compact(outcome))),
         )
@@ -193,7 +197,7 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
         return [self._known_key(session.id), session.head_seq, outcome["redactions"]]
 
     def put_receipt(self, receipt: Receipt) -> None:
-        self._db.execute(
+        self._put(
             _PUT_RECEIPT,
             (receipt.session_id, receipt.seq, encode_noun(receipt)),
         )
@@ -204,9 +208,9 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlReader):
 
     # Copying
 
-    def put_rows(self, sql: str, rows: Sequence[Row]) -> None:
-        """Run a statement for each row of another store."""
-        self._db.executemany(sql, rows)
+    def put_rows(self, put: Put, rows: Sequence[Row]) -> None:
+        """Store rows of another store."""
+        self._put_all(put, rows)
 
     def put_last_numbers(self, alias: int) -> None:
         """Let the next alias follow this one, and the next session the last one that was copied."""

@@ -16,6 +16,8 @@ from shiftlog.store.sqlite.migrate import migrate
 BUSY_MS = 60_000
 CHECKPOINT_BUSY_MS = 2_000
 CACHE_KIB = 16_384
+# The writer's cache outside of an import. Every write adds pages of which few are needed again, so the cache fills up.
+WRITER_CACHE_KIB = 4_096
 
 _log = logging.getLogger("shiftlog.store")
 
@@ -27,7 +29,12 @@ def set_up(db: apsw.Connection, synchronous: str) -> None:
     db.pragma("synchronous", synchronous)
     db.pragma("foreign_keys", "OFF")
     db.pragma("temp_store", "MEMORY")
-    db.pragma("cache_size", -CACHE_KIB)
+    keep_pages(db, CACHE_KIB)
+
+
+def keep_pages(db: apsw.Connection, kib: int) -> None:
+    """Let a connection keep as much of the file in memory; SQLite frees at once what it holds beyond that."""
+    db.pragma("cache_size", -kib)
 
 
 def open_for_writing(path: Path, synchronous: str) -> tuple[apsw.Connection, FileWatch]:
@@ -52,14 +59,15 @@ def _opened(path: Path, synchronous: str) -> tuple[apsw.Connection, FileWatch]:
         path.chmod(0o600)
     log = path.with_name(f"{path.name}-wal")
     # A loss of power may empty a log whose commits did not wait for the disk.
-    had_log = size_of(log) > 0 or (synchronous != "FULL" and log.exists())
+    log_bytes = size_of(log)
+    had_log = log_bytes > 0 or (synchronous != "FULL" and log.exists())
     watch = FileWatch(path)
     db = watch.connect()
     try:
         if db.readonly("main"):  # SQLite falls back to that without a word
             raise apsw.ReadOnlyError("attempt to write a readonly database")
         set_up(db, synchronous)
-        last_entry.check(db, had_log=had_log)
+        last_entry.check(db, had_log=had_log, log_bytes=log_bytes)
         _use_write_ahead_log(db)
         db.pragma("secure_delete", "ON")
         migrate(db)

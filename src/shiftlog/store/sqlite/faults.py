@@ -1,9 +1,8 @@
-"""Faults of the SQLite file and of the disk below it: the errors that report them, and a check of the file."""
+"""Faults of the SQLite file and of the disk below it: the errors that report them."""
 
 import errno
 import os
 import resource
-import time
 from pathlib import Path
 
 import apsw
@@ -21,7 +20,6 @@ HINTS = {
 }
 FULL_BYTES = 64 << 10
 DESCRIPTORS_NEEDED = 4
-LOOKS_AT_CLOCK_EVERY = 10_000  # steps of SQLite
 
 # What SQLite raises if the disk, and not the file, is at fault.
 _DISK_ERRORS = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
@@ -77,6 +75,8 @@ def disk_trouble(path: Path) -> str | None:
         return None
     if disk.f_flag & os.ST_RDONLY:
         return READ_ONLY
+    if not os.access(path.parent, os.X_OK):
+        return NOT_PERMITTED
     if disk.f_bavail * disk.f_frsize < FULL_BYTES or (disk.f_files and not disk.f_favail):
         return FULL
     for one in (path, path.with_name(f"{path.name}-wal"), path.parent):
@@ -88,25 +88,3 @@ def disk_trouble(path: Path) -> str | None:
 def damaged(reason: str) -> StorageError:
     """Return the error for a damaged file."""
     return StorageError("Storage error", details={"reason": reason}, hint=DAMAGED_HINT)
-
-
-def look_through(path: Path, within_s: float) -> bool:
-    """Check the pages of a database that others may be using; raise StorageError for a damaged one.
-
-    Return False if there was not enough time for all of them.
-    """
-    try:
-        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY)
-        try:
-            deadline = time.monotonic() + within_s
-            db.set_progress_handler(lambda: time.monotonic() > deadline, LOOKS_AT_CLOCK_EVERY)
-            ((says,),) = db.execute("PRAGMA quick_check(1)").fetchall()
-        finally:
-            db.close()
-    except apsw.InterruptError:
-        return False
-    except apsw.Error as error:
-        raise storage_error(error, f"{path}: {error}") from error
-    if says != "ok":
-        raise damaged(f"{path}: {says}")
-    return True

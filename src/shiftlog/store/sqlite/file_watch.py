@@ -14,7 +14,7 @@ from pathlib import Path
 import apsw
 
 from shiftlog.model.errors import StorageError
-from shiftlog.store.sqlite.faults import damaged
+from shiftlog.store.sqlite.faults import NOT_PERMITTED, damaged
 
 LAST_ENTRY = "-last"
 # A folder that changed less than this before it was looked at may change again without a new time.
@@ -23,7 +23,8 @@ NOT_FOUND_HINT = (
     "Put the file back, or run shiftlog daemon stop: the next client works with the file that is there then"
 )
 
-_LAST = struct.Struct("<5q")
+_LAST = struct.Struct("<7q")
+_LAST_BEFORE = struct.Struct("<5q")  # of earlier versions, without the last two
 
 Identity = tuple[int, int]
 NONE: Identity = (0, 0)
@@ -31,11 +32,17 @@ NONE: Identity = (0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Noted:
-    """The contents of the file of the last entry: its id, and in which database and log it was stored."""
+    """The contents of the file of the last entry: its id, and in which database and log it was stored.
+
+    `lasting_id` is the last entry that was on disk when it was acknowledged, and `log_bytes` the size of the log then:
+    of a log that is shorter, a loss of power is not the cause.
+    """
 
     entry_id: int
     database: Identity
     log: Identity
+    lasting_id: int = 0
+    log_bytes: int = 0
 
 
 class FileWatch:
@@ -48,6 +55,7 @@ class FileWatch:
         self._known: dict[str, Identity] = {}
         self._folder_seen: tuple[int, int, int] | None = None
         self._is_settled = False
+        self._log_bytes = 0
         self._is_gone(str(path))
 
     def connect(self) -> apsw.Connection:
@@ -66,6 +74,23 @@ class FileWatch:
     def is_log_gone(self) -> bool:
         """Return True if the log, or its index, is not the file any more that was opened; ask `is_gone` first."""
         return not self._is_settled and any(map(self._is_gone, self._log))
+
+    def is_log_cut(self) -> bool:
+        """Return True if the log is shorter than when it was measured; only this process shortens it."""
+        try:
+            info = os.stat(self._log[0])  # noqa: PTH116 - once per commit
+        except OSError:
+            return False  # deleted: `is_log_gone` says so
+        known = self._known.get(self._log[0])
+        return info.st_size < self._log_bytes and known in (None, (info.st_dev, info.st_ino))
+
+    def measure_log(self) -> int:
+        """Remember the size of the log, after a commit and after the log was shortened; return it."""
+        try:
+            self._log_bytes = os.stat(self._log[0]).st_size  # noqa: PTH116 - once per commit
+        except OSError:
+            self._log_bytes = 0
+        return self._log_bytes
 
     def _is_unchanged(self) -> bool:
         """Return True if no file of the folder came or went since the last look; costs one stat."""
@@ -106,12 +131,22 @@ class FileWatch:
 
 
 def gone_error(path: Path, copy: str | None) -> StorageError:
-    """Return the error for writes to a database that was deleted or replaced under the store."""
+    """Return the error for writes to a database that was deleted, replaced or locked away under the store."""
+    if not os.access(path.parent, os.X_OK):
+        reason, hint = f"{path} is out of reach: {NOT_PERMITTED}", f"chmod 700 {path.parent}"
+        return StorageError(f"Storage error: {reason}", details={"reason": reason, "saved": copy}, hint=hint)
     reason = f"{path} was deleted or replaced while it was in use"
     hint = NOT_FOUND_HINT
     if copy is not None:
         hint = f"Everything recorded before is saved as {copy}. {hint}"
     return StorageError(f"Storage error: {reason}", details={"reason": reason, "saved": copy}, hint=hint)
+
+
+def cut_error(path: Path) -> StorageError:
+    """Return the error for writes after the log of a database was cut off under the store."""
+    reason = f"{path}-wal was cut off while it was in use, and with it what was recorded lately"
+    hint = "Run shiftlog daemon stop, then put a backup of the database and its log in their place"
+    return StorageError(f"Storage error: {reason}", details={"reason": reason}, hint=hint)
 
 
 class LastEntry:
@@ -126,6 +161,8 @@ class LastEntry:
         self._log = Path(f"{path}-wal")
         self._file = Path(f"{path}{LAST_ENTRY}")
         self._fd: int | None = None
+        self._files: tuple[int, int, int, int] = (*NONE, *NONE)
+        self._lasting = 0, 0
 
     def has_database(self) -> bool:
         """Return False if there never was one; raise StorageError if it is missing or not the one of its log.
@@ -143,6 +180,8 @@ class LastEntry:
                     f"{self._log.name} and {self._file.name} away",
                 )
             return False
+        if not self._path.is_file():
+            raise damaged(f"{self._path} is not a regular file")
         if not had_log:
             return True
         if not self._path.stat().st_size:
@@ -155,28 +194,42 @@ class LastEntry:
             )
         return True
 
-    def check(self, db: apsw.Connection, *, had_log: bool) -> None:
-        """Raise StorageError if a database without a log lacks the entry that was acknowledged last."""
-        if had_log or self._is_older():
-            return  # a file that was changed since may lack the entry for other reasons, which `verify` names
+    def check(self, db: apsw.Connection, *, had_log: bool, log_bytes: int) -> None:
+        """Raise StorageError if a database lacks the entry that was acknowledged last, because its log was lost or cut.
+
+        `log_bytes` is the size of the log before it was opened.
+        """
         noted = self._read()
         if noted is None or noted.database != _identity(str(self._path)):
             return  # another file, such as a backup that was put in its place
+        if had_log:
+            is_cut = noted.log == _identity(str(self._log)) and log_bytes < noted.log_bytes
+            if is_cut and not _holds(db, noted.lasting_id):
+                raise _fault(
+                    f"{self._log} was cut off, and with it entries that were acknowledged before a daemon was killed",
+                    f"Put a whole copy of {self._log} in its place; to go on without what it held, remove {self._file}",
+                )
+            return
+        if self._is_older():
+            return  # a file that was changed since may lack the entry for other reasons, which `verify` names
         if not _holds(db, noted.entry_id):
             raise _fault(
                 f"{self._log} is missing, and with it entries that were acknowledged before a daemon was killed",
                 f"Put {self._log} back; to go on without what it held, remove {self._file}",
             )
 
-    def note(self, entry_id: int) -> None:
-        """Note an entry that is about to be acknowledged; a full disk is no reason to refuse it."""
+    def note(self, entry_id: int, log_bytes: int | None) -> None:
+        """Note an entry that is about to be acknowledged; a full disk is no reason to refuse it.
+
+        `log_bytes` is the size of the log that holds it on disk, None if the disk may not have it yet.
+        """
+        if log_bytes is not None:
+            self._lasting = entry_id, log_bytes
         try:
             if self._fd is None:
-                database, log = _identity(str(self._path)) or NONE, _identity(str(self._log)) or NONE
+                self._files = *(_identity(str(self._path)) or NONE), *(_identity(str(self._log)) or NONE)
                 self._fd = os.open(self._file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-                os.pwrite(self._fd, _LAST.pack(entry_id, *database, *log), 0)
-            else:
-                os.pwrite(self._fd, entry_id.to_bytes(8, "little"), 0)
+            os.pwrite(self._fd, _LAST.pack(entry_id, *self._files, *self._lasting), 0)
         except OSError:
             pass
 
@@ -206,10 +259,11 @@ class LastEntry:
             data = self._file.read_bytes()
         except OSError:
             return None
-        if len(data) != _LAST.size:
+        if len(data) not in (_LAST.size, _LAST_BEFORE.size):
             return None
-        entry_id, device, number, log_device, log_number = _LAST.unpack(data)
-        return Noted(entry_id, (device, number), (log_device, log_number))
+        layout = _LAST if len(data) == _LAST.size else _LAST_BEFORE
+        entry_id, device, number, log_device, log_number, *lasting = layout.unpack(data)
+        return Noted(entry_id, (device, number), (log_device, log_number), *lasting)
 
 
 def _fault(reason: str, hint: str) -> StorageError:

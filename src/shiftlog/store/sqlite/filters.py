@@ -1,17 +1,27 @@
-"""Conditions as SQLite spells them, and search expressions in the language of FTS5."""
+"""Conditions as SQLite spells them, columns of sessions, and search expressions in the language of FTS5."""
 
+from shiftlog.model.nouns import Session
 from shiftlog.model.search import And, Expr, Not, Or, Phrase, Word
+from shiftlog.store.codec.documents import encode
+from shiftlog.store.sql.columns import session_columns
 from shiftlog.store.sql.database import Spelling
 from shiftlog.store.sql.filters import FilterSql
+from shiftlog.store.sql.rows import SEQ_BITS
 
 SPELLING = Spelling(
     position="instr",
-    tagged="EXISTS (SELECT 1 FROM json_each(CAST(s.doc AS TEXT), '$.tags') WHERE value = ?)",
+    tagged="s.key IN (SELECT o.key FROM sessions o, json_each(o.tags) j WHERE o.tags IS NOT NULL AND j.value = ?)",
     subagent="json_extract(CAST({}.doc AS TEXT), '$.subagent')",
     fits="{} GLOB ?",
     pattern=str,
+    session_key=f"{{}}.id >> {SEQ_BITS}",
 )
 FILTERS = FilterSql(SPELLING)
+
+
+def columns(session: Session) -> dict[str, str | int | None]:
+    """Return what of a session has a column of its own; tags are a JSON list there."""
+    return {**session_columns(session), "tags": encode(session.tags).decode() if session.tags else None}
 
 
 def match_expression(expr: Expr) -> tuple[str, bool]:

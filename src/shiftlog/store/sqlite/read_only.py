@@ -1,19 +1,23 @@
 """Opening a database that cannot be written: a copy, a read-only mount, a full disk.
 
 SQLite makes an index of the log even to read. Where none is there, and none can or should be made, a file without a log
-is read as it is, and one with a log from a private copy of both.
+is read as it is, and one with a log from a private copy of both. `look_through` checks the pages of any database.
 """
 
 import contextlib
+import os
 import shutil
 import tempfile
+import time
 from pathlib import Path
 from urllib.parse import quote
 
 import apsw
 
 from shiftlog.store.sqlite.connections import set_up
+from shiftlog.store.sqlite.faults import damaged, storage_error
 
+LOOKS_AT_CLOCK_EVERY = 10_000  # steps of SQLite
 _OPEN = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
 
 
@@ -66,3 +70,29 @@ class ReadOnlyFile:
             with contextlib.suppress(OSError):
                 self._copy.cleanup()
             self._copy = None
+
+
+def look_through(path: Path, within_s: float) -> bool:
+    """Check the pages of a database that others may be using; raise StorageError for a damaged one.
+
+    Return False if there was not enough time for all of them.
+    """
+    file = None if os.access(path.parent, os.W_OK) else ReadOnlyFile(path)
+    try:
+        db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) if file is None else file.connect()
+        try:
+            deadline = time.monotonic() + within_s
+            db.set_progress_handler(lambda: time.monotonic() > deadline, LOOKS_AT_CLOCK_EVERY)
+            ((says,),) = db.execute("PRAGMA quick_check(1)").fetchall()
+        finally:
+            db.close()
+    except apsw.InterruptError:
+        return False
+    except apsw.Error as error:
+        raise storage_error(error, f"{path}: {error}") from error
+    finally:
+        if file is not None:
+            file.close()
+    if says != "ok":
+        raise damaged(f"{path}: {says}")
+    return True

@@ -11,7 +11,7 @@ from shiftlog.store.sql.database import Row, is_one_of
 from shiftlog.store.sql.filters import add_span
 from shiftlog.store.sql.reader import SqlReader
 from shiftlog.store.sql.rows import SEQ_BITS, SEQ_LIMIT, entry_id
-from shiftlog.store.sqlite.filters import FILTERS, match_expression
+from shiftlog.store.sqlite.filters import FILTERS, columns, match_expression
 from shiftlog.store.sqlite.search.comparing import WordComparison
 from shiftlog.store.sqlite.search.ranking import FUNCTION, Ranking
 from shiftlog.store.sqlite.search.trigrams import is_behind, turns_in_question
@@ -21,6 +21,7 @@ class SqliteReader(SqlReader):
     """The questions that the store answers, over one connection inside one transaction."""
 
     _filters = FILTERS
+    _columns = staticmethod(columns)
     _db: apsw.Connection
 
     def __init__(self, db: apsw.Connection) -> None:

@@ -19,7 +19,7 @@ import apsw
 
 from shiftlog.model.errors import StorageError
 from shiftlog.store.jobs import Job, Outcome
-from shiftlog.store.protocol import Reader, Writer
+from shiftlog.store.protocol import NOTHING_KNOWN, About, Reader, Writer
 from shiftlog.store.sqlite.faults import HINTS, READ_ONLY, disk_trouble, storage_error
 from shiftlog.store.sqlite.file_watch import LastEntry, size_of
 from shiftlog.store.sqlite.migrate import is_current
@@ -104,7 +104,7 @@ class SqliteStore:
         """Read a file that cannot be written; raise `error` if it cannot be read either."""
         file, last_entry = ReadOnlyFile(self.path), LastEntry(self.path)
         last_entry.has_database()
-        had_log = size_of(self.path.with_name(f"{self.path.name}-wal")) > 0
+        log_bytes = size_of(self.path.with_name(f"{self.path.name}-wal"))
         try:
             db = await asyncio.to_thread(file.connect)
         except (apsw.Error, OSError) as unreadable:
@@ -112,7 +112,7 @@ class SqliteStore:
         try:
             if not is_current(db):
                 raise error
-            last_entry.check(db, had_log=had_log)
+            last_entry.check(db, had_log=log_bytes > 0, log_bytes=log_bytes)
         finally:
             db.close()
         self._closed_to_writes, self._read_only_file = error, file
@@ -156,7 +156,7 @@ class SqliteStore:
             self._read_only_file.close()
         self._reader_db = threading.local()
 
-    async def write(self, work: Callable[[Writer], T], *, lasting: bool = True) -> T:
+    async def write(self, work: Callable[[Writer], T], *, lasting: bool = True, about: About = NOTHING_KNOWN) -> T:
         """Run work in the next group."""
         return await self._queued(work, lasting=lasting, is_bulk=False)
 

@@ -18,9 +18,16 @@ from shiftlog.store.jobs import Job, Outcome, WriteQueue
 from shiftlog.store.protocol import Writer
 from shiftlog.store.sql.recent import RecentNouns
 from shiftlog.store.sqlite.bulk_log import MOVE_PAGES, BulkLog
-from shiftlog.store.sqlite.connections import open_for_writing, scrub, set_up
+from shiftlog.store.sqlite.connections import (
+    CACHE_KIB,
+    WRITER_CACHE_KIB,
+    keep_pages,
+    open_for_writing,
+    scrub,
+    set_up,
+)
 from shiftlog.store.sqlite.faults import storage_error
-from shiftlog.store.sqlite.file_watch import FileWatch, LastEntry, gone_error
+from shiftlog.store.sqlite.file_watch import FileWatch, LastEntry, cut_error, gone_error
 from shiftlog.store.sqlite.imports import OriginKeys
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
@@ -37,11 +44,13 @@ class WriterThread:
         self._path = path
         self._synchronous = self._level = synchronous
         self._deletes_fast: bool = False
+        self._cache_kib = CACHE_KIB
         self._answer = answer
         # Why nothing can be written any more: the file is gone.
         self.fault: StorageError | None = None
         # True if the log is gone; then each commit is moved into the file at once, until the store is opened anew.
         self.has_lost_log = False
+        self._cut: StorageError | None = None
         self._watch: FileWatch | None = None
         self._last_entry = LastEntry(path)
         self._log = BulkLog(path, self.connect)
@@ -94,9 +103,12 @@ class WriterThread:
             return
         self._opened.set_result(None)
         try:
+            self._choose_cache(db, WRITER_CACHE_KIB)  # opening may have rewritten the whole file
             while (group := self.queue.next_group(self._log.idle_s)) is not None:
                 if not group:
                     self._log.shorten(db)
+                    self._choose_cache(db, WRITER_CACHE_KIB)
+                    self._watch.measure_log()
                     continue
                 is_bulk = not isinstance(group, list)
                 self._answer(self._commit(db, group, is_bulk=is_bulk))
@@ -112,20 +124,35 @@ class WriterThread:
     def _commit(self, db: apsw.Connection, group: Iterable[Job], *, is_bulk: bool) -> list[Outcome]:
         if self.fault is not None and self._lost(db) is not None:
             return [(job, None, self.fault) for job in group if job.begin()]
+        if (cut := self._cut_log()) is not None:
+            return [(job, None, cut) for job in group if job.begin()]
         self._choose_level(db, lasts=not is_bulk and any(job.lasting for job in group), is_bulk=is_bulk)
         outcomes, backlog = _commit_group(db, group, self._origin_keys, self._recent)
         if is_bulk:
             self._recent.forget()  # bulk works keep their own
         if (lost := self._lost(db)) is not None:
             return [(job, None, error or lost) for job, _, error in outcomes]
+        assert self._watch is not None
+        log_bytes = self._watch.measure_log()
         if backlog.last_entry:
-            self._last_entry.note(backlog.last_entry)
+            self._last_entry.note(backlog.last_entry, log_bytes if self._level == "FULL" else None)
         if backlog.erased:
             self._log.end_moving()  # two threads cannot move the log at once, and erased bytes must leave it now
             scrub(db)
+            self._watch.measure_log()
         if any(error is None for _, _, error in outcomes):
             self.owes_sync = self._level != self._synchronous
         return outcomes
+
+    def _cut_log(self) -> StorageError | None:
+        """Return why nothing can be committed any more: another program cut off the log, and newer pages are gone.
+
+        Writing on would leave a hole in it, at which SQLite stops reading when it opens the file again.
+        """
+        assert self._watch is not None
+        if self._cut is None and self._watch.is_log_cut():
+            self._cut, self.has_lost_log = cut_error(self._path), True
+        return self._cut
 
     def _lost(self, db: apsw.Connection) -> StorageError | None:
         """Return why a commit must not be acknowledged: the file that holds it is not the database any more."""
@@ -134,6 +161,7 @@ class WriterThread:
             if self.fault is None:
                 self.fault = gone_error(self._path, self._watch.save_copy(db))
                 self._log.empty(db)
+                self._watch.measure_log()
             return self.fault
         self.fault = None
         if not self._watch.is_log_gone():
@@ -152,9 +180,15 @@ class WriterThread:
             db.execute(f"PRAGMA synchronous = {level}")  # as a statement it is parsed once
             self._level = level
         if is_bulk:
+            self._choose_cache(db, CACHE_KIB)  # until the import is over: other writes come between its batches
             self._log.watch(db)
         else:
             db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else MOVE_PAGES)
+
+    def _choose_cache(self, db: apsw.Connection, kib: int) -> None:
+        if kib != self._cache_kib:
+            keep_pages(db, kib)
+            self._cache_kib = kib
 
 
 def _move_all(db: apsw.Connection) -> StorageError | None:

@@ -18,8 +18,7 @@ STRIP_WIDTH = 1000
 _LINE = Markup('<svg x="{}" y="{}" width="{}" height="18"><text x="0" y="13" class="{}">{}</text></svg>')
 _SHAPE = Markup('<rect x="{}" y="{}" width="{}" height="{}" class="{}"/>')
 
-BARS_WIDTH, BARS_HEIGHT, AXIS = 640, 180, 44
-LABEL_CHARS, FIGURE_CHAR = 44, 7
+BARS_WIDTH, BARS_HEIGHT, AXIS = 480, 170, 48
 ROW = 44
 INDENT = 26
 BOX, BOX_WIDTH = 34, 520
@@ -82,20 +81,29 @@ def _strip_label(group: Sequence[Mapping[str, Any]]) -> str:
 
 def waterfall(timing: Mapping[str, Any]) -> Markup:
     """Draw the time of a turn from left to right: tools and waiting over the model's time."""
-    total = float(timing["total_ms"])
     parts = [_SHAPE.format(0, 0, STRIP_WIDTH, 10, "model")]
     for span in timing["spans"]:
-        x = (span["from"] - timing["begin"]) / total * STRIP_WIDTH
-        width = max(1.5, (span["to"] - span["from"]) / total * STRIP_WIDTH)
         label = f"{page_text(span['says'])} · {milliseconds(span['to'] - span['from'])}"
-        parts.append(
-            Markup("<g><title>{}</title>{}</g>").format(
-                label, _SHAPE.format(f"{x:.1f}", 0, f"{width:.1f}", 10, span["kind"])
-            )
-        )
-    return Markup(
-        '<svg class="waterfall" viewBox="0 0 {} 10" preserveAspectRatio="none" aria-hidden="true">{}</svg>'
-    ).format(STRIP_WIDTH, Markup("").join(parts))
+        parts.append(Markup("<g><title>{}</title>{}</g>").format(label, _span_shape(timing, span)))
+    return _band("waterfall", Markup("").join(parts))
+
+
+def fall(timing: Mapping[str, Any], span: Mapping[str, Any]) -> Markup:
+    """Draw where one span lies in the time of its turn."""
+    return _band("fall", _span_shape(timing, span))
+
+
+def _span_shape(timing: Mapping[str, Any], span: Mapping[str, Any]) -> Markup:
+    scale = STRIP_WIDTH / float(timing["total_ms"])
+    width = max(1.5, (span["to"] - span["from"]) * scale)
+    x = min((span["from"] - timing["begin"]) * scale, STRIP_WIDTH - width)
+    return _SHAPE.format(f"{x:.1f}", 0, f"{width:.1f}", 10, span["kind"])
+
+
+def _band(kind: str, shapes: Markup) -> Markup:
+    return Markup('<svg class="{}" viewBox="0 0 {} 10" preserveAspectRatio="none" aria-hidden="true">{}</svg>').format(
+        kind, STRIP_WIDTH, shapes
+    )
 
 
 def bars(
@@ -142,15 +150,23 @@ def bars(
         if (number % every == 0 and number + every // 2 < len(rows)) or len(rows) == 1:
             parts.append(
                 Markup('<text x="{}" y="{}" class="tick mid">{}</text>').format(
-                    f"{x + step / 2:.1f}", BARS_HEIGHT - 4, label[5:] if name == "day" else label[:12]
+                    f"{x + step / 2:.1f}", BARS_HEIGHT - 4, _day_label(rows, label) if name == "day" else label[:12]
                 )
             )
     for whose, limit in near:
         y = f"{plot - plot * limit / top:.1f}"
         said = f"Budget{f' of {page_text(whose)}' if whose else ''}: {figure_text(limit)}"
-        line = Markup('<line x1="{}" x2="{}" y1="{}" y2="{}" class="limit"><title>{}</title></line>')
-        parts.append(line.format(AXIS, BARS_WIDTH, y, y, said))
+        line = Markup(
+            '<line x1="{}" x2="{}" y1="{}" y2="{}" class="limit"><title>{}</title></line>'
+            '<text x="{}" y="{}" class="said">{}</text>'
+        )
+        parts.append(line.format(AXIS, BARS_WIDTH, y, y, said, AXIS + 4, f"{plot - plot * limit / top - 4:.1f}", said))
     return _picture(title, rows, f"0 0 {BARS_WIDTH} {BARS_HEIGHT}", parts, "bars")
+
+
+def _day_label(rows: Sequence[Mapping[str, Any]], day: str) -> str:
+    """Return a day as the axis names it: days of one year without it, those of several with it and without the day."""
+    return day[5:] if str(rows[0]["day"])[:4] == str(rows[-1]["day"])[:4] else day[:7]
 
 
 def _stack(figures: Sequence[float], x: float, width: float, plot: float, top: float) -> Markup:
@@ -167,24 +183,26 @@ def _stack(figures: Sequence[float], x: float, width: float, plot: float, top: f
 
 
 def levels(rows: Sequence[Mapping[str, Any]], name: str, value: str, title: str, most_rows: int = 10) -> Markup:
-    """Draw one horizontal bar per row, the largest first, with its name above it."""
+    """Draw one horizontal bar per row, the largest first, with its name above it; an `href` makes it a link."""
     figure_text = money if value == "cost_usd" else short_count
     ranked = sorted(rows, key=lambda row: -float(row.get(value) or 0))[:most_rows]
     top = float(ranked[0].get(value) or 0) if ranked else 0.0
     if not top:
         return Markup("")
-    parts: list[Markup] = []
-    for number, row in enumerate(ranked):
-        y, figure = number * 34, float(row.get(value) or 0)
+    lines: list[Markup] = []
+    for row in ranked:
+        figure = float(row.get(value) or 0)
         label = page_text(str(row.get(name) or "unknown"))
-        label = label if len(label) <= LABEL_CHARS else label[: LABEL_CHARS - 1] + "…"
-        shown = figure_text(row.get(value)) or UNKNOWN
-        parts.append(_LINE.format(0, y - 1, BARS_WIDTH // 2 - FIGURE_CHAR * (len(shown) + 1), "name", label))
-        parts.append(Markup('<text x="{}" y="{}" class="figure">{}</text>').format(BARS_WIDTH // 2, y + 12, shown))
-        parts.append(_SHAPE.format(0, y + 18, BARS_WIDTH // 2, 6, "track"))
-        if figure:
-            parts.append(_SHAPE.format(0, y + 18, f"{max(2.0, BARS_WIDTH / 2 * figure / top):.1f}", 6, "bar"))
-    return _picture(title, ranked, f"0 0 {BARS_WIDTH // 2} {34 * len(ranked)}", parts, "levels")
+        # The figure beside it says the same, so that a screen reader need not hear the bar.
+        bar = Markup('<progress max="1000" value="{}" aria-hidden="true"></progress>').format(
+            max(4, round(1000 * figure / top)) if figure else 0
+        )
+        said = Markup('<span class="name" title="{}">{}</span><span class="figure">{}</span>{}').format(
+            label, label, figure_text(row.get(value)) or UNKNOWN, bar
+        )
+        lines.append(Markup('<a href="{}">{}</a>').format(row["href"], said) if row.get("href") else said)
+    items = Markup("").join(Markup("<li>{}</li>").format(line) for line in lines)
+    return Markup('<ul class="levels" aria-label="{}">{}</ul>').format(title, items)
 
 
 def _picture(title: str, rows: Sequence[object], box: str, parts: Sequence[Markup], kind: str) -> Markup:

@@ -18,7 +18,7 @@ from shiftlog.text.printable import page_text
 from shiftlog.web.present import texts
 from shiftlog.web.present.addresses import address
 from shiftlog.web.present.ansi import terminal
-from shiftlog.web.present.charts import waterfall
+from shiftlog.web.present.charts import fall, waterfall
 from shiftlog.web.present.code import code, colour_budget
 from shiftlog.web.present.diffs import diffs
 from shiftlog.web.present.texts import FOLD_CHARS, FOLD_LINES, Folded, folded
@@ -61,10 +61,12 @@ def _environment(exporting: bool = False) -> Environment:
         "markdown": texts.markdown,
         "marked": texts.marked,
         "ago": texts.ago,
+        "ago_in_words": texts.ago_in_words,
         "terminal": terminal,
         "output": texts.output,
         "code": code,
         "waterfall": waterfall,
+        "fall": fall,
         "folded": _whole if exporting else folded,
         "diffs": partial(diffs, most=1 << 30) if exporting else diffs,
         "diff_block": texts.diff_block,

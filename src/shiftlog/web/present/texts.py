@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from markupsafe import Markup, escape
 
-from shiftlog.model.times import parse
+from shiftlog.model.times import parse, shown
 from shiftlog.text.printable import page_text
 from shiftlog.web.present.ansi import ADDRESS, terminal, trimmed_address, without_sequences
 from shiftlog.web.present.code import code, language_of
@@ -177,6 +177,18 @@ def ago(stamp: object, now: datetime) -> str:
         if seconds >= unit_s:
             return f"{int(seconds // unit_s)}{unit}"
     return "now"
+
+
+def ago_in_words(stamp: object, now: datetime) -> str:
+    """Return how far off a stamp is, in words: `just now`, `5m ago`, `in 3h`."""
+    if not isinstance(stamp, str) or not stamp:
+        return ""
+    at = parse(stamp)
+    if at > now:
+        left = ago(shown(now), at)
+        return "in less than a minute" if left == "now" else f"in {left}"
+    passed = ago(stamp, now)
+    return "just now" if passed == "now" else f"{passed} ago"
 
 
 def day_name(day: date, today: date) -> str:

@@ -3,12 +3,19 @@
 const time = new Intl.DateTimeFormat(undefined, { hour: "2-digit", minute: "2-digit" });
 const full = new Intl.DateTimeFormat(undefined, { dateStyle: "full", timeStyle: "medium" });
 const dated = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+const exact = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
 const UNITS = [[31_536_000, "y"], [86_400, "d"], [3_600, "h"], [60, "m"]];
 
-export function ago(at) {
-  const seconds = (Date.now() - at) / 1000;
+export function ago(at, now = Date.now()) {
+  const seconds = (now - at) / 1000;
   const unit = UNITS.find(([size]) => seconds >= size);
   return unit ? `${Math.floor(seconds / unit[0])}${unit[1]}` : "now";
+}
+
+function agoInWords(at) {
+  const now = Date.now();
+  if (at > now) return ago(now, at) === "now" ? "in less than a minute" : `in ${ago(now, at)}`;
+  return ago(at) === "now" ? "just now" : `${ago(at)} ago`;
 }
 
 function showTime(one) {
@@ -17,9 +24,9 @@ function showTime(one) {
   if (!("dressed" in one.dataset)) {
     one.dataset.dressed = one.textContent.length > 5 ? "dated" : "time";
     one.title = full.format(at);
-    if (!("ago" in one.dataset)) one.textContent = (one.dataset.dressed === "dated" ? dated : time).format(at);
+    if (!("ago" in one.dataset)) one.textContent = ("exact" in one.dataset ? exact : one.dataset.dressed === "dated" ? dated : time).format(at);
   }
-  if ("ago" in one.dataset) one.textContent = ago(at);
+  if ("ago" in one.dataset) one.textContent = one.dataset.ago === "words" ? agoInWords(at) : ago(at);
 }
 
 setInterval(() => document.querySelectorAll("time[data-ago]").forEach(showTime), 30_000);
@@ -34,38 +41,35 @@ export function dress(root) {
   }
   for (const long of root.querySelectorAll(".long:not([data-folded])")) {
     long.dataset.folded = "";
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "unfold";
-    button.textContent = "Show all";
-    button.setAttribute("aria-expanded", "false");
-    button.addEventListener("click", () => {
-      const all = long.classList.toggle("all");
-      button.textContent = all ? "Show less" : "Show all";
-      button.setAttribute("aria-expanded", String(all));
-    });
-    long.after(button);
+    long.after(switchButton("unfold", "aria-expanded", ["Show all", "Show less"], (on) => long.classList.toggle("all", on)));
   }
   for (const diff of root.querySelectorAll("details.diff:not([data-dressed])")) {
     diff.dataset.dressed = "";
-    const button = document.createElement("button");
-    button.type = "button";
-    button.className = "plain sides";
-    button.textContent = "Side by side";
-    button.setAttribute("aria-pressed", "false");
-    button.addEventListener("click", () => {
-      const on = button.getAttribute("aria-pressed") !== "true";
-      button.setAttribute("aria-pressed", String(on));
-      diff.querySelectorAll(".lines").forEach((lines) => (on ? splitLines(lines) : joinLines(lines)));
-    });
-    diff.querySelector("summary").after(button);
+    const sides = (on) => diff.querySelectorAll(".lines").forEach(on ? splitLines : joinLines);
+    diff.querySelector("summary").after(switchButton("plain sides", "aria-pressed", ["Side by side", "Side by side"], sides));
   }
+}
+
+// A button that is on or off, which its attribute says to a screen reader.
+function switchButton(name, attribute, [off, on], set) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = name;
+  button.textContent = off;
+  button.setAttribute(attribute, "false");
+  button.addEventListener("click", () => {
+    const turned = button.getAttribute(attribute) !== "true";
+    button.setAttribute(attribute, String(turned));
+    button.textContent = turned ? on : off;
+    set(turned);
+  });
+  return button;
 }
 
 // The removed and added lines that stand in a row are set beside each other; what was there before is kept for the way back.
 function splitLines(lines) {
-  if (lines.before) return;
-  lines.before = [...lines.children];
+  if (lines.inline) return;
+  lines.inline = [...lines.children];
   const made = [];
   let gone = [];
   let come = [];
@@ -84,7 +88,7 @@ function splitLines(lines) {
     gone = [];
     come = [];
   };
-  for (const line of lines.before) {
+  for (const line of lines.inline) {
     if (line.classList.contains("del")) gone.push(line);
     else if (line.classList.contains("add")) come.push(line);
     else {
@@ -99,10 +103,10 @@ function splitLines(lines) {
 }
 
 function joinLines(lines) {
-  if (!lines.before) return;
-  lines.replaceChildren(...lines.before);
+  if (!lines.inline) return;
+  lines.replaceChildren(...lines.inline);
   lines.classList.remove("split");
-  lines.before = null;
+  lines.inline = null;
 }
 
 async function copy(button) {
@@ -131,6 +135,15 @@ export function jumpTo(element) {
   const target = element.querySelector("a[href]") ?? element;
   if (!target.matches("a")) target.tabIndex = -1;
   target.focus({ preventScroll: true });
+}
+
+// Replaces what an element holds by a part of a page; whoever is on a key of it stays there.
+export async function refill(element, address) {
+  const fresh = await part(address);
+  dress(fresh);
+  const held = element.contains(document.activeElement) ? document.activeElement.dataset.key : null;
+  element.replaceChildren(fresh);
+  if (held) element.querySelector(`[data-key="${CSS.escape(held)}"]`)?.focus({ preventScroll: true });
 }
 
 export function parsed(html) {

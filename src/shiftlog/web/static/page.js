@@ -71,7 +71,11 @@ document.addEventListener("keydown", (event) => {
   }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, select, textarea")) {
-    if (event.key === "Escape") event.target.blur();
+    if (event.key === "Escape") {
+      // The browser would also empty a search field, and with it the matches to walk.
+      event.preventDefault();
+      event.target.blur();
+    }
     return;
   }
   const act = keys[event.key];
@@ -92,6 +96,9 @@ document.addEventListener("submit", (event) => {
   if (sure && !confirm(sure)) event.preventDefault();
 });
 
+(window.requestIdleCallback ?? setTimeout)(async () => (await import("./notify.js")).start());
+
 const page = document.body.dataset.page;
 if (page === "session") actions = (await import("./session.js")).start();
+else if (page === "replay") (await import("./replay.js")).start();
 else if (document.getElementById("rail")) whileSeen(rail.listen);

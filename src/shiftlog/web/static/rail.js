@@ -1,5 +1,5 @@
 // The list beside every page: it keeps its filter and its place from page to page, and is looked up again when something happens.
-import { dress, part } from "./dress.js";
+import { dress, part, refill } from "./dress.js";
 
 const EVERY_MS = 1500;
 const IGNORED = ["q", "kind", "part"];
@@ -37,10 +37,11 @@ function question() {
 export function changed() {
   if (!list || waiting || question().has("cursor")) return;
   waiting = true;
-  setTimeout(renew, Math.max(200, EVERY_MS - (Date.now() - last)));
+  setTimeout(() => renew(), Math.max(200, EVERY_MS - (Date.now() - last)));
 }
 
-async function renew() {
+// `chips`: the filters above the list are those of the list again.
+async function renew({ chips = false } = {}) {
   waiting = false;
   last = Date.now();
   const held = document.activeElement?.closest(".row")?.id;
@@ -48,11 +49,17 @@ async function renew() {
   try {
     const fresh = await part(`/sessions?${question()}`);
     dress(fresh);
-    list.replaceChildren(fresh);
+    list.replaceChildren(...fresh.querySelector("#list").childNodes);
+    if (chips) {
+      rail.querySelector(".chips").replaceWith(fresh.querySelector(".chips"));
+      startChips();
+    }
   } catch {
     changed();
     return;
   }
+  const now = document.getElementById("now");
+  if (now) refill(now, "/now").catch(() => {});
   for (const id of unfolded) document.getElementById(id)?.nextElementSibling?.querySelector("details")?.setAttribute("open", "");
   if (held) document.getElementById(held)?.querySelector("a")?.focus({ preventScroll: true });
   showCurrent();
@@ -111,16 +118,20 @@ function offerToSave() {
 export function start() {
   if (!rail) return;
   if (isList()) keep("rail", location.search.slice(1));
-  else if (kept("rail")) renew();
+  else if (kept("rail")) renew({ chips: true });
   showCurrent();
-  showSaved();
-  offerToSave();
+  startChips();
   rail.scrollTop = Number(kept("rail-top"));
   const current = rail.querySelector("a[aria-current=page]")?.closest(".row");
   if (current && !kept("rail-top")) current.scrollIntoView({ block: "nearest" });
   rail.addEventListener("scroll", () => keep("rail-top", String(rail.scrollTop)), { passive: true });
   const back = document.querySelector('.top nav a[href="/sessions"]');
   if (back && kept("rail")) back.href = `/sessions?${kept("rail")}`;
+}
+
+function startChips() {
+  showSaved();
+  offerToSave();
   const form = rail.querySelector("form.fields");
   form.addEventListener("formdata", (event) => {
     for (const [name, value] of [...event.formData]) if (!value || (name === "group" && value === "day")) event.formData.delete(name);

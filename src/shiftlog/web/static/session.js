@@ -1,5 +1,5 @@
 // A session: steps and further turns are loaded when they come into sight, new entries as they are written.
-import { dress, jumpTo, openAround, parsed, part, whileSeen } from "./dress.js";
+import { dress, jumpTo, openAround, parsed, part, refill, whileSeen } from "./dress.js";
 import { startFinding } from "./finding.js";
 import * as rail from "./rail.js";
 
@@ -101,6 +101,36 @@ export async function show(id) {
   openAround(found);
   jumpTo(found);
   return found;
+}
+
+// Back and reload return to the place: what stands at the top is kept with the entry of the history.
+
+const TOP = 130;
+const PAGES_MOST = 40;
+let placeSoon = null;
+
+function keepPlace() {
+  placeSoon = null;
+  const { left } = timeline.getBoundingClientRect();
+  const here = document.elementFromPoint(left + 60, TOP)?.closest("#timeline .step[id], #timeline article.turn");
+  const turn = here?.closest("article.turn");
+  const place = turn && { at: here.id, turn: turn.id, top: here.getBoundingClientRect().top };
+  if (!place && scrollY > 0) return; // between two turns: the place before is near enough
+  history.replaceState({ ...history.state, place }, "");
+}
+
+async function returnToPlace() {
+  const [how] = performance.getEntriesByType("navigation");
+  const place = history.state?.place;
+  if (!place || how?.type === "navigate" || location.hash) return;
+  history.scrollRestoration = "manual";
+  for (let left = PAGES_MOST; left && !byId(place.turn); left -= 1) {
+    const next = timeline.querySelector(":scope > .more a[data-next]");
+    if (!next) return;
+    await loadMore(next);
+  }
+  const found = (place.at !== place.turn && (await show(place.at))) || byId(place.turn);
+  scrollTo({ top: scrollY + found.getBoundingClientRect().top - (found.id === place.at ? place.top : TOP), behavior: "instant" });
 }
 
 function stepAfter(anchor) {
@@ -226,6 +256,8 @@ const sight = new IntersectionObserver(() => markTurn(), { rootMargin: "-20% 0px
 function markTurn() {
   const turns = [...timeline.querySelectorAll(":scope > article.turn")];
   const here = turns.findLast((one) => one.getBoundingClientRect().top < innerHeight * 0.3) ?? turns[0];
+  const replay = document.querySelector(`.tabs a[href^="${base}/replay"]`);
+  if (here) replay.href = `${base}/replay?turn=${encodeURIComponent(here.dataset.turn)}`;
   byId("outline").querySelectorAll("a[data-to]").forEach((link) => {
     if (here && link.dataset.to === here.id) link.setAttribute("aria-current", "true");
     else link.removeAttribute("aria-current");
@@ -235,6 +267,7 @@ function markTurn() {
 async function take(item) {
   if (item.seq <= lastSeq) return;
   lastSeq = item.seq;
+  if (["command.asked", "command.decided"].includes(item.kind)) refill(byId("waits"), byId("waits").dataset.src).catch(() => {});
   document.body.dataset.head = String(lastSeq);
   if (item.head) renewHead(item.head);
   // What is being loaded may hold this entry already, or the place where it belongs.
@@ -317,6 +350,10 @@ export function start() {
   startSwitches();
   const finding = startFinding({ base, show });
   findHash().catch(() => {});
+  returnToPlace()
+    .catch(() => {})
+    .finally(() => addEventListener("scroll", () => (placeSoon ??= setTimeout(keepPlace, 200)), { passive: true }));
+  addEventListener("pagehide", keepPlace);
   addEventListener("hashchange", () => findHash().catch(() => {}));
   whileSeen(listen);
   outlineReady = loadOutline().catch(() => {});

@@ -11,6 +11,7 @@ from shiftlog.journal.continuity.capsule.brief import BRIEF_CHARS
 from shiftlog.journal.continuity.capsule.markdown import capsule_markdown
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.continuity.lineage import lineage
+from shiftlog.journal.keeping.facts import kept_facts
 from shiftlog.journal.signing.keys import receipt_document
 from shiftlog.model.caller import LIBRARY, Caller
 from shiftlog.model.entry import Entry, Kind
@@ -56,7 +57,7 @@ async def trust_page(app: App, request: Request) -> PageView:
 
     def work(reader: Reader, session: Session) -> tuple[Item, list[Item]]:
         receipts = [receipt_document(receipt) for receipt in reader.receipts(session.id)]
-        return session_head(app, reader, session), receipts
+        return session_head(app, reader, session) | kept_facts(reader, [session], sizes=True)[session.id], receipts
 
     facts, receipts = await read_session(app, request, work)
     finding: Item = {}
@@ -109,7 +110,7 @@ async def checkpoint_page(app: App, request: Request) -> PageView | Response:
 
 async def _changes(app: App, before: Entry, this: Entry) -> Item | None:
     """Return the diff of two checkpoints on this machine; remote ones need their shell."""
-    if this.facts.get("target") is not None:
+    if this.facts.get("target") is not None or app.is_for_team:
         return None
     request = {
         "workspace": str(this.facts.get("workspace")),

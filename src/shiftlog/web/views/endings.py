@@ -1,4 +1,4 @@
-"""How entries ended: what counts as failed, refused, timed out or cancelled, on every page."""
+"""The endings of entries: every page tells failed, refused, timed-out and cancelled ones apart by these rules."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -6,14 +6,16 @@ from starlette.requests import Request
 
 from shiftlog.app.app import App
 from shiftlog.journal.history.requests import expression
+from shiftlog.journal.texts import summary
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Session
 from shiftlog.model.search import Term, Word, positive_terms
 from shiftlog.store.protocol import Filter, Reader
-from shiftlog.web.answers import PageView
+from shiftlog.web.answers import PageView, wants_json
 from shiftlog.web.views.session import read_session, session_head
 
 MATCHES = 1_000
+LINES = 200
 
 Item = dict[str, Any]
 
@@ -28,6 +30,8 @@ async def find_page(app: App, request: Request) -> PageView:
     except InvalidParameter as error:
         raise InvalidParameter.invalid("q", str(error.details.get("constraint", "")), text) from None
 
+    is_json = wants_json(request)
+
     def work(reader: Reader, session: Session) -> tuple[Item, Item]:
         found = reader.search(expr, Filter(session_id=session.id), unit="entry", limit=MATCHES, most=MATCHES)
         hits = sorted(found.hits, key=lambda hit: hit.seq)
@@ -38,10 +42,16 @@ async def find_page(app: App, request: Request) -> PageView:
             "total": found.total,
             "matches": [{"seq": hit.seq, "request_id": hit.turn} for hit in hits],
         }
-        return data, {"session": session_head(app, reader, session)}
+        told = {} if is_json else {hit.seq: _line(reader, session, hit.seq) for hit in hits[:LINES]}
+        return data, {"session": session_head(app, reader, session), "told": told}
 
     data, extra = await read_session(app, request, work)
     return PageView(data=data, template="find.html", extra=extra)
+
+
+def _line(reader: Reader, session: Session, seq: int) -> str:
+    """Return one line about an entry."""
+    return next((summary(entry) for entry in reader.entries(session.id, after=seq - 1, until=seq)), "")
 
 
 def _said(term: Term) -> str:

@@ -25,6 +25,27 @@ QUIET = frozenset(
 )
 # What a person changes of a session is part of its story.
 _BY_PERSON = ("title", "tags", "note")
+# Of these a reader of the story wants only some facts; the entry itself has all.
+_TOLD = {
+    Kind.COMMAND_ASKED: ("command", "prompt", "program"),
+    Kind.COMMAND_DECIDED: ("state", "by", "reason"),
+}
+# The facts that say most of an entry, the most telling first.
+_TELLING = (
+    "command",
+    "content",
+    "description",
+    "failure_note",
+    "error_message",
+    "error",
+    "query_title",
+    "title",
+    "response",
+    "label",
+    "reason",
+    "status",
+    "state",
+)
 SAYS = {
     Kind.SESSION_OPENED: "Session opened",
     Kind.SESSION_SUSPENDED: "Session suspended",
@@ -64,7 +85,13 @@ def note_of(entry: Entry) -> Step:
     if entry.kind is Kind.SESSION_UPDATED:
         quiet = facts.get("by") is None or not any(name in facts for name in _BY_PERSON)
     says = SAYS.get(entry.kind, str(entry.kind))
-    return {"type_": "note", "says": says, "facts": plain_facts(facts), "quiet": quiet}
+    told = {name: facts[name] for name in _TOLD[entry.kind] if name in facts} if entry.kind in _TOLD else facts
+    return {"type_": "note", "says": says, "facts": plain_facts(told), "quiet": quiet}
+
+
+def said_by(entry: Entry) -> str:
+    """Return the words of an entry that tell it from others of its kind; empty if it has none."""
+    return str(next((entry.facts[name] for name in _TELLING if entry.facts.get(name)), ""))
 
 
 def _run(entry: Entry) -> Step:

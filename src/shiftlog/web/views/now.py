@@ -1,14 +1,18 @@
-"""What waits for a person, what works and what failed lately: the first page beside the list."""
+"""The first page beside the list: it shows commands that wait for a person, turns in progress and recent failures."""
 
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
 from typing import Any
 
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+
 from shiftlog.app.app import App
 from shiftlog.model.moves import SessionState, TurnStatus
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader
-from shiftlog.web.views.rail import list_row
+from shiftlog.web.answers import PageView
+from shiftlog.web.views.rail import list_row, read_rail
 
 FAILED_DAYS = 7
 FAILED_SHOWN = 10
@@ -19,9 +23,28 @@ PROJECTS_SHOWN = 12
 Item = dict[str, Any]
 
 
+async def now_page(app: App, request: Request) -> PageView:
+    """Show what waits, works and failed, or as a part what waits in one session.
+
+    A browser that notifies its person asks for the JSON.
+    """
+    rail = await read_rail(app, QueryParams())
+    overview = await read_overview(app, rail.items)
+    session_id = request.query_params.get("session")
+    extra: Item = {"rail": rail, "questions": waiting(app, session_id) if session_id else []}
+    part = "_waits.html" if session_id else "_now.html"
+    return PageView(data={"overview": overview}, template="now.html", part=part, extra=extra)
+
+
+def waiting(app: App, session_id: str | None = None) -> list[Item]:
+    """Return the questions that wait for a person, each with the directory in which its command would run."""
+    questions = app.shells.open_questions() if app.live_shells() else []
+    return [_placed(app, one) for one in questions if session_id in (None, one["session_id"])]
+
+
 async def read_overview(app: App, listed: Sequence[Item]) -> Item:
     """Return what the first page shows; `listed` are the sessions of the list beside it."""
-    questions = app.shells.open_questions() if app.live_shells() else []
+    questions = waiting(app)
     now = app.clock.now()
 
     def work(reader: Reader) -> Item:
@@ -57,6 +80,12 @@ async def read_overview(app: App, listed: Sequence[Item]) -> Item:
         }
 
     return await app.store.read(work)
+
+
+def _placed(app: App, question: Item) -> Item:
+    """Return a question with the directory in which its command would run."""
+    shell = app.shells.registry.find(str(question.get("shell_id") or ""))
+    return {**question, "cwd": shell.cwd if shell is not None else None}
 
 
 def _every(listed: Iterable[Item]) -> Iterable[Item]:

@@ -21,6 +21,7 @@ from shiftlog.text.printable import one_line
 from shiftlog.web.answers import PageView
 from shiftlog.web.present.charts import strip
 from shiftlog.web.views.endings import failing
+from shiftlog.web.views.notes import said_by
 from shiftlog.web.views.session import read_session, session_head
 from shiftlog.web.views.timeline import counts
 
@@ -39,7 +40,6 @@ _KINDS = (
     Kind.CHECKPOINT_RESTORED,
     Kind.TURN_FAILED,
 )
-_TELLING = ("command", "content", "description", "failure_note", "error_message", "error")
 
 Item = dict[str, Any]
 
@@ -116,13 +116,12 @@ def _errors(reader: Reader, session: Session, turns: Mapping[str, Turn]) -> list
             # A command that fails is told by its end; the action that stands for it says no more.
             if entry.kind is Kind.ACTION and entry.facts.get("type") == "command":
                 continue
-            said = next((entry.facts[name] for name in _TELLING if entry.facts.get(name)), "")
             found.append(
                 {
                     "seq": entry.seq,
                     "request_id": entry.turn,
                     "outcome": how,
-                    "text": one_line(str(said), 120),
+                    "text": one_line(said_by(entry), 120),
                     # The head of a turn tells of its failure.
                     "anchor": f"t-{entry.turn}" if entry.kind is Kind.TURN_FAILED else f"e{entry.seq}",
                 }

@@ -1,4 +1,4 @@
-"""What the command palette finds: sessions, projects and files by a part of their name."""
+"""The command palette finds sessions, projects and files by a part of their name."""
 
 from typing import Any
 

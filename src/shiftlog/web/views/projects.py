@@ -1,30 +1,29 @@
-"""Projects and their files: sessions, files by how often they changed, decisions, open work; every turn of one file."""
+"""Projects: their sessions, files by how often they changed, decisions and open work."""
 
 from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
 from starlette.requests import Request
+from starlette.responses import Response
 
 from shiftlog.app.app import App
 from shiftlog.journal.history.items import entry_item
 from shiftlog.journal.texts import DECISION
 from shiftlog.journal.usage.service import total_usage
-from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.moves import SessionState
-from shiftlog.model.nouns import Turn
-from shiftlog.model.times import shown, shown_or_none
+from shiftlog.model.times import shown_or_none
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.text.printable import one_line
-from shiftlog.web.answers import PageView
+from shiftlog.web.answers import NOT_FOUND, PageView, refusal
 from shiftlog.web.views.rail import list_row
+from shiftlog.web.views.steps import compared_decision
 
 SESSIONS_SHOWN = 30
 FILES_READ = 4_000
 FILES_SHOWN = 200
 DECISIONS_SHOWN = 50
-TOUCHES_SHOWN = 60
 _LIVE = frozenset({str(SessionState.OPEN), str(SessionState.SUSPENDED), str(SessionState.AWAITING_SUCCESSOR)})
 
 Item = dict[str, Any]
@@ -40,16 +39,16 @@ async def projects_page(app: App, request: Request) -> PageView:
     return PageView(data={"projects": await app.store.read(work)}, template="projects.html")
 
 
-async def project_page(app: App, request: Request) -> PageView:
+async def project_page(app: App, request: Request) -> PageView | Response:
     """Show one project: its sessions, its files by churn, decisions, open work and cost."""
     name = str(request.path_params["project"])
     now = app.clock.now()
 
-    def work(reader: Reader) -> Item:
+    def work(reader: Reader) -> Item | None:
         where = Filter(project=name)
         rows = reader.find_sessions(where, Page(limit=SESSIONS_SHOWN), by_activity=True)
         if not rows:
-            raise InvalidParameter.invalid("project", "the name of a project with sessions", name)
+            return None
         live = reader.find_sessions(replace(where, states=_LIVE), Page(limit=SESSIONS_SHOWN), by_activity=True)
         return {
             "project": name,
@@ -62,26 +61,11 @@ async def project_page(app: App, request: Request) -> PageView:
             "usage": total_usage(reader, app.runs, where, ["model"]),
         }
 
-    return PageView(data=await app.store.read(work), template="project.html")
-
-
-async def file_page(app: App, request: Request) -> PageView:
-    """Show every turn that touched a file, newest first, with its diffs; `line` asks for turns that wrote a text."""
-    path, project = request.query_params.get("path", "").strip(), request.query_params.get("project", "").strip()
-    line = request.query_params.get("line", "")
-    if not path:
-        raise InvalidParameter.missing("path")
-
-    def work(reader: Reader) -> Item:
-        # Brackets and stars of the name itself stand for themselves.
-        pattern = "".join(f"[{char}]" if char in "*?[" else char for char in path)
-        where = Filter(project=project or None, path=pattern)
-        rows = [row for row in reader.find_files(where, Page(limit=TOUCHES_SHOWN * 4)) if row.path == path]
-        touches = [_touch(reader, row.session_id, row.request_id, path) for row in rows]
-        found = [touch for touch in touches if touch and (not line or _wrote(touch["diffs"], line))]
-        return {"path": path, "project": project, "line": line, "touches": found[:TOUCHES_SHOWN], "total": len(found)}
-
-    return PageView(data=await app.store.read(work), template="file.html")
+    data = await app.store.read(work)
+    if data is None:
+        missing = InvalidParameter.invalid("project", "no session names this project", name)
+        return refusal(request, missing, NOT_FOUND)
+    return PageView(data=data, template="project.html")
 
 
 async def decisions_page(app: App, request: Request) -> PageView:
@@ -106,12 +90,13 @@ def read_decisions(
     """Return decisions, newest first, with the title of their session, and the position of the next page."""
     rows = reader.find_entries(where, Page(limit=limit + 1, after=after), [DECISION])
     titles = {name: session.title for name in {row.session_id for row in rows} if (session := reader.session(name))}
-    items = [
-        {**entry_item(row.session_id, row.entry, kind=DECISION), "session_title": titles.get(row.session_id, "")}
-        for row in rows[:limit]
-    ]
-    for item in items:
+    found: dict[tuple[str, str], Item] = {}
+    for row in rows[:limit]:
+        item = {**entry_item(row.session_id, row.entry, kind=DECISION), "session_title": titles.get(row.session_id, "")}
         item.pop("more", None)
+        # A session may state a decision in its dialog and again of its turn.
+        found.setdefault((row.session_id, compared_decision(item["summary"])), item)
+    items = list(found.values())
     last = rows[limit - 1].at if len(rows) > limit else None
     return items, f"{last[0]}-{last[1]}" if last else None
 
@@ -144,40 +129,3 @@ def _open_work(reader: Reader, session_id: str) -> Iterable[Item]:
             "text": one_line(text, 200),
             "state": str(session.state),
         }
-
-
-def _touch(reader: Reader, session_id: str, request_id: str, path: str) -> Item | None:
-    """Return what a turn did to a file, and what it was asked."""
-    session, turn = reader.session(session_id), reader.turn(session_id, request_id)
-    if session is None or turn is None:
-        return None
-    entries = reader.entries(
-        session_id, after=turn.begun_seq, until=turn.last_seq, turn=request_id, kinds=(Kind.ACTION,)
-    )
-    actions = [entry for entry in entries if _is_of(entry.facts.get("file_path"), path)]
-    return {
-        "session_id": session_id,
-        "session_title": session.title,
-        "agent_id": session.agent_id,
-        "request_id": request_id,
-        "ordinal": turn.ordinal,
-        "asked": turn.query_title,
-        "why": one_line(_reason(turn), 300),
-        "at": shown(turn.finished_at or turn.last_updated),
-        "seq": turn.files[path].seq if path in turn.files else turn.begun_seq,
-        "diffs": [{"seq": entry.seq, "diff": entry.facts["diff"]} for entry in actions if entry.facts.get("diff")],
-        "said": [str(entry.facts.get("description") or "") for entry in actions if not entry.facts.get("diff")],
-    }
-
-
-def _is_of(named: object, path: str) -> bool:
-    """Return True if an action names a file, whole or below the workspace."""
-    return isinstance(named, str) and (named == path or named.endswith(f"/{path}"))
-
-
-def _reason(turn: Turn) -> str:
-    return "; ".join(turn.design_decisions) or turn.interpretation or turn.response
-
-
-def _wrote(diffs: Iterable[Item], text: str) -> bool:
-    return any(line.startswith("+") and text in line for one in diffs for line in str(one["diff"]).split("\n"))

@@ -17,18 +17,24 @@ from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import NOT_FOUND, PageView, refusal
 from shiftlog.web.present.texts import between
+from shiftlog.web.views.notes import said_by
+from shiftlog.web.views.now import waiting
 from shiftlog.web.views.steps import images_of, steps_of
 from shiftlog.web.views.timeline import (
     ENTRIES_SHOWN,
     Piece,
+    TurnPlace,
     entry_document,
     find_turn,
+    in_order,
     is_of,
     read_children,
     read_pieces,
+    read_restores,
     read_strays,
     read_turn,
     turn_document,
+    who_took_back,
 )
 from shiftlog.web.views.timing import timing_of
 
@@ -65,6 +71,7 @@ async def session_page(app: App, request: Request) -> PageView:
         blocks = timeline_blocks(reader, session, pieces, is_end=next_place is None)
         extra: Item = {"timeline": blocks, "is_first": not place}
         if "part" not in query:
+            extra["questions"] = waiting(app, session.id)
             extra |= {"family": _family(reader, session), "find": query.get("find", "")}
         return data, extra
 
@@ -73,21 +80,23 @@ async def session_page(app: App, request: Request) -> PageView:
 
 
 async def turn_page(app: App, request: Request) -> PageView:
-    """Show the steps of one turn, from the entry `after` on."""
-    after = number(request.query_params, "after", 0)
+    """Show the steps of one turn, from the entry `after` or the position `place` on."""
+    query = request.query_params
+    place = TurnPlace.read(query.get("place"), number(query, "after", 0))
 
     def work(reader: Reader, session: Session) -> tuple[Item, Item]:
         turn = find_turn(reader, session, request.path_params["request_id"])
-        entries, next_after = read_turn(reader, session, turn, after)
-        children = [] if next_after else [child for child in read_children(reader, session) if is_of(child, turn)]
+        entries, next_place = read_turn(reader, session, turn, place)
+        children = [] if next_place else [child for child in read_children(reader, session) if is_of(child, turn)]
         data: Item = {
             "session_id": session.id,
             "turn": turn_document(turn),
             "entries": [entry_document(entry) for entry in entries],
-            "next_after": next_after,
+            "next_place": next_place,
         }
         steps = steps_of(entries, children, turn)
-        block = turn_block(session, turn, steps, opened=True, next_after=next_after, images=_images(entries))
+        block = turn_block(session, turn, steps, opened=True, next_place=next_place, images=request_images(entries))
+        block["taken_back"] = who_took_back(read_restores(reader, session), turn, entries)
         return data, {"block": block, "session": session_head(app, reader, session)}
 
     data, extra = await read_session(app, request, work)
@@ -108,7 +117,12 @@ async def entries_page(app: App, request: Request) -> PageView:
             "total": session.head_seq,
             "next_after": last if last < session.head_seq else None,
         }
-        return data, {"session": session_head(app, reader, session)}
+        named = {entry.turn: reader.turn(session.id, entry.turn) for entry in entries if entry.turn}
+        return data, {
+            "session": session_head(app, reader, session),
+            "says": {entry.seq: said_by(entry) for entry in entries},
+            "ordinals": {name: turn.ordinal for name, turn in named.items() if turn is not None},
+        }
 
     data, extra = await read_session(app, request, work)
     return PageView(data=data, template="entries.html", extra=extra)
@@ -153,23 +167,26 @@ def timeline_blocks(
     """Return the pieces of a timeline for the template; a short session shows its steps at once, `whole` any."""
     blocks: list[Item] = []
     children = read_children(reader, session)
+    restores = read_restores(reader, session)
     room = SHORT_SESSION if session.head_seq <= SHORT_SESSION else OPENED_ENTRIES
     for piece in pieces:
         turn = piece.turn
         if turn is None:
-            blocks.append({"kind": "loose", "seq": piece.seq, "steps": steps_of(piece.entries)})
+            blocks.append({"kind": "loose", "seq": piece.seq, "steps": steps_of(in_order(piece.entries))})
             continue
         size = turn.last_seq - turn.begun_seq
         if not whole and turn.is_terminal and size > room:
             begun = reader.entries(session.id, after=turn.begun_seq - 1, until=turn.begun_seq)
-            blocks.append(turn_block(session, turn, None if size > 1 else [], images=_images(begun)))
+            block = turn_block(session, turn, None if size > 1 else [], images=request_images(begun))
+            blocks.append(block | {"taken_back": who_took_back(restores, turn)})
             continue
-        entries, next_after = read_turn(reader, session, turn, 0, WHOLE_TURN if whole else ENTRIES_SHOWN)
-        own = [] if next_after else [child for child in children if is_of(child, turn)]
+        room_of_turn = WHOLE_TURN if whole else ENTRIES_SHOWN
+        entries, next_place = read_turn(reader, session, turn, TurnPlace(), room_of_turn)
+        own = [] if next_place else [child for child in children if is_of(child, turn)]
         opened = whole or not turn.is_terminal or len(entries) <= OPENED_ENTRIES
         steps = steps_of(entries, own, turn)
-        block = turn_block(session, turn, steps, opened=opened, next_after=next_after, images=_images(entries))
-        blocks.append(block)
+        block = turn_block(session, turn, steps, opened=opened, next_place=next_place, images=request_images(entries))
+        blocks.append(block | {"taken_back": who_took_back(restores, turn, entries)})
         room -= len(entries)
     strays = read_strays(reader, session, children) if is_end else []
     if strays:
@@ -188,7 +205,7 @@ def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 3
     return int(text)
 
 
-def _images(entries: Sequence[Entry]) -> list[Item]:
+def request_images(entries: Sequence[Entry]) -> list[Item]:
     """Return the images of a turn's request."""
     return [image for entry in entries if entry.kind is Kind.TURN_BEGUN for image in images_of(entry)]
 
@@ -206,7 +223,7 @@ def turn_block(
     steps: list[Item] | None,
     *,
     opened: bool = False,
-    next_after: int | None = None,
+    next_place: str | None = None,
     images: Sequence[Item] = (),
 ) -> Item:
     """Return a turn for the template."""
@@ -224,7 +241,7 @@ def turn_block(
         # Commands and checkpoints are steps beside dialog and actions, notes are none.
         "count": turn.dialog_items + turn.actions if steps is None else sum(step["type"] != "quiet" for step in steps),
         "opened": opened,
-        "next_after": next_after,
+        "next_place": next_place,
         "duration_s": between(document["begun_at"], document["finished_at"], turn.last_updated),
         "tokens": _tokens(turn),
         "cost_usd": turn.usage.cost_usd if turn.usage else None,

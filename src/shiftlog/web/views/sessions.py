@@ -40,7 +40,7 @@ async def sessions_page(app: App, request: Request) -> PageView:
         is_whole = "part" not in query and not wants_json(request)
         extra |= {"rail": rail, "overview": await read_overview(app, rail.items) if is_whole else {}}
     data |= {"filters": filters, "q": text, "kind": kind}
-    return PageView(data=data, template="sessions.html", part="_sessions.html", extra=extra)
+    return PageView(data=data, template="sessions.html", part="_rail.html", extra=extra)
 
 
 async def _search(app: App, text: str, kind: str, filters: Mapping[str, str], cursor: str | None) -> Item:

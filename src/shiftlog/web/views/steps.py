@@ -31,17 +31,19 @@ SHELL_TOOLS = frozenset(
     }
 )
 _HEADS = frozenset({Kind.TURN_BEGUN, Kind.TURN_COMPLETED, Kind.TURN_FAILED})
+TASKS_MOST = 100
 _NOT_SAID = ("tool_call", "tool_result", "reasoning", "decision")
 
 
 def steps_of(entries: Sequence[Entry], children: Iterable[Session] = (), turn: Turn | None = None) -> list[Step]:
-    """Join entries to steps, in the order of the journal; children follow the call that spawned them.
+    """Join entries to steps, in the order given; children follow the call that spawned them.
 
     What the head of `turn` shows, its request and its response, is left out.
     """
     steps: list[Step] = []
     calls: dict[str, Step] = {}
     commands: dict[str, Step] = {}
+    decided: set[str] = set()
     for entry in entries:
         if entry.body is not None and (entry.kind in _HEADS or entry.facts.get("type") == "command"):
             continue  # the turn's head shows the one, the command's own entries the other
@@ -49,6 +51,8 @@ def steps_of(entries: Sequence[Entry], children: Iterable[Session] = (), turn: T
             continue
         if entry.kind is Kind.USAGE and steps:
             _count_tokens(steps[-1], entry.facts)
+        if _is_decided_again(entry, decided):
+            continue
         step = _joined(entry, calls, commands) or _answered(entry, steps) or _step(entry)
         if step["seqs"][0] != entry.seq:
             continue  # it completed an earlier one
@@ -69,6 +73,25 @@ def is_in_head(turn: Turn, entry: Entry) -> bool:
         return False
     shown = {"user": turn.query_text or turn.query_title, "model": turn.response}.get(str(facts.get("role")), "")
     return bool(shown) and str(facts.get("content", "")).strip() == shown.strip()
+
+
+def _is_decided_again(entry: Entry, decided: set[str]) -> bool:
+    """Return True if an entry states only decisions that were told before; remember what it states."""
+    facts = entry.facts
+    if entry.kind is Kind.DIALOG and facts.get("category") == "decision":
+        stated = {compared_decision(facts.get("content", ""))}
+    elif entry.kind is Kind.TURN_UPDATED:
+        stated = {compared_decision(text) for text in facts.get("add", {}).get("design_decisions") or ()}
+    else:
+        return False
+    again = bool(stated) and stated <= decided
+    decided |= stated
+    return again
+
+
+def compared_decision(text: object) -> str:
+    """Return a decision as it is compared with others: case, spaces and a full stop make no other decision."""
+    return " ".join(str(text).split()).rstrip(".").casefold()
 
 
 def _count_tokens(step: Step, facts: Mapping[str, Any]) -> None:
@@ -187,6 +210,7 @@ def _dialog(entry: Entry) -> Step:
         tool, given = str(facts.get("tool") or "Call"), facts.get("input")
         command = _command_text(tool, given)
         step = _made(entry, "tool", tool=tool, content=content, input=given, actions=[], call_id=facts.get("call_id"))
+        step |= {"tasks": _tasks(given), "glance": _glance(str(content).removeprefix(f"{tool}: "), given)}
         if command is not None:
             step |= {"type": "command", "command": command, "command_id": "", "state": "unknown"}
             step |= {"stdout": "", "stderr": "", "exit_code": None, "duration_ms": None, "live": False, "cwd": None}
@@ -199,6 +223,33 @@ def _dialog(entry: Entry) -> Step:
     if category in ("reasoning", "decision"):
         return _made(entry, str(category), role=role, content=content)
     return _made(entry, "say", role=role, content=content)
+
+
+def _tasks(given: object) -> list[Step]:
+    """Return the list of tasks that a call writes, as agents name it: `todos` or `plan`."""
+    facts = cast(dict[str, object], given) if isinstance(given, dict) else {}
+    listed = facts.get("todos") or facts.get("plan")
+    found: list[Step] = []
+    for task in cast(list[object], listed)[:TASKS_MOST] if isinstance(listed, list) else ():
+        if isinstance(task, dict):
+            told = cast(dict[str, object], task)
+            text, status = told.get("content") or told.get("step") or "", told.get("status") or "pending"
+            found.append({"text": str(text), "status": str(status)})
+    return found
+
+
+def _glance(content: str, given: object) -> str:
+    """Return a call on one line; arguments that are only known as JSON are named, not printed."""
+    if not content.startswith("{") or not isinstance(given, dict):
+        return content
+    told: list[str] = []
+    for name, value in cast(dict[str, object], given).items():
+        if isinstance(value, dict | list):
+            held = cast(dict[object, object] | list[object], value)
+            told.append(f"{name} ({len(held)})")
+        else:
+            told.append(f"{name} {value}")
+    return ", ".join(told)
 
 
 def _command_text(tool: str, given: object) -> str | None:
@@ -284,7 +335,9 @@ def _place_child(steps: list[Step], calls: Mapping[str, Step], child: Session) -
     else:
         at = shown(child.started)
         moment = {"at": at, "from_ms": millis(child.started), "to_ms": millis(child.last_activity)}
-        steps.append({"type": "child", "seq": 0, "seqs": [], "kind": "child", "error": False, **moment, **card})
+        made: Step = {"type": "child", "seq": 0, "seqs": [], "kind": "child", "error": False, **moment, **card}
+        later = (number for number, one in enumerate(steps) if one["from_ms"] > moment["from_ms"])
+        steps.insert(next(later, len(steps)), made)
 
 
 def child_card(child: Session) -> Step:

@@ -1,4 +1,4 @@
-"""Where the time of a turn went: tools, waiting for a person, and the model for the rest."""
+"""The time of a turn, divided: tools, waiting for a person, and the model for the rest."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -10,6 +10,9 @@ from shiftlog.model.times import millis
 Item = dict[str, Any]
 _WORKING = ("command", "tool", "child")
 SHOWN = 200
+LONGEST = 12
+# A span that takes less of its turn is not worth a line.
+SEEN = 0.01
 
 
 def timing_of(turn: Turn, steps: Sequence[Mapping[str, Any]]) -> Item | None:
@@ -32,6 +35,7 @@ def timing_of(turn: Turn, steps: Sequence[Mapping[str, Any]]) -> Item | None:
         "model_ms": end - begin - busy,
         "begin": begin,
         "spans": spans[:SHOWN],
+        "longest": _longest(spans, begin, end),
     }
 
 
@@ -49,10 +53,27 @@ def _spans(steps: Sequence[Mapping[str, Any]], begin: int, end: int) -> Iterable
             yield _span(step, "bad" if step["error"] else "tool", str(name), begin, end)
 
 
+def _longest(spans: Sequence[Item], begin: int, end: int) -> list[Item]:
+    """Return the longest spans in the order of time, the model's own time between them included."""
+    between: list[Item] = []
+    reached = begin
+    for span in sorted(spans, key=lambda one: one["from"]):
+        if span["from"] > reached:
+            between.append({"from": reached, "to": span["from"], "kind": "thinking", "says": "Model", "seq": None})
+        reached = max(reached, span["to"])
+    if end > reached:
+        between.append({"from": reached, "to": end, "kind": "thinking", "says": "Model", "seq": None})
+    least = (end - begin) * SEEN
+    long = [span for span in (*spans, *between) if span["to"] - span["from"] >= least]
+    ranked = sorted(long, key=lambda one: one["from"] - one["to"])[:LONGEST]
+    return sorted(ranked, key=lambda one: (one["from"], one["to"]))
+
+
 def _span(step: Mapping[str, Any], kind: str, says: str, begin: int, end: int, until: int | None = None) -> Item:
     first = min(max(int(step["from_ms"]), begin), end)
     last = min(max(int(step["to_ms"]) if until is None else until, first), end)
-    return {"from": first, "to": last, "kind": kind, "says": says[:80], "seq": step["seq"]}
+    spent = {name: step.get(name) for name in ("tokens", "cost_usd")}
+    return {"from": first, "to": last, "kind": kind, "says": says[:80], "seq": step["seq"], **spent}
 
 
 def _covered(spans: Iterable[Item]) -> int:

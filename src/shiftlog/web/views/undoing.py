@@ -1,4 +1,4 @@
-"""What taking a turn back would change, shown before a person does it."""
+"""The page before an undo: it shows what taking a turn back would change."""
 
 import os
 from typing import Any

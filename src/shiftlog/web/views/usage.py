@@ -5,13 +5,15 @@ import io
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from datetime import date, datetime, timedelta
+from itertools import zip_longest
 from typing import Any
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
 from shiftlog.app.app import App
-from shiftlog.journal.usage.service import runs_filter, total_usage
+from shiftlog.journal.usage.service import runs_filter, usage_tables
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.prices import DECIMALS
 from shiftlog.model.times import read_relative
@@ -24,6 +26,7 @@ DIMENSIONS = ("day", "model", "agent", "project")
 FILTERS = ("agent", "agent_id", "model", "project", "from", "to")
 DAYS = 30
 DAYS_DRAWN = 120
+WEEKS_DRAWN = 104
 STACKED = 5
 UNITS = ("tokens", "usd")
 # The filter of the list of sessions that a row of each table leads to.
@@ -40,24 +43,42 @@ async def usage_page(app: App, request: Request) -> PageView:
     tables: dict[str, list[Item]] = data["by"]
     models = [str(row["model"] or "unknown") for row in tables["model"]][:STACKED]
     days = _every_day(tables["day"], data["filters"], app.clock.now())
-    for row in days:
-        row["href"] = address("sessions", **{"from": row["day"], "to": row["day"]})
+    unit_of_time, bucket_of = buckets(len(days))
     limits = {
         unit: [(one["agent_id"], one["limit"]) for one in data["budgets"] if one["unit"] == unit] for unit in UNITS
     }
-    pictures = {
+    # Budgets are per day, so weeks and months have no line.
+    drawn = {unit: found if unit_of_time == "day" else [] for unit, found in limits.items()}
+    pictures: dict[str, list[Markup]] = {
         "day": [
-            bars(_stacked(days, data["by_day_and_model"], models, value), "day", value, title, limits=limits[unit])
-            for value, title, unit in (("tokens", "Tokens per day", "tokens"), ("cost_usd", "Cost per day", "usd"))
+            bars(
+                bucketed(_stacked(days, data["by_day_and_model"], models, value), value, bucket_of, data["filters"]),
+                "day",
+                value,
+                f"{title} per {unit_of_time}",
+                limits=drawn[unit],
+            )
+            for value, title, unit in (("tokens", "Tokens", "tokens"), ("cost_usd", "Cost", "usd"))
         ]
     }
     for name in DIMENSIONS[1:]:
+        rows = [{**row, "href": _sessions_of(name, row[name], data["filters"])} for row in tables[name]]
         pictures[name] = [
-            levels(tables[name], name, "tokens", f"Tokens per {name}"),
-            levels(tables[name], name, "cost_usd", f"Cost per {name}"),
+            levels(rows, name, "tokens", f"Tokens per {name}"),
+            levels(rows, name, "cost_usd", f"Cost per {name}"),
         ]
-    extra: Item = {"pictures": pictures, "dimensions": DIMENSIONS, "models": models, "narrowed": _NARROWED}
+    extra: Item = {"pictures": pictures, "dimensions": DIMENSIONS, "models": models, "sessions_of": _sessions_of}
+    extra["unit_of_time"] = unit_of_time
     return PageView(data=data, template="usage.html", extra=extra)
+
+
+def _sessions_of(name: str, value: str | None, filters: Mapping[str, str]) -> str | None:
+    """Return the address of the sessions behind a row; None for a row without a name."""
+    if not value:
+        return None
+    if name == "day":
+        return address("sessions", **{**filters, "from": value, "to": value})
+    return address("sessions", **{**filters, _NARROWED[name]: value})
 
 
 async def usage_file(app: App, request: Request) -> Response:
@@ -81,22 +102,20 @@ async def _totals(app: App, query: Mapping[str, str]) -> Item:
     if "from" not in filters and "to" not in filters:
         filters["from"] = (now.date() - timedelta(days=DAYS - 1)).isoformat()
 
-    def work(reader: Reader) -> tuple[Item, Item, Item, int, list[Item]]:
-        where = runs_filter(reader, filters, now)
-        # A session has one day, agent and project but may have used many models, so models are added up apart.
+    def work(reader: Reader) -> tuple[list[Item], int, list[Item]]:
+        where = runs_filter(reader, _whole_days(filters, now), now)
         return (
-            total_usage(reader, runs, where, ["day", "agent", "project"]),
-            total_usage(reader, runs, where, ["model"]),
-            total_usage(reader, runs, where, ["day", "model"]),
+            usage_tables(reader, runs, where, [["day"], ["agent"], ["project"], ["day", "model"]]),
             reader.count("turn", replace(where, from_=where.started_from, started_from=None)),
             list(app.spending_limits.states(reader, runs, now)),
         )
 
-    rest, models, apart, turns, budgets = await app.store.read(work)
-    tables = {name: _summed(rest["rows"], name) for name in DIMENSIONS if name != "model"}
-    tables["model"] = _summed(models["rows"], "model")
+    (days, agents, projects, apart), turns, budgets = await app.store.read(work)
+    # A session has one day but may have used many models: days are added up apart from models.
+    rows = {"day": days["rows"], "model": apart["rows"], "agent": agents["rows"], "project": projects["rows"]}
+    tables = {name: _summed(rows[name], name) for name in DIMENSIONS}
     tables["day"].sort(key=lambda row: str(row["day"]))
-    total = rest["total"]
+    total = days["total"]
     given = sum(total[column] for column in _TOKENS if column != "output_tokens")
     return {
         "filters": filters,
@@ -114,8 +133,15 @@ async def _totals(app: App, query: Mapping[str, str]) -> Item:
         ],
         "by": {name: tables[name] for name in DIMENSIONS},
         "budgets": budgets,
-        "warnings": rest["warnings"],
+        "warnings": days["warnings"],
     }
+
+
+def _whole_days(filters: Mapping[str, str], now: datetime) -> dict[str, str]:
+    """Return the filters with ages such as `7d` as dates: usage counts by the day."""
+    told = {name: read_relative(filters.get(name, ""), now) for name in ("from", "to")}
+    dates = {name: at.date().isoformat() for name, at in told.items() if isinstance(at, datetime)}
+    return {**filters, **dates}
 
 
 def _summed(rows: Iterable[Item], name: str) -> list[Item]:
@@ -143,10 +169,33 @@ def _every_day(rows: list[Item], filters: Mapping[str, str], now: datetime) -> l
     if (last - first).days > DAYS_DRAWN:
         first, last = ends
     known = {row["day"]: row for row in rows}
-    if (last - first).days > DAYS_DRAWN * 10:
-        return [dict(row) for row in rows]
     names = [(first + timedelta(days=number)).isoformat() for number in range((last - first).days + 1)]
     return [dict(known.get(name, {"day": name, "tokens": 0, "cost_usd": 0.0})) for name in names]
+
+
+def buckets(days: int) -> tuple[str, Callable[[date], date]]:
+    """Return the unit of time that so many days are drawn in, and the first day of the unit that a day is in."""
+    if days <= DAYS_DRAWN:
+        return "day", lambda day: day
+    if days <= WEEKS_DRAWN * 7:
+        return "week", lambda day: day - timedelta(days=day.weekday())
+    return "month", lambda day: day.replace(day=1)
+
+
+def bucketed(
+    days: Iterable[Item], value: str, bucket_of: Callable[[date], date], filters: Mapping[str, str]
+) -> list[Item]:
+    """Add up days that one bar stands for; each bar leads to its sessions."""
+    found: dict[date, Item] = {}
+    for row in days:
+        first = bucket_of(date.fromisoformat(row["day"]))
+        bar = found.setdefault(first, {"day": row["day"], "last": row["day"], value: 0, "stack": []})
+        bar["last"] = row["day"]
+        bar[value] += row[value] or 0
+        bar["stack"] = [sum(pair) for pair in zip_longest(bar["stack"], row["stack"], fillvalue=0.0)]
+    for bar in found.values():
+        bar["href"] = address("sessions", **{**filters, "from": bar["day"], "to": bar["last"]})
+    return list(found.values())
 
 
 def _date(text: str, now: datetime) -> date | None:

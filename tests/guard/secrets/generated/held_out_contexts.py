@@ -199,6 +199,64 @@ ERROR auth failed for user={user} token=⟦{strong}⟧
 {date} 10:00:01 DEBUG {p.name}: ⟦{line}⟧
 msg="login" {p.name}="⟦{any}⟧"
 {user}'s password: ⟦{random}⟧
+# vendors, devices, calls
+127.0.0.1:6379> AUTH ⟦{shell}⟧⏎OK
+---> PASS ⟦{shell}⟧
+machine git.example.com login deploy password ⟦{shell}⟧
+kubectl config set-credentials admin --token=⟦{shell}⟧
+oc login --token=⟦{shell}⟧ --server=https://api.example.com:6443
+netlify deploy --auth ⟦{shell}⟧ --prod
+cargo login ⟦{shell}⟧
+mvn -s settings.xml deploy -Drepo.password=⟦{shell}⟧
+./gradlew publish -Psigning.password=⟦{shell}⟧ -PossrhUsername=ci
+java -Djavax.net.ssl.keyStorePassword=⟦{shell}⟧ -jar app.jar
+7z x -p⟦{shell}⟧ archive.7z
+curl --user 'elastic:⟦{shell}⟧' https://es:9200
+curl -H "PRIVATE-TOKEN: ⟦{shell}⟧" https://gitlab.example.com/api/v4/projects
+curl --data-urlencode "password=⟦{shell}⟧" https://x
+curl --oauth2-bearer ⟦{shell}⟧ https://x
+wget --header='Authorization: Basic ⟦{shell}⟧' https://x
+vault login -method=userpass username=bob password=⟦{shell}⟧
+SELECT pgp_sym_decrypt(secret, '⟦{shell}⟧') FROM t;
+set smtp_url = "smtp://bob:⟦{shell}⟧@mail.example.com:587/"
+snmpwalk -v3 -u bob -l authPriv -a SHA -A ⟦{shell}⟧ -x AES -X ⟦{shell}⟧ 10.0.0.1
+username admin privilege 15 password 0 ⟦{shell}⟧
+username admin secret ⟦{shell}⟧
+crypto isakmp key ⟦{shell}⟧ address 0.0.0.0
+set system root-authentication plain-text-password-value ⟦{shell}⟧
+PrivateKey = ⟦{shell}⟧
+tailscale up --auth-key ⟦{shell}⟧
+$pw = ConvertTo-SecureString "⟦{shell}⟧" -AsPlainText -Force
+New-LocalUser -Name bob -Password (ConvertTo-SecureString "⟦{shell}⟧" -AsPlainText -Force)
+<key>Password</key>⏎⇥<string>⟦{shell}⟧</string>
+usermod -p ⟦{shell}⟧ bob
+cryptsetup luksOpen /dev/sda1 x <<< ⟦{shell}⟧
+salt-call --id a --master m state.apply pillar='{"db_password": "⟦{shell}⟧"}'
+argocd account update-password --current-password ⟦{shell}⟧ --new-password ⟦{shell}⟧
+mytool --secret-key ⟦{shell}⟧ sync
+mytool --auth=⟦{shell}⟧ sync
+DATABASES = {'default': {'ENGINE': 'x', 'USER': 'a', 'PASSWORD': '⟦{any}⟧'}}
+EMAIL_HOST_PASSWORD = '⟦{any}⟧'
+production:⏎  adapter: postgresql⏎  password: <%= ENV.fetch("DB_PASS", "⟦{any}⟧") %>
+let api_key: &str = "⟦{any}⟧";
+props.put("mail.smtp.password", "⟦{any}⟧");
+new PasswordAuthentication("bob", "⟦{any}⟧".toCharArray());
+requests.get(u, params={"api_key": "⟦{any}⟧"})
+smtp.login('bob@example.com', '⟦{any}⟧')
+bot = telebot.TeleBot("⟦{any}⟧")
+(setq my-api-key "⟦{any}⟧")
+(setenv "GITHUB_TOKEN" "⟦{any}⟧")
+set -gx GITHUB_TOKEN ⟦{line}⟧
+#define API_KEY "⟦{any}⟧"
+const char* pass = "⟦{any}⟧";
+static let apiKey = "⟦{any}⟧"
+hey, use ⟦{random}⟧ as the password for staging
+Your new API key is: ⟦{random}⟧
+amqp://app:⟦{random}⟧@mq:5672/vhost
+Password: ⟦{random}⟧⏎Login successful
+# old password: ⟦{random}⟧
+psk ⟦{random}⟧
+client secret ⟦{random}⟧
 """
 
 INNOCENT = r"""

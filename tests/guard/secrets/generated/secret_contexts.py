@@ -605,4 +605,192 @@ cookie: ⟦token={strong}⟧
 req.headers["authorization"] = "Bearer ⟦{strong}⟧"
 ("x-api-key", "⟦{strong}⟧")
 request.setRequestHeader("X-Auth-Token", "⟦{strong}⟧")
+# Prompts and values with a dollar sign
+REDISCLI_AUTH=⟦{shell}⟧ redis-cli -h {host} ping
+Enter passphrase for key: ⟦{random}⟧
+password for {user}: ⟦{digit8}⟧
+    password: ⟦{mixed8}${upper4}{mixed6}⟧
+credentials: secret_key_base: ⟦{hex64}⟧
+| password | ⟦{digit8}⟧ |
+# written before the rules: vendors, devices, calls
+user alice on >⟦{shell}⟧ ~* +@all
+ACL SETUSER deploy on >⟦{shell}⟧ allkeys +@read
+sentinel auth-pass mymaster ⟦{shell}⟧
+lftp -e 'open bob:⟦{shell}⟧@ftp.example.org; ls; bye'
+open ftp.example.org⏎user bob ⟦{shell}⟧⏎binary
+USER bob⏎331 Please specify the password.⏎PASS ⟦{shell}⟧⏎230 Login successful.
+printf '%s' ⟦{shell}⟧ | kubectl create secret generic db --from-file=password=/dev/stdin
+podman secret create dbpass - <<< ⟦{shell}⟧
+echo -n ⟦{shell}⟧ | gcloud secrets create db-password --data-file=-
+az acr login -n reg -u 00000 -p ⟦{shell}⟧
+heroku config:set SECRET_KEY_BASE=⟦{shell}⟧
+wrangler secret put API_KEY <<< ⟦{shell}⟧
+npm config set //registry.example.com/:_authToken ⟦{shell}⟧
+//registry.example.com/:_authToken=⟦{shell}⟧
+//npm.example.com/:_password=⟦{shell}⟧
+_auth=⟦{shell}⟧
+//npm.example.com/:_auth="⟦{shell}⟧"
+bundle config set --global gems.example.com ci:⟦{shell}⟧
+java -jar app.jar --spring.datasource.password=⟦{shell}⟧
+restic -r s3:x init --password-command "echo ⟦{shell}⟧"
+mc alias set play https://minio.example.com minioadmin ⟦{shell}⟧
+db.auth("app", "⟦{shell}⟧")
+snowsql -a acct -u bob -p ⟦{shell}⟧
+ldap_default_authtok = ⟦{shell}⟧
+[smtp.example.com]:587 bob@example.com:⟦{shell}⟧
+swaks -au bob -ap ⟦{shell}⟧ --server mail
+a1 LOGIN bob ⟦{shell}⟧
+a001 LOGIN "bob@example.com" "⟦{shell}⟧"
+poll mail.example.com protocol imap user bob password ⟦{shell}⟧
+passwordeval "echo ⟦{shell}⟧"
+PassCmd "echo ⟦{shell}⟧"
+snmpwalk -v2c -c ⟦{shell}⟧ 10.0.0.1
+snmpget -c ⟦{shell}⟧ 10.0.0.1 sysName.0
+createUser bob SHA ⟦{shell}⟧ AES ⟦{shell}⟧
+rocommunity ⟦{shell}⟧ 10.0.0.0/8
+snmp-server community ⟦{shell}⟧ RO
+enable secret 5 ⟦{shell}⟧
+tacacs-server key ⟦{shell}⟧
+radius-server host 10.0.0.1 key ⟦{shell}⟧
+neighbor 10.0.0.2 password ⟦{shell}⟧
+ip ospf message-digest-key 1 md5 ⟦{shell}⟧
+nmcli con modify HomeNet wifi-sec.psk ⟦{shell}⟧
+netsh wlan connect name=x key=⟦{shell}⟧
+networksetup -setairportnetwork en0 HomeNet ⟦{shell}⟧
+WIFI:T:WPA;S:HomeNet;P:⟦{shell}⟧;;
+: PSK "⟦{shell}⟧"
+10.0.0.1 %any : PSK "⟦{shell}⟧"
+bob : EAP "⟦{shell}⟧"
+echo ⟦{shell}⟧ | openconnect -u bob --passwd-on-stdin vpn.example.com
+wg set wg0 peer x preshared-key <(echo ⟦{shell}⟧)
+tailscale up --authkey=⟦{shell}⟧
+ngrok config add-authtoken ⟦{shell}⟧
+gh secret set DEPLOY_KEY -b⟦{shell}⟧
+p4 -u bob -P ⟦{shell}⟧ sync
+schtasks /create /tn t /tr x /ru bob /rp ⟦{shell}⟧
+$cred = [System.Net.NetworkCredential]::new("bob", "⟦{shell}⟧")
+Set-ADAccountPassword -Identity bob -NewPassword (ConvertTo-SecureString -AsPlainText "⟦{shell}⟧" -Force)
+<key>apiToken</key><string>⟦{shell}⟧</string>
+security unlock-keychain -p ⟦{shell}⟧ login.keychain
+security import c.p12 -P ⟦{shell}⟧ -k login.keychain
+dscl . -passwd /Users/bob ⟦{shell}⟧
+echo 'root:⟦{shell}⟧' | sudo chpasswd -e
+echo -e "⟦{shell}⟧\n⟦{shell}⟧" | passwd bob
+echo -e "⟦{shell}⟧\n⟦{shell}⟧" | smbpasswd -a -s bob
+echo ⟦{shell}⟧ | kinit bob@EX.COM
+htpasswd -nb bob ⟦{shell}⟧
+echo -n ⟦{shell}⟧ | cryptsetup luksFormat /dev/sda1 -
+racadm -r 10.0.0.1 -u root -p ⟦{shell}⟧ getsysinfo
+esxcli -s h -u root -p ⟦{shell}⟧ system version get
+govc about -u 'root:⟦{shell}⟧@vcenter'
+virt-install --graphics vnc,password=⟦{shell}⟧
+qemu-system-x86_64 -object secret,id=s0,data=⟦{shell}⟧
+vncpasswd -f <<< ⟦{shell}⟧
+knife bootstrap h -x bob -P ⟦{shell}⟧
+terraform login && export TF_VAR_db_password=⟦{shell}⟧
+pulumi config set --secret dbPassword ⟦{shell}⟧
+sonar-scanner -Dsonar.login=⟦{shell}⟧
+sonar.login=⟦{shell}⟧
+newrelic_license_key: ⟦{shell}⟧
+drone secret add --name pw --data ⟦{shell}⟧ repo
+openai api --key=⟦{shell}⟧ models.list
+llm keys set openai --value ⟦{shell}⟧
+{"Name": "/prod/db/password", "Type": "SecureString", "Value": "⟦{any}⟧"}
+{"ParameterKey": "DBPassword", "ParameterValue": "⟦{any}⟧"}
+{"SecretString": "⟦{any}⟧", "Name": "prod/db"}
+<setting name="SmtpPassword" serializeAs="String"><value>⟦{shell}⟧</value></setting>
+<wsse:Password Type="x#PasswordText">⟦{shell}⟧</wsse:Password>
+<secret name="x">⟦{shell}⟧</secret>
+<AutoLogon><Password><Value>⟦{shell}⟧</Value><PlainText>true</PlainText></Password></AutoLogon>
+<keyMaterial>⟦{shell}⟧</keyMaterial>
+<hudson.util.Secret>⟦{shell}⟧</hudson.util.Secret>
+[distutils]⏎[internal]⏎repository: https://x⏎username: ci⏎password: ⟦{line}⟧
+secret_key_base: ⟦{line}⟧
+"Jwt": { "Key": "⟦{any}⟧", "Issuer": "x" }
+$pdo = new PDO('mysql:host=h;dbname=d', 'bob', '⟦{any}⟧');
+$mysqli = new mysqli("localhost", "bob", "⟦{any}⟧", "db");
+mysqli_connect("localhost", "root", "⟦{any}⟧");
+ftp_login($conn, "bob", "⟦{any}⟧");
+localStorage.setItem('access_token', '⟦{any}⟧');
+var apiToken string = "⟦{any}⟧"
+req.SetBasicAuth("bob", "⟦{any}⟧")
+req.Header.Set("X-Api-Key", "⟦{any}⟧")
+var jwtKey = []byte("⟦{any}⟧")
+.basic_auth("bob", Some("⟦{any}⟧"))
+DriverManager.getConnection("jdbc:mysql://h/db", "bob", "⟦{any}⟧");
+props.setProperty("password", "⟦{any}⟧");
+keyStore.load(in, "⟦{any}⟧".toCharArray());
+@Value("${db.password:⟦{shell}⟧}")
+new SymmetricSecurityKey(Encoding.UTF8.GetBytes("⟦{any}⟧"))
+pymysql.connect("h", "u", "⟦{any}⟧", "db")
+parser.add_argument("--password", default="⟦{any}⟧")
+keyring.set_password("svc", "bob", "⟦{any}⟧")
+http.basic_auth 'bob', '⟦{any}⟧'
+DBI->connect("dbi:mysql:db", "bob", "⟦{any}⟧");
+WiFi.begin("HomeNet", "⟦{any}⟧");
+<meta-data android:name="com.x.API_KEY" android:value="⟦{any}⟧"/>
+proxy_set_header X-Api-Key ⟦{shell}⟧;
+stats auth admin:⟦{line}⟧
+user admin insecure-password ⟦{line}⟧
+auth_basic_user admin:⟦{line}⟧
+RequestHeader set X-Auth-Token "⟦{any}⟧"
+AuthLDAPBindPassword ⟦{line}⟧
+http-passwd = ⟦{line}⟧
+Password for bob is now ⟦{random}⟧, please change it
+login bob / ⟦{random}⟧
+API key⏎⟦{random}⟧
+Admin password:⏎⏎    ⟦{random}⟧
+PASSWORD for the elastic user (reset with `bin/elasticsearch-reset-password`):⏎  ⟦{random}⟧
+Jenkins initial setup is required. Please use the following password to proceed to installation:⏎⏎⟦{random}⟧
+Unseal Key 1: ⟦{random}⟧
+Ocp-Apim-Subscription-Key: ⟦{random}⟧
+Sec-WebSocket-Protocol: bearer, ⟦{random}⟧
+root's password changed from ⟦{random}⟧ to something else
+# the same, where a plain word stays
+quote PASS ⟦{strong}⟧
+poetry config pypi-token.internal ⟦{strong}⟧
+gem push pkg.gem --key ⟦{strong}⟧
+:rubygems_api_key: ⟦{strong}⟧
+rclone obscure ⟦{strong}⟧
+vault login ⟦{strong}⟧
+vault operator unseal ⟦{strong}⟧
+default_pass = ⟦{strong}⟧
+AUTH PLAIN ⟦{strong}⟧
+smtp_sasl_password = ⟦{strong}⟧
+enable password ⟦{strong}⟧
+option key '⟦{strong}⟧'
+bob * ⟦{strong}⟧ *
+"bob" pptpd "⟦{strong}⟧" *
+IPSec secret ⟦{strong}⟧
+PresharedKey = ⟦{strong}⟧
+zerotier-cli set token ⟦{strong}⟧
+ngrok authtoken ⟦{strong}⟧
+cloudflared service install ⟦{strong}⟧
+sc config svc obj= .\bob password= ⟦{strong}⟧
+codecov -t ⟦{strong}⟧
+snyk auth ⟦{strong}⟧
+license_key: "⟦{strong}⟧"
+dd-agent config: app_key=⟦{strong}⟧
+subscription-manager register --org o --activationkey ⟦{strong}⟧
+pro attach ⟦{strong}⟧
+mytool --key=⟦{strong}⟧ sync
+mytool --license-key ⟦{strong}⟧
+jwt.sign({ id: 1 }, '⟦{strong}⟧', { expiresIn: '1h' });
+jwt.verify(token, "⟦{strong}⟧");
+crypto.createHmac('sha256', '⟦{strong}⟧')
+crypto.createCipheriv('aes-256-cbc', '⟦{strong}⟧', iv)
+.bearer_auth("⟦{strong}⟧")
+jwt.encode(payload, "⟦{strong}⟧", algorithm="HS256")
+hmac.new(b"⟦{strong}⟧", msg, hashlib.sha256)
+TOKEN = os.getenv("TOKEN", "⟦{strong}⟧")
+api_key = os.environ.get('API_KEY') or '⟦{strong}⟧'
+client.run("⟦{strong}⟧")  # discord bot token
+env[DB_PASSWORD] = ⟦{strong}⟧
+admin_password = ⟦{strong}⟧
+;secret_key = ⟦{strong}⟧⏎secret_key = ⟦{strong}⟧
+root:⟦{strong}⟧@tcp(127.0.0.1:3306)/shop
+bob@example.com:⟦{strong}⟧
+/* token ⟦{strong}⟧ */
+Wi-Fi key ⟦{strong}⟧
+ssh root@10.0.0.1 (pass ⟦{strong}⟧)
 """

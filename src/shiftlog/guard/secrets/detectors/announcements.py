@@ -7,20 +7,24 @@ import re
 
 from shiftlog.guard.secrets.detectors.quotes import QUOTE
 
-NAME_START = re.compile(r"(?P<dashes>-{0,2})[\w-]{0,64}$", re.ASCII)
 DOTTED_START = re.compile(r"(?:[\w-]{1,32}\.){1,4}$", re.ASCII)
 NAME = re.compile(
     r"(?P<name>[\w.-]{1,64}?(?:[. ](?:key|token|phrase|codes?))?)(?![\w-])"
-    rf"(?P<close>(?:{QUOTE})?[)\]]{{0,2}}\*{{0,2}}|\[\d*\])(?P<before>[ \t]{{0,16}})"
+    rf"(?P<close>(?:{QUOTE})?[)\]]{{0,2}}\*{{0,2}}|\[\d*\])(?P<before>[ \t]{{1,4}}(?:string"
+    rf"|\[\]byte)(?=[ \t]{{0,4}}=)[ \t]{{0,4}}"
+    rf"|[ \t]{{0,16}}(?:(?<=[ \t])[\w:.-]{{1,40}}=\\{{0,7}}\"[^\"<>]{{0,80}}\"[ \t]{{0,2}}){{1,4}}(?=>)"
+    rf"|[ \t]{{0,16}})"
     r"(?P<sep>:=|=>|<-|->|(?<=[ ])-value(?=[ ])|[!=]?={1,2}|\?=|\+=|:-|:(?!:)(?:\*\*)?|%3[ADad]|\|\||\?\?|\?:"
     r"|or(?= [\"'])"
-    r"|\\t|,(?=[ \t]*\\{0,7}[\"'])|\((?=\\{0,7}[\"'])|>|(?<=[ \t]))"
-    r"(?P<after>[ \t]{0,16})",
+    r"|\\t|,(?=[ \t]*\\{0,7}[\"'])|,(?=[ \t]*(?:type|default|required|help|action|dest)[ \t]*=)|\((?=\\{0,7}[\"'])|>"
+    r"|(?<=[ \t]))"
+    r"(?P<after>[ \t]{0,16}(?:(?<=>)<(?:[Vv]alue|string)>)?)",
     re.ASCII | re.IGNORECASE,
 )
 # What tools put before the lines of a file: signs of diffs and comments, line numbers, file names.
 LINE_START = re.compile(
-    r"(?:^|\\[nr]|[\"'`])[\s>+*#/;|-]{0,16}(?:[\w./-]{1,80}:\d{1,6}[:-]|\d{1,6}(?:[:\t]|\xe2\x94\x82))?[\s>+*#/-]{0,64}"
+    r"(?:^|\\[nr]|[\"'`])"
+    r"(?:[\s>+*#/;|-]{0,16}(?:[\w./-]{1,80}:\d{1,6}[:-]|\d{1,6}(?:[:\t]|\xe2\x94\x82)))?[\s>+*#/;|-]{0,80}"
     r"(?:export |set |env |declare -x |-D|- )?\\{0,7}[\"']?(?:[\w-]{1,32}\.){0,6}$",
     re.ASCII,
 )
@@ -30,13 +34,16 @@ DECLARES = re.compile(
     r"\b(?:private|public|protected|readonly|let|var|const|val|static|final|export|mut|fn|def|func|type|if|case|else)\b"
 )
 LISTED_BEFORE = re.compile(
-    r"(?:^|\s)(?:-[DP]|--?[A-Za-z][\w-]{0,32}[ =]|[\w.-]{1,64}=[^\s,({]{1,64} |(?:put|set|create|write|POST|PUT"
+    r"(?:^|\s)(?:-[DP]|--(?=\w)|--?[A-Za-z][\w-]{0,32}[ =]|[\w.-]{1,64}=[^\s,({]{1,64} |export |(?:put|set|create"
+    r"|write|POST|PUT"
     r"|update) (?:[^\s=(]{1,64} ){0,4})"
-    r"\\{0,7}[\"']?(?:[\w.-]{1,64}=[^\s,({]{0,64},)*(?:[\w-]{1,32}\.){0,6}$",
+    r"\\{0,7}[\"']?(?:[\w.-]{1,64}(?:=[^\s,({]{0,64})?,){0,12}(?:[\w-]{1,32}\.){0,6}$",
     re.ASCII,
 )
 LISTED_AFTER = re.compile(r"[^\s,(){}]{4,128}[ ;][\w.-]{1,64}=[^=\s]", re.ASCII)
 LINE_REST = re.compile(r"[ \t\r]*(?:$|[ \t]#|\\{1,4}[nr]|\\{0,7}[\"'`])")
+# Calls that set what their first argument names.
+SETTER = re.compile(r"\b(?:set|put)\w{0,24}\(\\{0,7}[\"'](?:[\w-]{1,32}\.){0,6}$", re.I)
 DEFINED = re.compile(r"\((?:def\w*|setq|setf|set!|let|define)\s{1,4}$")
 DECLARED = re.compile(r"\b(?:string|String|str|char|auto)[&*]? $")
 FALLBACK = re.compile(
@@ -45,20 +52,23 @@ FALLBACK = re.compile(
 )
 # A literal in a call that only converts it: `String::from("…")`, `Some("…")`.
 CONVERTED = re.compile(
-    r"(?:(?:new[ ])?(?:[A-Za-z_][\w<>]{0,40}(?:::|\.)){0,4}"
-    r"(?:from|new|of|wrap|Some|Ok|String|str|string|bytes|Secret(?:Str|String|Box|Value|Text)?|SecureString|Password|valueOf"
+    r"\[\]byte\((?=[\"'`])|(?:(?:new[ ])?(?:[A-Za-z_][\w<>]{0,40}(?:::|\.)){0,4}"
+    r"(?:from|new|of|wrap|Some|Ok|String|str|string|bytes|Secret(?:Str|String|Box|Value|Text)?|SecureString|Password"
+    r"|valueOf"
     r"|fromString|literal)"
     r"\(){1,3}(?=[@bBrRuUL]?\\{0,7}[\"'])"
 )
 TYPED = re.compile(r"[\w.<>\[\]&|'?*, ]{1,60}?\s?=\s?(?=[fFbBrRuU@]{0,2}\\{0,7}[\"'`])", re.ASCII)
 # `{"name": "DB_PASSWORD", "value": "…"}`, `<add key="ApiKey" value="…"/>`, `<string name="api_key">…<`
 PAIR_BEFORE = re.compile(
-    r"add_argument\(\\{0,7}[\"'][\w-]*$|add_option\(\\{0,7}[\"'][\w-]*$|\b(?:name"
-    r"|key)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"'][\w.-]*$",
+    r"add_argument\(\\{0,7}[\"'][\w-]*$|add_option\(\\{0,7}[\"'][\w-]*$|(?:name"
+    r"|key)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}\\{0,7}[\"'][\w./:-]*$",
     re.ASCII | re.I,
 )
 PAIR_AFTER = re.compile(
-    r"\\{0,7}[\"']\s{0,4}(?:(?:,\s{0,4}|(?<=\s))\\{0,7}[\"']?(?:value|content"
+    r"\\{0,7}[\"']\s{0,4}(?:,?\s{0,4}(?<=[\s,])\\{0,7}[\"']?[\w:]{1,40}\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}"
+    r"(?:\\{0,7}[\"'][^\"'\\<>]{0,80}\\{0,7}[\"']|\w{1,40})\s{0,4}){0,3}?"
+    r"(?:(?:,\s{0,4}|(?<=[\s\"']))\\{0,7}[\"']?[\w:]{0,24}(?:value|content"
     r"|default)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?=\\{0,7}[\"'])|>(?:<value>)?)",
     re.ASCII | re.I,
 )
@@ -72,10 +82,11 @@ SPACED = re.compile(
 # Prose: `the password is …`, `my api key is …`, `password for admin: …`, `password "…"`, `use token …`
 SAID = re.compile(
     r"(?:(?:my|the|your|our|this) key:[ \t]{1,4}"
-    r"|(?:pass(?:word|wd|phrase|code)|(?:api|access|secret|private|auth)[ -]key|token|secret|credentials|key"
+    r"|(?:pass(?:word|wd|phrase|code)?|(?:api|access|secret|private|auth)[ -]key|token|secret|credentials|key"
     r"|pw)[ \t]{1,4}"
     r"(?:(?P<close>(?=[\"'`]))|is generated for \S{1,80}: {1,4}|(?:is|was)(?: now| set to)?:?[ \t]{1,4}"
-    r"|(?:for|of|to|on)[ \t]{1,4}[\w@.'\"/ -]{1,80}?(?::| is)[ \t]{1,4}|(?:to|->|\xe2\x86\x92)[ \t]{1,4}|(?P<bare>)))",
+    r"|(?:for|of|to|on)[ \t]{1,4}[\w@.'\"/ -]{1,80}?(?::| is(?: now)?)[ \t]{1,4}|(?:to|->|\xe2\x86\x92|(?:changed "
+    r"|rotated |reset )?from)[ \t]{1,4}|(?P<bare>)))",
     re.ASCII | re.I,
 )
 OTHER_PART = re.compile(r"[^;]{0,256};\s?[A-Za-z][A-Za-z ]{1,40}=", re.ASCII)

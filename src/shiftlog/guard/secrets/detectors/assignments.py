@@ -6,9 +6,10 @@ in URLs and short flags.
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from string import ascii_letters, digits
+from typing import NamedTuple
 
-from shiftlog.guard.linear import compile_linear, tells_whether
+from shiftlog.guard.linear import compile_linear, spans_of
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.announcements import (
     CONVERTED,
@@ -23,12 +24,12 @@ from shiftlog.guard.secrets.detectors.announcements import (
     LISTED_AFTER,
     LISTED_BEFORE,
     NAME,
-    NAME_START,
     OTHER_PART,
     PAIR_AFTER,
     PAIR_BEFORE,
     SAID,
     SAID_START,
+    SETTER,
     SPACED,
     TYPED,
 )
@@ -55,19 +56,18 @@ from shiftlog.guard.secrets.detectors.values import (
 )
 from shiftlog.guard.secrets.detectors.words import split_words
 
-_NAMES = compile_linear(NAME_PATTERN)
-_has_name = tells_whether(_NAMES)
+_find_names = spans_of(compile_linear(NAME_PATTERN))
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
 _LONG_HEX = re.compile(r"[0-9a-fA-F]{40,}")
 _URL_SIGNATURE = re.compile(r"[A-Za-z0-9%/+_-]{40,}={0,2}")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*$", re.ASCII)
 # Shells keep the present and the last directory under a name that elsewhere means a password.
 _DIRECTORY = re.compile(r"""(?i:(?:OLD)?PWD)['"]?[ \t]{0,4}[=:][ \t]{0,4}['"]?[/~]""")
+_NAME_CHARS, _NAME_SIGNS = 64, f"{ascii_letters}{digits}_-"
 _SECRET_WORDS = frozenset("password passwd passphrase pass pwd secret token credential credentials key".split())
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Announcement:
+class _Announcement(NamedTuple):
     """A name that announces a secret, and the syntax around it."""
 
     name: SecretName
@@ -91,6 +91,11 @@ class _Announcement:
         return _is_listed(self.line, self.start, self.value)
 
     @property
+    def is_set(self) -> bool:
+        """Return True for the first argument of a call that sets it: `setItem("token", …)`."""
+        return SETTER.search(self.line, max(0, self.start - 160), self.start) is not None
+
+    @property
     def notation(self) -> Notation:
         attached = self.sep == "=" and not self.spaced
         if self.flag or self.sep == ">" or (self.text.isupper() and self.sep in ("?=", ":=")):
@@ -109,7 +114,7 @@ class _Announcement:
         ):
             return Need.RANDOM
         if self.sep == ",":
-            return self.name.need if self.text.isupper() or self.flag else Need.RANDOM
+            return self.name.need if self.text.isupper() or self.flag or self.is_set else Need.RANDOM
         if self.sep in ("(", "\\t") or (self.sep == "" and not self.flag):
             return max(self.name.need, Need.DIGITS)
         if self.flag and self.sep == "" and self.wide:
@@ -120,13 +125,10 @@ class _Announcement:
 
 def find_assignments(line: str, data: bytes, *, settings: bool = False) -> Iterator[SecretSpan]:
     """Yield the secrets in a line that a name announces; `settings`: the line is part of a configuration file."""
-    if not _has_name(data):
-        return
     position = 0
-    for hit in _NAMES.finditer(data):
-        if hit.start() < position:
+    for start, _ in _find_names(data):
+        if start < position:
             continue
-        start = hit.start()
         finding = _judge_spaced(line, start) or _judge_named(line, start, settings) or _judge_said(line, start)
         if finding is not None:
             yield finding
@@ -152,6 +154,8 @@ def _judge_said(line: str, start: int) -> SecretSpan | None:
     end = found.end - (line[found.end - 1] in ".,;:)" and match["close"] is None)
     value = line[found.start : end]
     said = is_random(value) if match["bare"] is not None else is_unlike_prose(value)
+    if not said and match[0].rstrip().endswith(":"):
+        said = not is_chosen(value) and LINE_REST.match(line, end) is not None  # the answer to a prompt
     return SecretSpan(found.start, end, found.kind) if said else None
 
 
@@ -163,7 +167,7 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
     name, start = announced.name, announced.start
     if _DIRECTORY.match(line, start):
         return None
-    if PAIR_BEFORE.search(line, max(0, start - 80), start):
+    if _is_in_pair(line, start):
         pair = PAIR_AFTER.match(line, start + len(announced.text))
         if pair and name.header:
             return judge_header(line, name, start, pair.end(), ":", quoted_name=True)
@@ -172,12 +176,13 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
     if not _leads_to_value(line, announced):
         return None
     if name.header:
-        return judge_header(line, name, start, announced.value, announced.sep, quoted_name=announced.quoted)
+        sep = "=>" if announced.sep == "," and announced.is_set else announced.sep
+        return judge_header(line, name, start, announced.value, sep, quoted_name=announced.quoted)
     value = announced.value
     if name.header and announced.quoted is False and announced.sep == "" and not announced.flag:
         return None
     if announced.sep == ":" and (typed := TYPED.match(line, value)):
-        value, announced = typed.end(), replace(announced, sep="=", spaced=True)
+        value, announced = typed.end(), announced._replace(sep="=", spaced=True)
     notation, need = announced.notation, announced.need
     if converted := CONVERTED.match(line, value):
         value = converted.end()
@@ -200,11 +205,16 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
     ):
         return None
     kind, in_query = _kind_of(line, announced), announced.preceding in ("?", "&")
-    if settings and announced.sep == "=" and announced.leads:
+    if (settings or "-" in announced.text) and announced.sep == "=" and announced.leads:
         notation = Notation.CONFIG
     if kind in (kinds.CONNECTION_PART, kinds.AZURE_PART) and announced.text[0].isupper():
         notation, need = Notation.SHELL, Need.PLAIN  # variables are not named like parts of a connection string
     return _judge_value(line, value, name, kind, notation, need, in_query=in_query, announced=announced)
+
+
+def _is_in_pair(line: str, start: int) -> bool:
+    """Return True if a name is the value of another: `"name": "DB_PASSWORD", "value": …`."""
+    return PAIR_BEFORE.search(line, max(0, start - 80), start) is not None
 
 
 def _is_binding(line: str, opening: re.Match[str], announced: _Announcement) -> bool:
@@ -215,9 +225,9 @@ def _is_binding(line: str, opening: re.Match[str], announced: _Announcement) -> 
 
 def _read_announcement(line: str, inside: int) -> _Announcement | None:
     inside += len(line[inside : inside + 8]) - len(line[inside : inside + 8].lstrip("-"))
-    before = NAME_START.search(line, max(0, inside - 64), inside)
-    start, dashes = (before.end("dashes"), before["dashes"]) if before else (inside, "")
-    preceding = line[before.start() - 1 : before.start()] if before and before.start() else ""
+    run = max(0, inside - _NAME_CHARS) + len(line[max(0, inside - _NAME_CHARS) : inside].rstrip(_NAME_SIGNS))
+    dashes = "--"[: len(line[run : min(run + 2, inside)]) - len(line[run : min(run + 2, inside)].lstrip("-"))]
+    start, preceding = run + len(dashes), line[run - 1 : run] if run else ""
     if preceding == "\\" and line[start] in "nrt":
         start += 1  # an escaped line break, not a letter of the name
     match = NAME.match(line, start)
@@ -226,7 +236,7 @@ def _read_announcement(line: str, inside: int) -> _Announcement | None:
     name = classify_name(match["name"])
     if name is None and preceding == "." and (dotted := DOTTED_START.search(line, max(0, start - 64), start)):
         name = classify_name(dotted[0] + match["name"])
-    if preceding == "/" and not dashes and not _is_key_of_path(match, name):
+    if preceding == "/" and not (dashes or _is_key_of_path(match, name) or _is_in_pair(line, start)):
         return None
     return name and _Announcement(
         name=name,
@@ -328,6 +338,8 @@ def _judge_value(
         value = ESCAPED_END.sub("", value)
         if value.startswith("pass:"):
             start, value = start + 5, value[5:]
+        if value.endswith((":", "=")) and classify_name(value[:-1]) is not None:
+            return None  # another name: `credentials: secret_key_base: …`
         if notation != Notation.SHELL:
             value = value.partition(",")[0]
         alone = announced is not None and LINE_REST.match(line, start + len(value)) is not None and announced.leads

@@ -16,9 +16,9 @@ from shiftlog.guard.secrets.detectors.values import is_random, is_reference
 
 _ADDRESS = re.compile(
     r"://(?P<token>[\w.~-]{16,256})(?::(?:x-oauth-basic)?)?@(?=[\w\[.-])"
-    r"|://(?P<user>[^\s/:@\"'<>`\\\[\]]{0,256}):(?P<password>[^\s/\"'<>`\\]{1,512})@(?=[\w\[${(%*.-])"
+    r"|://(?P<user>[^\s/:@\"'<>`\\\[\]]{0,256}):(?P<password>[^\s/\"'<>`\\]{1,512})@(?=[\w\[${(%*.-]|[\s\"'`,;)]|$)"
     r"|://[^\s/:@\"'<>`\\\[\]]{0,256}:(?P<slashed>(?!\d{1,5}/)[^\s\"'<>`\\@]{4,256})@(?=[\w.-]{1,256}(?::\d{1,5})?(?:[/?\s\"']|$))"
-    r"|(?<![\w/])[\w.%-]{1,64}:(?P<dsn>(?!\d+:)[^\s\"'<>`\\@]{1,256})@(?=(?:tcp|unix)\()"
+    r"|(?<![\w/])[\w.%-]{1,64}:(?P<dsn>(?!//|\d+:)[^\s\"'<>`\\@]{1,256})@(?=(?:tcp|unix)\(|[a-z]{2,12}://)"
 )
 _BASE64_SIGNS = frozenset("+/=~")
 _ALONE = rf"(?:(?<![\w-])|{NEW_LINE})"
@@ -26,7 +26,7 @@ _BEARER = re.compile(_ALONE + r"[Bb](?:earer|EARER)[ \t]{1,4}(?P<value>[\w.~+/=-
 _BASIC = re.compile(_ALONE + r"[Bb](?:asic|ASIC)[ \t]{1,4}(?P<value>[A-Za-z0-9+/]{8,4096}={0,2})(?![\w+/=])", re.ASCII)
 
 
-ADDRESS_PATTERN = r"://[^\s/:@]*:[^\s@]+@|://[\w.~-]{16,256}:?@|[\w.%-]:[^\s@]+@(?:tcp|unix)\("
+ADDRESS_PATTERN = r"://[^\s/:@]*:[^\s@]+@|://[\w.~-]{16,256}:?@|[\w.%-]:[^\s@]+@(?:(?:tcp|unix)\(|[a-z]{2,12}://)"
 SCHEME_PATTERN = LINEAR_EDGE + r"(?i:(?:bearer|basic)[ \t]+[A-Za-z0-9._~+/-]{4})"
 _has_address = tells_whether(compile_linear(ADDRESS_PATTERN))
 _has_scheme = tells_whether(compile_linear(SCHEME_PATTERN))

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from shiftlog.guard.linear import compile_linear, tells_whether
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.names import NAME_ENDING, SecretName, classify_name
@@ -36,9 +37,11 @@ FOLLOW_PATTERN = "|".join(
         rf"{NAME_ENDING}[\"']?\s*:\s*[|>][-+]?\s*{_END}",
         rf"{NAME_ENDING}[ =]*\\\s*{_END}",
         rf"{_TITLE}:?\s*{_END}",
+        rf"{_TITLE}\b.*:\s*{_END}",
+        rf"(?:\bUSER[ \t]+\S+|\b331[ -].*)\s*{_END}",
         rf"{_TITLE}[\"'`*]*[ ]*[,;|\t]",
         rf"\\*[\"'][ ]*[,;\t][ ]*\\*[\"'][\w .-]*{_TITLE}\\*[\"']\s*{_END}",
-        rf"(?:\b|\\n)(?:machine|login|user|account)[ \t]+\S+\s*{_END}",
+        rf"(?:\b|\\n)(?:machine|login|user|account|open)[ \t]+\S+\s*{_END}",
         r"form-data;\s*name=",
         r"\bexpect\b.*assword",
         r"(?i:(?:recovery|backup|scratch|emergency) codes?)",
@@ -46,6 +49,20 @@ FOLLOW_PATTERN = "|".join(
         rf"variable\s+\\*\"[\w-]+\\*\"\s*\{{\s*{_END}",
     )
 )
+
+#: What such a line contains if it names no secret.
+FOLLOW_HINT = "|".join(
+    (
+        rf"(?:machine|login|user|account|open|USER)[ \t]+\S+\s*{_END}",
+        r"\b331[ -]",
+        r"form-data;\s*name=",
+        r"assword",
+        r"(?i:(?:scratch|emergency) codes?)",
+        r"variable\s+\\*\"",
+    )
+)
+
+_may_announce = tells_whether(compile_linear(FOLLOW_PATTERN))
 
 _ANNOUNCES = re.compile(
     r"[\"']?(?:name|key)[\"']?\s*[:=]\s*[\"']?(?P<pair>[A-Za-z_][\w.-]{1,63})[\"']?,?\s*$"
@@ -68,8 +85,14 @@ _VALUE_LINES = {
 }
 #: How many lines may stand between the announcement and the value.
 _GAPS = {"form": 2, "heading": 1, "variable": 6}
-_NETRC = re.compile(r"\s*(?:machine|login|user|account)[ \t]+\S{1,128}\s*$")
-_NETRC_PASSWORD = re.compile(r"\s*(?:password|passwd|secret)[ \t]+[\"']?(?P<value>[^\s\"']{1,256})[\"']?\s*$")
+_NETRC = re.compile(r"\s*(?:machine|login|user|account|open)[ \t]+\S{1,128}\s*$")
+_NETRC_PASSWORD = re.compile(
+    r"\s*(?:password|passwd|secret|user[ \t]+\S{1,64})[ \t]+[\"']?(?P<value>[^\s\"']{1,256})[\"']?\s*$"
+)
+_ASKED = re.compile(r"[\s>C:-]{0,8}USER[ \t]+\S{1,128}\s*$|[\s<S:-]{0,8}331[ -]")
+_PASS = re.compile(r"[\s>C:-]{0,8}PASS[ \t]{1,4}(?P<value>\S{4,256})\s*$")
+_SENTENCE = re.compile(rf"\b{_TITLE}\b.{{0,160}}:\s*$")
+_ALONE = re.compile(r"\s*[\"'`]?(?P<value>[^\s\"'`]{8,256})[\"'`]?\s*$")
 _PROMPT = re.compile(r"\bexpect\b")
 _ANSWER = re.compile(r"\s*send\s+(?:--\s+)?\"(?P<value>[^\"\\$]{4,256})\\[rn]\"")
 _CODES = re.compile(r"(?:recovery|backup|scratch|emergency) codes?[^:]{0,80}:?\s*$", re.I)
@@ -114,6 +137,11 @@ class SecretFollower:
         """Return True if no later line is expected to hold a secret."""
         return not self._expected
 
+    @property
+    def is_blank(self) -> bool:
+        """Return True if nothing at all is expected."""
+        return not self._expected and not self._fresh
+
     def find(self, line: str) -> list[SecretSpan]:
         """Return the secrets that earlier lines announced in this line."""
         found: list[SecretSpan] = []
@@ -138,7 +166,7 @@ class SecretFollower:
         """Learn what a line and the secrets found in it announce for the next lines."""
         if len(line) > MAX_LINE_CHARS:
             return
-        fresh = [*self._fresh, *_announced(line)]
+        fresh = [*self._fresh, *(_announced(line) if _may_announce(line.encode("latin-1")) else ())]
         goes_on = next((finding.kind for finding in findings if _may_go_on(line, finding)), None)
         if goes_on is not None:
             fresh.append(Expectation(find=_rest_of(goes_on), topic="rest"))
@@ -150,6 +178,10 @@ class SecretFollower:
 def _announced(line: str) -> Iterable[Expectation]:
     if _NETRC.match(line):
         yield Expectation(find=_find_netrc, lines=3, topic="netrc")
+    if _ASKED.match(line):
+        yield Expectation(find=_find_pass, lines=3, topic="asked")
+    if _SENTENCE.search(line[-CONTEXT_CHARS:]):
+        yield Expectation(find=_find_alone, lines=2, topic="sentence")
     if "assword" in line and _PROMPT.search(line):
         yield Expectation(find=_find_answer, lines=2, topic="answer")
     if _COOKIE_LIST.search(line[-CONTEXT_CHARS:]):
@@ -166,13 +198,16 @@ def _announced(line: str) -> Iterable[Expectation]:
 
 
 def _value_of(shape: str, name: SecretName) -> Callable[[str], tuple[list[SecretSpan], bool]]:
-    need = Need.RANDOM if shape == "heading" else name.need if name.weak else min(name.need, Need.MIXED)
+    need = name.need if name.weak else min(name.need, Need.MIXED)
 
     def find(line: str) -> tuple[list[SecretSpan], bool]:
         match = _VALUE_LINES[shape].match(line)
         if match is None or not line.strip():
             return [], not line.strip() or shape == "variable"
-        secret = is_secret(match["value"], need=need, notation=Notation.SHELL, quoted=True)
+        if shape == "heading":
+            secret = _is_told(match["value"])
+        else:
+            secret = is_secret(match["value"], need=need, notation=Notation.SHELL, quoted=True)
         return [SecretSpan(*match.span("value"), name.kind)] if secret else [], False
 
     return find
@@ -184,6 +219,25 @@ def _find_netrc(line: str) -> tuple[list[SecretSpan], bool]:
         return [], _NETRC.match(line) is not None
     secret = is_secret(match["value"], need=Need.PLAIN, notation=Notation.SHELL, quoted=True)
     return [SecretSpan(*match.span("value"), kinds.PASSWORD)] if secret else [], False
+
+
+def _find_pass(line: str) -> tuple[list[SecretSpan], bool]:
+    """Find the password that a client of FTP or POP3 sends after its user."""
+    match = _PASS.match(line)
+    secret = match is not None and is_secret(match["value"], need=Need.PLAIN, notation=Notation.SHELL, quoted=True)
+    return ([SecretSpan(*match.span("value"), kinds.PASSWORD)] if match and secret else []), match is None
+
+
+def _find_alone(line: str) -> tuple[list[SecretSpan], bool]:
+    """Find a random word alone in its line, after a sentence about a secret."""
+    match = _ALONE.match(line)
+    found = [SecretSpan(*match.span("value"), kinds.PASSWORD)] if match and _is_told(match["value"]) else []
+    return found, not line.strip()
+
+
+def _is_told(value: str) -> bool:
+    """Return True if a word alone in its line is a secret of the line before."""
+    return is_unlike_prose(value) and is_secret(value, need=Need.DIGITS, notation=Notation.SHELL, quoted=True)
 
 
 def _find_answer(line: str) -> tuple[list[SecretSpan], bool]:
@@ -253,7 +307,7 @@ def find_row(line: str) -> Iterable[SecretSpan]:
         if (
             name is not None
             and not name.weak
-            and is_unlike_prose(value)
+            and (is_unlike_prose(value) or (name.need == Need.PLAIN and len(value) >= 8 and not is_chosen(value)))
             and " " not in value
             and not is_reference(value)
         ):

@@ -24,9 +24,9 @@ class SecretName:
 
 _STEMS = (
     r"(?:passw(?:or)?d|passwd|passwort|kennwort|pass(?:phrase|code)?|pswd|psw|psk|pwd|pw|salt|secret|token"
-    r"|creds?|credentials?|mnemonic"
+    r"|creds?|credentials?|mnemonic|authtok|key[-_ ]?material"
     r"|(?:seed|recovery)[-_ ]?phrase|(?:recovery|backup)[-_ ]?codes?|auth(?:orization)?|cookie|sig(?:nature)?"
-    r"|(?:api|access|account|admin|aes|app|auth|cipher|client|consumer|crypt|crypto|decryption|deploy"
+    r"|(?:api|access|account|activation|admin|aes|app|auth|cipher|client|consumer|crypt|crypto|decryption|deploy"
     r"|encryption|fernet|hmac|host"
     r"|jwt|license|master|nonce|primary|private|recovery|root|secondary|secret|server|service|session|shared"
     r"|sign|signing|storage"
@@ -40,6 +40,15 @@ _TAIL = (
 
 _QUOTE = r"\\*[\"'`]|&(?:quot|#3[49]);|%2[27]"
 
+# What stands between the name and the value of a pair.
+_ATTRIBUTE = r"(?:[\w:]*(?i:value|type|content)|serializeAs|default|required|help|action|dest)"
+# A stem of such a name; the statement `pass` alone in its line announces nothing.
+NAME_HINT = (
+    "(?i:"
+    + _STEMS.replace("pass(?:phrase|code)?", r"(?:[\w.-]pass|pass[^\s]|pass[ \t]+[^\s])")
+    + r"|key(?:[ \t]+(?:[\"'`]|(?:is|was|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])"
+    r"|: ))"
+)
 # A name that may announce a secret, up to its last letter.
 NAME_ENDING = f"(?i:{_STEMS}{_TAIL})"
 # The same with the text that must precede a value.
@@ -50,8 +59,10 @@ NAME_PATTERN = "|".join(
             rf"|->[ \t]*\\*[\"']|-[Vv]alue|%3[ADad]|or [\"']|\\*[\"']?,[ \t]*\\*[\"']|\(\\*[\"'])"
         ),
         rf"{NAME_ENDING}[ \t]+\\*[\"'`]",
-        rf"{NAME_ENDING}\\*[\"'][ \t]+(?:[Vv]alue|[Cc]ontent|default)",
+        rf"{NAME_ENDING}\\*[\"'],?[ \t]*\\*[\"']?{_ATTRIBUTE}\\*[\"']?[ \t]*[:=]",
         rf"-[\w-]*{NAME_ENDING}[ \t]+[^ \t]",
+        rf"{NAME_ENDING}[ \t]+(?:string|\[\]byte)[ \t]*=",
+        rf"{NAME_ENDING}(?:[ \t]+[\w:.-]+=\\*\"[^\"<>]*\")+>",
         (
             rf"(?:#define|{LINEAR_EDGE}(?:ENV|setx|set -[a-z]+|set[Ee]nv|SetEnv|fastcgi_param|configure set"
             rf"|config set))\s+[\w.-]*{NAME_ENDING}\s"
@@ -60,7 +71,8 @@ NAME_PATTERN = "|".join(
         r"(?:store|key|keystore|db)[Pp]assword +\\*[\"']",
         LINEAR_EDGE + r"(?i:(?:pass(?:word|wd|phrase|code)|(?:api|access|secret|private|auth)[ -]key|token|secret"
         r"|credentials|key|pw|pwd|pass)[ \t]+"
-        + r"(?:[\"'`]|(?:is|was|for|of|to|on|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])|(?:my|the|your|our|this) key: )",
+        + r"(?:[\"'`]|(?:is|was|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])|(?:my|the"
+        r"|your|our|this) key: )",
     )
 )
 
@@ -69,6 +81,7 @@ _SECRET = SecretName(kind=PASSWORD, need=Need.MIXED)
 _TOKEN = SecretName(kind=PASSWORD, need=Need.DIGITS)
 _LEXICAL_TOKEN = SecretName(kind=PASSWORD, need=Need.RANDOM)
 _KEY = SecretName(kind=PASSWORD, need=Need.RANDOM, weak=True)
+_TOLD_KEY = SecretName(kind=PASSWORD, need=Need.DIGITS, weak=True)
 _PASS = SecretName(kind=PASSWORD, need=Need.MIXED, weak=True)
 _API_KEY = SecretName(kind=API_KEY, need=Need.PLAIN)
 _API_KEY_HEADER = SecretName(kind=API_KEY, need=Need.ANY, header=True)
@@ -103,10 +116,10 @@ _SECRET_KEYS = frozenset(
 _SALTS = frozenset({"auth", "in", "nonce", "password"})
 _OTHER_KEYS = frozenset(
     """
-    admin app client consumer crypt crypto deploy host in license primary root secondary server service session
-    sign subscription user webhook
+    admin client consumer crypt crypto host in primary root secondary server service session sign user
     """.split()
 )
+_TOLD_KEYS = frozenset({"activation", "app", "deploy", "license", "subscription", "webhook"})
 _JOINED_KEYS = (
     "accesskey",
     "accountkey",
@@ -117,6 +130,15 @@ _JOINED_KEYS = (
     "secretkey",
     "signingkey",
 )
+_KEYS = {
+    **dict.fromkeys(_SECRET_KEYS, _SECRET),
+    **dict.fromkeys(_TOLD_KEYS, _TOLD_KEY),
+    **dict.fromkeys(_OTHER_KEYS, _KEY),
+}
+_SECRET_ENDINGS = frozenset(
+    tuple(ending.split())
+    for ending in ("secret string|seed phrase|recovery phrase|key base|key material|auth tok|bearer auth".split("|"))
+)
 # Such a name announces something public, or the name of a secret.
 _PUBLIC = frozenset({"existing", "public", "pub", "publishable", "publickeytoken", "pull"})
 _AFTERTHOUGHTS = frozenset(
@@ -125,6 +147,9 @@ _AFTERTHOUGHTS = frozenset(
     raw ro rw secondary staging str string test text v val value
     """.split()
 )
+
+# Where a secret is used; the name before is still that of a secret.
+_STAGES = frozenset("b64 base64 ci dev live plain prod production staging".split())
 
 
 @lru_cache(maxsize=4096)
@@ -164,26 +189,28 @@ def _classify_last(words: tuple[str, ...]) -> SecretName | None:
         return _TOKEN if before in ("recovery", "backup") else None
     if last == "salt":
         return _KEY if before in _SALTS else None
-    if last.endswith("secret") or last in _CREDENTIALS or words[-2:] in (("seed", "phrase"), ("recovery", "phrase")):
+    if last.endswith(("secret", "authtok")) or last in _CREDENTIALS or words[-2:] in _SECRET_ENDINGS:
         return _SECRET
     if last.endswith("token"):
         if last == "token" and not before:
             return _TOKEN
         return _LEXICAL_TOKEN if before in _LEXICAL else _SECRET
     if last == "key" and before:
-        return _SECRET if before in _SECRET_KEYS else _KEY if before in _OTHER_KEYS else None
+        return _KEYS.get(before)
+    if last.endswith("key") and (joined := _KEYS.get(last.removesuffix("key"))):
+        return joined
     if last.endswith(_JOINED_KEYS):
         return _SECRET
     if last == "auth":
-        return _KEY
+        return _PASSWORD if before == "rediscli" else _KEY
     return _SIGNATURE if last in ("signature", "sig") else None
 
 
 def _classify_afterthought(words: tuple[str, ...]) -> SecretName | None:
-    """Classify `TOKEN_PROD` or `secret_key_base`: the secret word is not last, so the value must look random."""
+    """Classify `TOKEN_PROD` or `password_text`: the secret word is not last, so most values must look random."""
     if len(words) < 2 or words[-1] not in _AFTERTHOUGHTS:
         return None
     inner = _classify_last(words[:-1]) or _classify_header(words[:-1])
     if inner is None or inner.header or inner.weak or inner.kind == SIGNATURE:
         return None
-    return SecretName(kind=inner.kind, need=Need.RANDOM, weak=True)
+    return inner if words[-1] in _STAGES else SecretName(kind=inner.kind, need=Need.RANDOM, weak=True)

@@ -1,14 +1,23 @@
-"""Finds secrets in the places that `place_table` lists. Decides nothing that a row of the table can say."""
+"""Finds secrets in the places that `place_commands`, `place_files` and `place_code` list.
+
+Decides nothing that a row of these tables can say.
+"""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import cache
 
-from shiftlog.guard.linear import compile_linear, tells_whether
+from shiftlog.guard.linear import which_match
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.kinds import SecretSpan
-from shiftlog.guard.secrets.detectors.place_table import LINE_START, PLACES, Place
-from shiftlog.guard.secrets.detectors.quotes import EDGE
+from shiftlog.guard.secrets.detectors.place import LINE_START, Place
+from shiftlog.guard.secrets.detectors.place_code import CODE
+from shiftlog.guard.secrets.detectors.place_commands import COMMANDS
+from shiftlog.guard.secrets.detectors.place_files import FILES
+from shiftlog.guard.secrets.detectors.quotes import EDGE, LINEAR_EDGE
 from shiftlog.guard.secrets.detectors.values import Notation, is_secret
+
+PLACES = (*COMMANDS, *FILES, *CODE)
 
 _VALUE = (
     r"(?:\\?\"(?P<d{n}>[^\"\\]{{1,512}})|\\?'(?P<s{n}>[^'\\]{{1,512}})|(?P<u{n}>(?![-\"'])[^\s\"'|;&<>\\]{{1,512}}))"
@@ -33,13 +42,20 @@ def _compile(place: Place) -> re.Pattern[str]:
     )
 
 
-def _has_trigger(place: Place) -> Callable[[bytes], bool]:
-    return tells_whether(compile_linear(place.trigger))
+@cache
+def _compiled(index: int) -> re.Pattern[str]:
+    """Compile a row with the first text that needs it: all of them take a tenth of a start."""
+    return _compile(PLACES[index])
 
 
-_COMPILED = tuple((_has_trigger(place), _compile(place), place) for place in PLACES)
-PLACE_PATTERN = "|".join(dict.fromkeys(place.trigger for place in PLACES))
-_has_place = tells_whether(compile_linear(PLACE_PATTERN))
+def _hint(place: Place) -> str:
+    return place.trigger.replace(LINEAR_EDGE, "") if place.hint is None else place.hint
+
+
+#: Finds the places of a text, but for those of `NAMED_PLACES`, which a hint for names finds.
+PLACE_HINT = "|".join(dict.fromkeys(hint for place in PLACES if (hint := _hint(place))))
+NAMED_PLACES = "|".join(dict.fromkeys(place.trigger for place in PLACES if place.hint == ""))
+_triggered = which_match([place.trigger for place in PLACES])
 
 
 def find_places(line: str, data: bytes) -> Iterator[SecretSpan]:
@@ -47,12 +63,9 @@ def find_places(line: str, data: bytes) -> Iterator[SecretSpan]:
     for start in range(0, len(line), _WINDOW_CHARS):
         end = start + _WINDOW_CHARS + _COMMAND_CHARS
         window = data[start:end]
-        if not _has_place(window):
-            continue
-        for has_trigger, pattern, place in _COMPILED:
-            if has_trigger(window):
-                for match in pattern.finditer(line, start, end):
-                    yield from _judge(match, place)
+        for index in sorted(_triggered(window)):
+            for match in _compiled(index).finditer(line, start, end):
+                yield from _judge(match, PLACES[index])
 
 
 def _judge(match: re.Match[str], place: Place) -> Iterator[SecretSpan]:

@@ -7,6 +7,7 @@ import base64
 import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import cache
 
 from shiftlog.guard.linear import compile_linear, tells_whether
 from shiftlog.guard.secrets.detectors.kinds import JWT, PRIVATE_KEY, RECOVERY_TOKEN, SecretKind, SecretSpan
@@ -188,6 +189,7 @@ _PLAIN_SHAPES = (
     ("onepassword", "ops_eyJ", "[A-Za-z0-9+/]{100,}={0,3}"),
     ("onepassword", "A3-[A-Z0-9]{6}-", "[A-Z0-9]{6,11}(?:-[A-Z0-9]{5}){2,3}"),
     ("age", "AGE-SECRET-KEY-1", "[A-Z0-9]{58}"),
+    ("shiftlog", f"slk_{_HEX}{{16}}_", f"{_URL64}{{43}}"),
     ("recovery_token", r"slr1\.", rf"{_URL64}{{8,}}(?:\.{_URL64}+)?"),
 )
 _ALL_SHAPES = (*(Shape(rule=rule, head=head, tail=tail) for rule, head, tail in _PLAIN_SHAPES), *_CHECKED_SHAPES)
@@ -200,7 +202,6 @@ def _finish(shape: Shape) -> Shape:
 
 SHAPES = tuple(map(_finish, _ALL_SHAPES))
 
-_ANCHORED = tuple((re.compile(shape.head + shape.tail, re.ASCII), shape) for shape in SHAPES)
 _ENCODED = re.compile(r"[A-Za-z0-9+/]{31}[+/]$")
 _OWN_CLASS = {"jwt": JWT, "private_key": PRIVATE_KEY, "recovery_token": RECOVERY_TOKEN}
 _KINDS = {shape.rule: _OWN_CLASS.get(shape.rule, SecretKind(shape.rule, "provider_key")) for shape in SHAPES}
@@ -247,6 +248,12 @@ TOKEN_PATTERN = "|".join(
 )
 
 
+@cache
+def _anchored() -> tuple[tuple[re.Pattern[str], Shape], ...]:
+    """Compile the shapes with the first token found."""
+    return tuple((re.compile(shape.head + shape.tail, re.ASCII), shape) for shape in SHAPES)
+
+
 def find_tokens(line: str, data: bytes) -> Iterator[SecretSpan]:
     """Yield the tokens in a line."""
     if not _has_token(data):
@@ -254,7 +261,7 @@ def find_tokens(line: str, data: bytes) -> Iterator[SecretSpan]:
     for match in _TOKENS.finditer(data):
         group = 1 if match.start(1) >= 0 else 2
         start, end = match.start(group), match.end(group)
-        shape = next((shape for pattern, shape in _ANCHORED if pattern.match(line, start)), None)
+        shape = next((shape for pattern, shape in _anchored() if pattern.match(line, start)), None)
         if shape is None or (shape.check and not shape.check(line[start:end])):
             continue
         if shape.exact and line[end : end + 1].isalnum():

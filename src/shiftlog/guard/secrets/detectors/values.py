@@ -136,7 +136,9 @@ def is_reference(value: str) -> bool:
     rest, references = _REFERENCE.subn("", value)
     if not references:
         return False
-    return not (any(map(str.isdigit, rest)) and sum(map(str.isalnum, rest)) >= 6)
+    signs = sum(map(str.isalnum, rest))
+    # A dollar sign within a password looks like a variable; words beside one are a template.
+    return not (signs >= 6 and (any(map(str.isdigit, rest)) or (signs >= 8 and not is_chosen(rest))))
 
 
 def is_secret(
@@ -148,10 +150,12 @@ def is_secret(
     and this value, as in configuration files.
     """
     value = value[:JUDGED_CHARS].strip()
-    if len(value) < _MIN_CHARS or is_reference(value) or (not quoted and value[0] in "[({<"):
+    if len(value) < _MIN_CHARS or (not quoted and value[0] in "[({<"):
         return False
     code = not quoted and notation in (Notation.CODE, Notation.CONFIG)
     if code and (_CODE_START.match(context[:JUDGED_CHARS]) or _is_dotted_name(value)):
+        return False
+    if is_reference(value):
         return False
     if _DIGEST.match(value) or value.startswith(_LOOKUPS):
         return False

@@ -12,6 +12,7 @@ from shiftlog.facts import transcript as f
 from shiftlog.ingest.readers.plain.turns import MAX_OPEN_CALLS, ChatCall, ConversationTurns
 from shiftlog.ingest.readers.records import Object, bounded, call_line, relative_path, text_in
 from shiftlog.ingest.readers.shell_actions import commits_made, packages_added
+from shiftlog.text.guarded_command import with_own_command
 
 
 class ConversationReader(ConversationTurns):
@@ -72,6 +73,8 @@ class ConversationReader(ConversationTurns):
             turn.calls.append(call_id)
         if len(state.calls) >= MAX_OPEN_CALLS:
             del state.calls[next(iter(state.calls))]
+        if tool in self.SHELL_TOOLS:
+            given = with_own_command(given)
         script = _script_of(given) if tool in self.SHELL_TOOLS else ""
         state.calls[call_id] = ChatCall(tool=tool, turn=turn and turn.request_id, script=script)
         fact = f.ToolCall(

@@ -27,6 +27,14 @@ _NOTICES = frozenset({"info", "error", "warning"})
 _CONTEXT = "<session_context>"
 _EXIT_CODE = re.compile(r"(?:^|\n|\\n)Exit Code: (-?\d{1,9})")
 _MAX_KNOWN = 100_000
+# What a hook of its start adds stands before the first prompt.
+_HOOK_CONTEXT = re.compile(r"\s*<hook_context>(.*?)</hook_context>\s*", re.DOTALL)
+
+
+def without_hook_context(prompt: str) -> tuple[str, str]:
+    """Return a prompt without what a hook put before it, and that."""
+    found = _HOOK_CONTEXT.match(prompt)
+    return (prompt[found.end() :], found[1]) if found else (prompt, "")
 
 
 class GeminiReader(ConversationReader):
@@ -121,8 +129,13 @@ class GeminiReader(ConversationReader):
         if kind == "user" and text.startswith(_CONTEXT):
             self.say("system", text, self._key(name, "context", text), kind="context")
         elif kind == "user":
-            if not again and (text.strip() or images):
-                self.begin_turn(name, text, images)
+            prompt, context = without_hook_context(text)
+            if not again and (prompt.strip() or images):
+                self.begin_turn(name, prompt, images)
+                if context:
+                    self.add("context_list", context)
+            elif not again and context:
+                self.say("system", context, self._key(name, "context", context), kind="context")
         elif kind in _MODEL:
             self._answer(message, name, text, images, earlier=self._is_earlier(name))
         elif kind in _NOTICES:

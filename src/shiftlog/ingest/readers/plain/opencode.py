@@ -1,5 +1,6 @@
 """The reader of OpenCode: messages and parts from rows, storage files (`opencode_rows`) or an export."""
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import cast
 
@@ -26,6 +27,8 @@ from shiftlog.model.prices import billing_tier
 _COUNTED = frozenset({"step-start", "step-finish", "snapshot", "agent", "retry", "subtask"})
 _ENDED = frozenset({"completed", "success", "error", "failed"})
 _ABORTED = "MessageAbortedError"
+# The title until the model has given one.
+_NO_TITLE = re.compile(r"(New|Child) session - \d{4}-\d\d-\d\dT[\d:.]+Z", re.ASCII)
 
 
 def _written(message: Object, parts: list[Object]) -> int | None:
@@ -126,7 +129,8 @@ class OpenCodeReader(ConversationReader):
             text_in(data, "id"), started=utc(time.get("created")), cwd=text_in(data, "directory"),
             version=text_in(data, "version"), parent=text_in(data, "parentID"),
         )  # fmt: skip
-        if (title := text_in(data, "title")) is not None:
+        title = text_in(data, "title")
+        if title is not None and not _NO_TITLE.fullmatch(title):
             self.rename(title, f.TitleSource.GENERATED)
 
     def _message(self, data: Object) -> None:

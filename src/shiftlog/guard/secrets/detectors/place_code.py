@@ -1,0 +1,134 @@
+"""Places of secrets in code: arguments of calls, SQL statements, build files."""
+
+from shiftlog.guard.secrets.detectors import kinds
+from shiftlog.guard.secrets.detectors.kinds import SecretKind
+from shiftlog.guard.secrets.detectors.place import Place
+from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE
+from shiftlog.guard.secrets.detectors.values import Need
+
+CODE = (
+    Place(
+        name="SQL passwords",
+        pattern=r"(?i:\bIDENTIFIED\s{1,4}(?:WITH\s{1,4}\w{1,40}\s{1,4})?BY|\b(?:WITH|SET|ENCRYPTED|ROLE"
+        r"|USER)\b.{0,100}?\bPASSWORD(?:\s{0,4}=)?)"
+        r"\s{1,4}(?i:PASSWORD[ (]{1,4})?N?(?:\\?'(?P<s9>[^']{1,256}?)\\?'|\\?\"(?P<d9>[^\"\\]{1,256}))",
+        trigger=r"(?i:\bIDENTIFIED\s+(?:WITH\s+\w+\s+)?BY\s|\bPASSWORD(?:\s*=)?\s+(?:PASSWORD[ (]+)?N?\\?')",
+        example="CREATE LOGIN app WITH PASSWORD = N'⟦kettle⟧';",
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="SQL passwords without quotes",
+        pattern=r"(?i:\bUSER\s{1,4}\w{1,64}\s{1,4}IDENTIFIED\s{1,4}BY)\s{1,4}(?P<u9>[^\s'\";]{1,128})",
+        trigger=r"(?i:\bIDENTIFIED\s+BY\s)",
+        hint=r"(?i:\bIDENTIFIED\s+(?:WITH|BY)\s)",
+        example="create user app identified by ⟦kettle⟧;",
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="PASSWORD()",
+        pattern=r"(?i:\bSET\s{1,4}PASSWORD\b.{0,100}?=\s{0,4}PASSWORD)\(\\?'(?P<s9>[^']{1,256}?)\\?'",
+        trigger=r"(?i:\bPASSWORD\('|\bPASSWORD\(\\')",
+        hint="",
+        example="SET PASSWORD FOR 'app'@'%' = PASSWORD('⟦kettle⟧');",
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="arguments after a user",
+        pattern=r"(?:\bauth\s{0,2}=\s{0,2}\(|HTTP(?:Basic|Digest|Proxy)Auth\(|NetworkCredential(?:\]::new)?\("
+        r"|(?:Set)?BasicAuth\("
+        r"|basic_auth[( ]|basicAuth\(|Credentials(?:::|\.)new\(|new\s{1,4}Basic\w{0,12}Credentials\("
+        r"|UsernamePasswordCredentials\(|UsernamePasswordAuthenticationToken\(|PasswordAuthentication\("
+        r"|PSCredential\(|getConnection\([^\"',]{1,80},\s{0,4}|\.login\(|\.authenticate\(|WiFi\.begin\(|\bdb\.auth\("
+        r"|(?:ftp|ssh2?|imap)\w{0,8}_(?:login|auth_password|open)\([^\"',]{1,40},\s{0,4})"
+        r"\\?[\"'][^\"'\\]{1,128}\\?[\"'],\s{0,4}(?:Some\()?(?=\\?[\"'])VALUE",
+        trigger=r"(?:auth\s*=\s*\(|Auth\(|auth\(|basic_auth |Credentials?(?:\]?(?:::|\.)new)?\("
+        r"|AuthenticationToken\(|Authentication\("
+        r"|getConnection\(|\.login\(|\.authenticate\(|WiFi\.begin\(|_login\(|_auth_password\("
+        r"|_open\()[^)]*,\s*(?:Some\()?\\?[\"']",
+        hint=r"(?:auth\s*=\s*\(|Auth\(|auth\(|basic_auth |Credentials?(?:\]?(?:::|\.)new)?\("
+        r"|Authentication(?:Token)?\(|getConnection\("
+        r"|\.login\(|\.authenticate\(|WiFi\.begin\(|_login\(|_auth_password\(|_open\()",
+        example='requests.get(url, auth=("bob", "⟦kettle⟧"))',
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="arguments after a server and a user",
+        pattern=r"(?:getConnection|mysqli(?:_connect|_real_connect)?|pg_connect|PDO|\w{0,24}(?:\.|->|::)connect"
+        r"|(?:\.|->)real_connect"
+        r"|keyring\.set_password|set_password"
+        r"|pymysql\.connect)\(\s{0,4}\\?[\"'][^\"'\\]{1,200}\\?[\"'],\s{0,4}\\?[\"'][^\"'\\]{1,128}\\?[\"']"
+        r",\s{0,4}(?=\\?[\"'])VALUE",
+        trigger=r"(?:getConnection|mysqli\w*|PDO|connect"
+        r"|set_password)\(\s*\\?[\"'][^\"']+[\"'],\s*\\?[\"'][^\"']+[\"'],\s*\\?[\"']",
+        hint=r"(?:getConnection|mysqli|mysqli_connect|PDO|connect|set_password)\(\s*\\?[\"']",
+        example='$mysqli = new mysqli("localhost", "bob", "⟦kettle⟧", "app");',
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="passwords as characters",
+        pattern=r"(?:\.load\(|\.getKey\(|KeySpec\(|PasswordProtection\(|\.init\("
+        r"|\.setKeyEntry\()[^\"]{0,80}?\\?\"(?P<d9>[^\"\\]{4,128})\\?\"\.toCharArray\(\)",
+        trigger=r"(?:\.load\(|\.getKey\(|KeySpec\(|PasswordProtection\(|\.init\(|\.setKeyEntry\().*\"\.toCharArray\(\)",
+        hint=r"\.toCharArray\(\)",
+        example='keyStore.load(in, "⟦kettle⟧".toCharArray());',
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="bytes of keys",
+        pattern=r"(?:SymmetricSecurityKey|SigningKey|SecretKeySpec|HMACSHA\d{1,3}"
+        r"|SecretKey\w{0,12})\(\s{0,4}(?:[\w.:]{1,40}\()?(?=\\?[\"'])VALUE",
+        trigger=r"(?:SecurityKey|SigningKey|SecretKeySpec|HMACSHA[0-9]+|SecretKey\w*)\(\s*(?:[\w.:]+\()?\\?[\"']",
+        hint=r"(?:SecurityKey|SigningKey|KeySpec|HMACSHA[0-9]+|SecretKey)",
+        example='new SymmetricSecurityKey(Encoding.UTF8.GetBytes("⟦kettle⟧"))',
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="keys of cryptographic functions",
+        pattern=r"(?:jwt\.(?:sign|encode|verify|decode)\([^,()]{1,80},\s{0,4}|[hH]mac\.new\("
+        r"|create(?:Hmac|Cipheriv|Decipheriv|Cipher)\([^,()]{1,40},\s{0,4}|Fernet\("
+        r"|signWith\((?:[^,()\"]{1,40},\s{0,4})?)"
+        r"b?(?=\\?[\"'])VALUE",
+        trigger=r"(?:jwt\.(?:sign|encode|verify|decode)\([^,()]+,\s*|[hH]mac\.new\(|create(?:Hmac|Cipher"
+        r"|Decipher)\w*\([^,()]+,\s*"
+        r"|signWith\((?:[^,()\"]+,\s*)?|Fernet\()b?\\?[\"']",
+        hint=r"(?:jwt\.(?:sign|encode|verify|decode)\(|[hH]mac\.new\(|create(?:Hmac|Cipher|Decipher)|signWith\("
+        r"|Fernet\()",
+        example='jwt.encode(claims, "⟦kettle42⟧", algorithm="HS256")',
+        kind=kinds.PASSWORD,
+        need=Need.DIGITS,
+    ),
+    Place(
+        name="Twilio credentials",
+        pattern=r"\bAC[0-9a-f]{32}\\?[\"']?[,:]\s{0,4}\\?[\"']?(?P<u9>[0-9a-f]{32})\b",
+        trigger=r"\bAC[0-9a-f]{32}\\?[\"']?[,:]",
+        hint=r"\bAC[0-9a-f]{6}",
+        example='Client("AC0123456789abcdef0123456789abcdef", "⟦fedcba98765432100123456789abcdef⟧")',
+        kind=SecretKind("twilio", "provider_key"),
+    ),
+    Place(
+        name="Terraform defaults",
+        pattern=r"variable\s{1,4}\\?\"[\w-]{0,64}(?:password|passwd|secret|token|api_key|_key|passphrase|pwd"
+        r"|pass|credentials)\\?\"\s{0,4}\{.{0,200}?default\s{0,4}=\s{0,4}VALUE",
+        trigger=LINEAR_EDGE + r"variable\s+\\*\"[\w-]+\\*\"\s*\{.*default\s*=",
+        hint=r"variable\s+\\*\"",
+        example='variable "db_password" { default = "⟦kettle⟧" }',
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="defaults of properties",
+        pattern=r"@Value\(\\?\"\$\{[\w.-]{0,60}(?i:password|secret|token|passphrase"
+        r"|api-?key):(?P<u9>[^}\"\\]{4,128})\}",
+        trigger=r"@Value\(\\?\"\$\{[\w.-]+:",
+        hint=r"@Value\(",
+        example='@Value("${db.password:⟦kettle⟧}")',
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="build fields",
+        pattern=r"buildConfigField[ (]{0,2}[\"']String[\"'],\s{0,4}[\"'][\w-]{0,64}(?:PASSWORD|SECRET|TOKEN|KEY"
+        r"|PASS|PWD|PASSPHRASE|CREDENTIALS)[\"'],\s{0,4}[\"']\\{1,7}\"(?P<d9>[^\"\\]{1,256})",
+        trigger=r"buildConfigField",
+        example=r'buildConfigField "String", "API_KEY", "\"⟦kettle⟧\""',
+        kind=kinds.PASSWORD,
+    ),
+)

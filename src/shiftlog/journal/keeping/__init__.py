@@ -1,0 +1,1 @@
+"""Legal holds and retention: they decide how long sessions are kept."""

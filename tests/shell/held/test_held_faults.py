@@ -1,0 +1,78 @@
+"""Faults around held shells: the next daemon answers soon and says what is wrong."""
+
+import os
+import signal
+import subprocess
+from collections.abc import Generator
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from shiftlog.shell.engine.holders import RECORD, ShellHolders
+from tests.daemon.disks import UNPRIVILEGED
+from tests.daemon.support import REAL, environment
+from tests.shell.held.desk import HeldDesk, held_desk
+
+FROZEN = 3
+
+
+@pytest.fixture
+def desk(tmp_path: Path) -> Generator[HeldDesk]:
+    with held_desk(tmp_path) as desk:
+        yield desk
+
+
+def holders(desk: HeldDesk) -> set[int]:
+    return {record.pid for record in ShellHolders(desk.home / "held", 0).listed()}
+
+
+def test_frozen_holders_go_on_and_the_next_daemon_takes_their_shells_over(desk: HeldDesk) -> None:
+    shells = [desk.open(cwd="/") for _ in range(FROZEN)]
+    for shell_id in shells:
+        desk.run(shell_id, "KEPT=$((6 * 7))")
+    frozen = holders(desk)
+    desk.kill()
+    try:
+        for pid in frozen:
+            os.kill(pid, signal.SIGSTOP)
+        desk.start()
+        assert [desk.run(shell_id, "echo $KEPT")["stdout"] for shell_id in shells] == ["42"] * FROZEN
+    finally:
+        for pid in frozen:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGCONT)
+
+
+def test_a_named_pipe_in_the_place_of_a_holders_record_keeps_no_daemon_waiting(desk: HeldDesk) -> None:
+    shell_id = desk.open(cwd="/")
+    (pid,) = holders(desk)
+    (record,) = (desk.home / "held").glob(f"*/{RECORD}")
+    desk.kill()
+    try:
+        record.unlink()
+        os.mkfifo(record)
+        desk.start()
+        assert desk.call("list_shells")["shells"] == []
+        kept = desk.call("list_shells", include_ended=True)["shells"]
+        assert [(shell["shell_id"], shell["ended_reason"]) for shell in kept] == [(shell_id, "server_stopped")]
+    finally:
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_a_directory_of_held_shells_that_cannot_be_read_is_named_without_a_traceback(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    held = home / "held"
+    (held / "one").mkdir(mode=0o700, parents=True)
+    home.chmod(0o700)
+    held.chmod(0o000)
+    try:
+        command = [*UNPRIVILEGED, *REAL, "--home", str(home), "--foreground"]
+        refused = subprocess.run(
+            command, env=environment(home), capture_output=True, text=True, timeout=60, check=False
+        )
+    finally:
+        held.chmod(0o700)
+    assert refused.returncode == 1
+    assert "The held shells cannot be looked at" in refused.stderr
+    assert "Traceback" not in refused.stderr

@@ -1,0 +1,128 @@
+"""Reading a session in a real browser: diffs side by side, matches that are walked, the list that keeps its filter."""
+
+import json
+import re
+from collections.abc import Generator
+
+import pytest
+from playwright.sync_api import BrowserContext, Page, expect
+
+from shiftlog.ingest.importing.ports import ImportOptions
+from tests.ingest.import_app import Claude
+from tests.web.browsing import came_in
+from tests.web.server import PageServer
+
+LINES = [
+    " def total(prices):",
+    "-    return sum(prices)",
+    "+    checked(prices)",
+    "+    return sum(prices) - 1",
+    " # end",
+]
+
+
+@pytest.fixture(scope="module")
+def read_id(server: PageServer) -> str:
+    """Import a session with a difference, and a word that stands in three of its turns."""
+    transcript = Claude(session="4ead0000-0000-4000-8000-00000000000a", letter="e", common={"cwd": "/srv/shop"})
+    patch = [{"oldStart": 1, "oldLines": 3, "newStart": 1, "newLines": 4, "lines": LINES}]
+    transcript.prompt("Mend the needle")
+    transcript.calls("call-1", "Edit", file_path="/srv/shop/src/cart.py", old_string="a", new_string="b")
+    transcript.returns("call-1", "Done", toolUseResult={"filePath": "/srv/shop/src/cart.py", "structuredPatch": patch})
+    transcript.says("One needle is mended").ends()
+    for number in range(30):
+        transcript.prompt(f"Part {number}").says("Straw" if number != 20 else "Another needle").ends()
+    path = server.home.parent / f"{transcript.session}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
+    server.do(server.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
+    found = server.json("/sessions", q="needle")["items"]
+    return str(found[0]["session_id"])
+
+
+@pytest.fixture
+def reader(server: PageServer, read_id: str, context: BrowserContext) -> Generator[Page]:
+    page, complaints = came_in(context, server, f"/sessions/{read_id}")
+    yield page
+    assert complaints == []
+
+
+def test_a_diff_is_shown_side_by_side_and_inline_again(reader: Page) -> None:
+    diff = reader.locator("details.diff").first
+    lines = diff.locator(".lines > span")
+    before = lines.all_inner_texts()
+    button = diff.get_by_role("button", name="Side by side")
+    button.click()
+    expect(button).to_have_attribute("aria-pressed", "true")
+    changed = diff.locator(".pair").filter(has=reader.locator(".add"))
+    expect(changed).to_have_count(2)
+    halves = changed.first.locator(".half")
+    expect(halves.first).to_contain_text("return sum(prices)")
+    expect(halves.last).to_contain_text("checked(prices)")
+    left, right = (halves.nth(number).bounding_box() for number in (0, 1))
+    assert left is not None
+    assert right is not None
+    assert left["y"] == right["y"]
+    assert left["x"] + left["width"] <= right["x"]
+    expect(changed.last.locator(".half").first).to_have_text("")
+    same = diff.locator(".pair").filter(has_text="# end").locator(".half")
+    expect(same).to_have_count(2)
+    button.focus()
+    reader.keyboard.press("Enter")
+    expect(button).to_have_attribute("aria-pressed", "false")
+    expect(diff.locator(".pair")).to_have_count(0)
+    assert lines.all_inner_texts() == before
+
+
+def test_matches_inside_a_session_are_counted_marked_and_walked_in_a_circle(reader: Page) -> None:
+    reader.keyboard.press("/")
+    field = reader.get_by_label("Search this session")
+    expect(field).to_be_focused()
+    field.fill("needle")
+    field.press("Enter")
+    count = reader.locator("#find-count")
+    expect(count).to_have_text(re.compile("^1 of [0-9]+$"))
+    total = int((count.text_content() or "0").split()[-1])
+    assert total >= 3
+    expect(reader.locator("mark[data-found]").first).to_be_in_viewport()
+    field.press("Escape")
+    for number in range(2, total + 1):
+        reader.keyboard.press("n")
+        expect(count).to_have_text(f"{number} of {total}")
+        expect(reader.locator("mark[data-found]").first).to_be_in_viewport()
+    expect(reader.get_by_text("Another needle", exact=True)).to_be_in_viewport()
+    reader.keyboard.press("n")
+    expect(count).to_have_text(f"1 of {total}")
+    reader.keyboard.press("p")
+    expect(count).to_have_text(f"{total} of {total}")
+    reader.get_by_role("button", name="Previous match").click()
+    expect(count).to_have_text(f"{total - 1} of {total}")
+    assert "find=needle" in reader.url
+    field.fill("")
+    expect(reader.locator("mark[data-found]")).to_have_count(0)
+
+
+def test_a_session_opened_from_a_filtered_list_shows_which_filter_the_list_has(
+    reader: Page, server: PageServer, read_id: str
+) -> None:
+    reader.goto(f"{server.base}/sessions?project=shop")
+    reader.locator(".row .title").first.click()
+    reader.wait_for_url(re.compile("/sessions/.+"))
+    chip = reader.get_by_role("link", name="Remove the filter project shop")
+    expect(chip).to_be_visible()
+    chip.click()
+    reader.wait_for_url(re.compile(r"/sessions\?group=day$"))
+    expect(reader.get_by_role("link", name="Remove the filter project shop")).to_have_count(0)
+
+
+def test_back_returns_to_the_place_in_a_session(reader: Page) -> None:
+    expect(reader.locator(".switch").first).to_be_visible()  # the scripts have begun
+    turn = reader.get_by_role("article", name="Part 24", exact=True)
+    turn.scroll_into_view_if_needed()
+    reader.evaluate("scrollBy(0, 300)")
+    turn.get_by_text("Part 24").first.scroll_into_view_if_needed()
+    assert reader.evaluate("scrollY") > 500
+    reader.get_by_role("link", name="Decisions").click()
+    reader.wait_for_url(re.compile("/decisions$"))
+    reader.go_back()
+    expect(turn).to_be_in_viewport()
+    assert reader.evaluate("scrollY") > 500
