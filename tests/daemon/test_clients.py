@@ -7,8 +7,9 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -54,6 +55,12 @@ class RawClient:
     def close(self) -> None:
         self.lines.close()
         self.sock.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
 
 def ask(number: int, method: str = "tools/list", **params: Any) -> dict[str, Any]:
@@ -140,22 +147,24 @@ def test_a_connection_that_says_nothing_is_closed_and_the_others_are_served(home
 
 def test_at_the_limit_of_descriptors_a_new_client_is_told_so(home: Path) -> None:
     daemon = start_daemon(home, program=REAL)
-    with Bridge(home) as first:
+    with Bridge(home) as first, ExitStack() as held:
         first.shake_hands()
         used = len(list(Path(f"/proc/{daemon.pid}/fd").iterdir()))
         resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (used + 8, 4096))
-        held = [RawClient(home)]  # until one is refused: the daemon opens and closes files of its own meanwhile
-        while b"hello" in held[-1].welcome:
-            held.append(RawClient(home))
-        assert 1 < len(held) < 10
-        before = time.monotonic()
-        with Bridge(home) as refused:
-            answer = refused.request(1, "initialize")
-        assert time.monotonic() - before < 25
-        assert "file descriptors" in answer["error"]["message"]
+
+        def refused() -> bool | None:
+            """Take what is free: the daemon opens and closes files of its own, so one may be free again."""
+            while b"hello" in held.enter_context(RawClient(home)).welcome:
+                pass
+            before = time.monotonic()
+            with Bridge(home) as late:
+                answer = late.request(1, "initialize")
+            assert time.monotonic() - before < 25
+            return "file descriptors" in answer["error"]["message"] or None
+
+        eventually(refused)
         assert "result" in first.request(5, "ping")
-        for client in held:
-            client.close()
+        held.close()
         resource.prlimit(daemon.pid, resource.RLIMIT_NOFILE, (4096, 4096))
 
         def served() -> bool | None:
