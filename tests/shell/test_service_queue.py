@@ -15,8 +15,9 @@ from tests.shell.rig import CLIENT, ShellRig, shell_rig, until
 async def _queued(rig: ShellRig, **how: Any) -> "asyncio.Task[dict[str, Any]]":
     """Let one command wait behind another that runs."""
     shell = rig.shells.registry.shells[rig.shell_id]
+    earlier = set(shell.queued)  # the one that runs may not have left the queue yet
     request = asyncio.create_task(rig.run("touch never", wait_idle_s=60, **how))
-    await until(lambda: shell.queued)
+    await until(lambda: shell.queued.keys() - earlier)
     return request
 
 
