@@ -355,6 +355,50 @@ async def test_a_rollout_that_was_forked_is_restored_with_what_it_inherited(tmp_
         assert tree["session_id"] == (await app.session(THREAD)).id
 
 
+async def test_a_fork_that_answers_a_prompt_anew_is_restored_without_a_second_prompt(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        first = Claude().prompt("Fix it")
+        name = "5e551000-0000-4000-8000-00000000000b"
+        fork = Claude(session=name, records=[{**record, "sessionId": name} for record in first.records], letter="b")
+        fork.says("Fixed another way", parentUuid=first.records[-1]["uuid"]).ends()
+        app.write(f"{first.session}.jsonl", first.says("Fixed").ends().records)
+        app.write(f"{name}.jsonl", fork.prompt("Go on").says("Gone on").ends().records)
+        await app.take()
+        heads = await app.heads()
+        records, about = await restored(app, await app.session(name), "claude")
+        assert [record["message"]["content"] for record in records if record["type"] == "user"] == ["Fix it", "Go on"]
+        app.write("again.jsonl", records)
+        await app.take()
+        assert await app.heads() == heads
+        rollout, _ = await restored(app, await app.session(name), "codex")
+        assert "(continued)" not in json.dumps([*records, *rollout, about])
+
+
+async def test_messages_between_agents_are_restored_as_such(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        codex = Codex(thread=THREAD)
+        codex.event("task_started", turn_id="t-1", started_at=int(codex.started.timestamp()))
+        codex.event("user_message", message="Review it")
+        content = [{"type": "input_text", "text": "No findings"}]
+        codex.line("response_item", type="agent_message", author="/root/reviewer", recipient="/root", content=content)
+        codex.event("agent_message", message="Reviewed")
+        codex.event("task_complete", turn_id="t-1", last_agent_message="Reviewed")
+        path = app.write("rollout-a.jsonl", codex.lines)
+        await app.take(path)
+        heads = await app.heads()
+        records, _ = await restored(app, await app.session(THREAD), "codex")
+        told = [record["payload"] for record in records if record["payload"].get("type") == "agent_message"]
+        assert told[0] == {
+            "type": "agent_message",
+            "author": "/root/reviewer",
+            "recipient": "/root",
+            "content": content,
+        }
+        path.unlink()
+        await app.take(app.write("rollout-a.jsonl", records))
+        assert await app.heads() == heads
+
+
 @pytest.mark.parametrize("vendor", ["claude", "codex"])
 async def test_a_compaction_is_restored_with_its_summary(vendor: str, tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:

@@ -3,10 +3,11 @@
 import json
 from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from shiftlog.dialects.mcpserver.objects import turns_with_items
-from shiftlog.ingest.restoring.transcript import Places, TurnDialog, late_dialog
+from shiftlog.ingest.restoring.transcript import Places, TurnDialog, ids_of, late_dialog
 from shiftlog.journal.continuity.lineage import origin_named
 from shiftlog.link.files import open_regular
 from shiftlog.model.entry import Entry, Kind
@@ -22,7 +23,8 @@ _BESIDE = (Kind.TURN_BEGUN, Kind.USAGE, Kind.IMPORT_NOTED)
 def dialog_of(reader: Reader, session: Session, depth: int = 0) -> list[TurnDialog]:
     """Return the conversation of a session, with what a fork inherited from its origins."""
     inherited = [each for note in session.shared for each in _inherited(reader, note, depth)]
-    return [*inherited, *_own(reader, session)]
+    own = _own(reader, session)
+    return [*_left(inherited, own), *own]
 
 
 def provider_of(reader: Reader, session: Session) -> str | None:
@@ -53,6 +55,20 @@ def _inherited(reader: Reader, note: dict[str, Any], depth: int) -> Iterator[Tur
     for each in whole[: last + 1]:
         if each.turn is None or each.turn.request_id in shared:
             yield each
+
+
+def _left(inherited: list[TurnDialog], own: list[TurnDialog]) -> list[TurnDialog]:
+    """Cut the last inherited turn where a fork left it: if it answers that prompt anew, it has none of its own."""
+    first = next((each for each in own if each.turn), None)
+    if not inherited or first is None or first.has_prompt:
+        return inherited
+    *whole, last = inherited
+    left_at = next((ids_of(entry.facts).get("parent_uuid") for entry in first.entries), None)
+    names = [ids_of(entry.facts).get("uuid") for entry in last.entries]
+    if left_at is None or left_at not in (last.vendor_id, *names):
+        return inherited
+    kept = max((at + 1 for at, name in enumerate(names) if name == left_at), default=0)
+    return [*whole, replace(last, entries=last.entries[:kept], is_cut=True)]
 
 
 def _own(reader: Reader, session: Session) -> list[TurnDialog]:

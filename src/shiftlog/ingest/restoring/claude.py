@@ -68,12 +68,14 @@ class ClaudeWriter(TranscriptWriter):
         if dialog.abandoned:
             left = [name for name in self.ends if name not in dialog.abandoned]
             self.last = self.ends[left[-1]] if left else None
-        if turn.query_text or dialog.begun.get("opened_by") != "continued":
+        if dialog.has_prompt:
             parent = ids_of(dialog.begun).get("parent_uuid")
             key = dialog.vendor_id or f"{_MADE}{turn.request_id}"
             yield self._record("user", turn.begun_at, key, self._prompt(dialog, turn), parent=parent)
         texts: list[tuple[str, Entry]] = []
         yield from self._said(dialog, texts)
+        if dialog.is_cut:
+            return
         answer = self.answer(dialog, texts)
         if answer is not None:
             block = {"type": "text", "text": answer}

@@ -59,14 +59,17 @@ class CodexWriter(TranscriptWriter):
             started = {"type": "task_started", "turn_id": name, "started_at": int(at.timestamp())}
             yield _line(at, "event_msg", {**started, "model_context_window": None})
         yield _line(at, "turn_context", self._context(dialog, turn, name if is_marked else None))
-        query = turn.query_text or turn.query_title
-        yield _message(at, "user", "input_text", query)
-        yield _line(at, "event_msg", {"type": "user_message", "message": query, "images": []})
+        if dialog.has_prompt:
+            query = turn.query_text or turn.query_title
+            yield _message(at, "user", "input_text", query)
+            yield _line(at, "event_msg", {"type": "user_message", "message": query, "images": []})
         texts: list[tuple[str, Entry]] = []
         for what, facts, entry in self.items(dialog):
             if what == "text":
                 texts.append((str(facts["content"]), entry))
             yield from self._item(what, facts, entry)
+        if dialog.is_cut:
+            return
         answer = self.answer(dialog, texts)
         if answer is not None:
             yield from _spoken(turn.last_updated, answer)
@@ -86,7 +89,11 @@ class CodexWriter(TranscriptWriter):
 
     def _item(self, what: str, facts: Mapping[str, Any], entry: Entry) -> Iterator[Record]:
         content = str(facts.get("content") or "")
-        if what == "text":
+        if facts.get("author"):
+            between = {name: facts[name] for name in ("author", "recipient") if facts.get(name)}
+            body = [{"type": "input_text", "text": content}]
+            yield _line(entry.at, "response_item", {"type": "agent_message", **between, "content": body})
+        elif what == "text":
             yield from _spoken(entry.at, content, facts.get("phase"))
         elif what == "call":
             yield self._call(facts, entry)

@@ -82,6 +82,7 @@ class TurnDialog:
     """A turn and its dialog in order, or the dialog between two turns.
 
     `begun` are the facts of its beginning, `usage` the entries about its tokens, `abandoned` the turns that it rewound.
+    `is_cut` says that a fork left the turn here: what came after, its end too, belongs to the origin alone.
     """
 
     turn: Turn | None
@@ -90,6 +91,13 @@ class TurnDialog:
     begun: Mapping[str, Any] = field(default_factory=dict[str, Any])
     usage: Sequence[Entry] = ()
     abandoned: frozenset[str] = frozenset()
+    is_cut: bool = False
+
+    @property
+    def has_prompt(self) -> bool:
+        """Return False for a turn that an import began with other records than a prompt."""
+        without = self.begun.get("imported") and self.begun.get("opened_by", "continued") == "continued"
+        return not without or bool(self.turn and self.turn.query_text)
 
     @property
     def vendor_id(self) -> str | None:
