@@ -399,6 +399,19 @@ async def test_messages_between_agents_are_restored_as_such(tmp_path: Path) -> N
         assert await app.heads() == heads
 
 
+async def test_a_compaction_that_rewrote_the_history_comes_back_as_the_same(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        codex = Codex(thread=THREAD).turn("t-1", "One", "1")
+        codex.line("compacted", message="All of it", replacement_history=[{"type": "message", "role": "user"}])
+        path = app.write("rollout-a.jsonl", codex.turn("t-2", "Two", "2").lines)
+        await app.take(path)
+        heads = await app.heads()
+        records, _ = await restored(app, await app.session(THREAD), "codex")
+        path.unlink()
+        await app.take(app.write("rollout-a.jsonl", records))
+        assert await app.heads() == heads
+
+
 @pytest.mark.parametrize("vendor", ["claude", "codex"])
 async def test_a_compaction_is_restored_with_its_summary(vendor: str, tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:

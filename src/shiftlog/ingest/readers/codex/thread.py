@@ -192,6 +192,8 @@ def on_compacted_history(rollout: Rollout, payload: Object) -> None:
     if text is not None:
         rollout.observe(text, turn, compaction=True)
     copies = len(list_in(payload, "replacement_history"))
+    if text and not copies:
+        return  # as exports write it: the summary tells all
     key = rollout.line_key(turn, "compacted", text or "", str(copies))
     body: Object = {"compaction": {"copies": copies}}
     note = f.Note(
