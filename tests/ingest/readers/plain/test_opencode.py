@@ -97,6 +97,13 @@ def test_a_prompt_without_parts_is_its_summary() -> None:
     assert found.turns == [("Open it", "in_progress", None)]
 
 
+def test_a_prompt_whose_text_is_not_written_yet_is_no_turn() -> None:
+    """OpenCode writes a message before its parts, and its hook may be heard between the two."""
+    found = read([message("m1", "user", 1)], [])
+    assert found.turns == []
+    assert found.reader.standings() == ()
+
+
 def test_messages_are_read_in_the_order_of_their_times() -> None:
     """Whatever order they are given in."""
     found = read(ASKED[::-1], [part("p2", "m2", "text", text="yes"), part("p1", "m1", "text", text="no?")])

@@ -98,7 +98,7 @@ class OpenCodeReader(ConversationReader):
     def standings(self) -> Sequence[f.Standing]:
         """Return the open turn, and what is held."""
         found = super().standings()
-        if "held" not in self.state.own:
+        if not self._holds_content():
             return found
         turn = self.state.turn
         held = f.Standing(
@@ -110,11 +110,16 @@ class OpenCodeReader(ConversationReader):
     def end_idle(self, sessions: Iterable[f.VendorSession] | None = None) -> Sequence[f.AnyFact]:
         """Write what is held, because nothing follows, and end the open turn."""
         chosen = None if sessions is None else set(sessions)
-        if "held" in self.state.own and (chosen is None or self.ref in chosen):
+        if self._holds_content() and (chosen is None or self.ref in chosen):
             message, parts = self.state.own.pop("held")
             self._write_message(message, parts)
             self.give_fields()
         return super().end_idle(chosen)
+
+    def _holds_content(self) -> bool:
+        """Return True if something is held that may be written; a prompt whose text is not there yet says nothing."""
+        held = self.state.own.get("held")
+        return held is not None and _written(*held) is not None
 
     def complete(self) -> None:
         message = self.state.own.pop("message", None)
