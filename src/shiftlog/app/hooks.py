@@ -33,6 +33,7 @@ from shiftlog.journal.hooked.stops import Stop
 from shiftlog.journal.intake.hooks import HookIntake
 from shiftlog.journal.intake.start_brief import start_brief
 from shiftlog.journal.sessions import workspace_of
+from shiftlog.journal.vendor_names import known_session
 from shiftlog.link import processes
 from shiftlog.model.agents import GEMINI
 from shiftlog.model.errors import ShiftlogError, is_of_the_machine
@@ -257,15 +258,11 @@ class Hooks:
         texts = {name: value if isinstance(value, str) else None for name, value in given.items()}
         await self.caught_up()
         pid, now = params.get("pid"), self.app.clock.now()
-        fact = HookFact(
-            id="", at="", agent=texts["agent"] or "", name="SessionStart", vendor_id=texts["session_id"] or ""
-        )
-        own = await self.intake.session_of(fact)
         return await self.app.store.read(
             lambda reader: start_brief(
                 reader,
                 source=texts["source"],
-                session_id=own,
+                session_id=known_session(reader, texts["agent"] or "", texts["session_id"] or ""),
                 cwd=texts["cwd"],
                 pid=pid if isinstance(pid, int) else None,
                 is_alive=processes.alive,
@@ -284,13 +281,16 @@ class Hooks:
             await self._note_caller(agent, dict(event))
             return {"print": ""}
         await self.caught_up(HOOK_LATE_S)
-        turn = await self.turns.turn_of(agent, str(event.get("session_id") or ""))
         is_call = name_of(dict(event)) == "PreToolUse"
+        is_guarded = self.guard_state.of(agent).mode != "off"
+        turn = None
+        if is_call or is_guarded:
+            turn = await self.turns.turn_of(agent, str(event.get("session_id") or ""))
         if is_call:
             await self._await_checkpoint(turn, event.get("tool_use_id"))
         else:
             await self.turns.settle(HOOK_CHECKPOINT_S)
-        if self.guard_state.of(agent).mode == "off":
+        if not is_guarded:
             return {"print": ""}
         message = await self.guard.changed(agent, event, turn)
         output = await self.guard.answer(agent, event, turn) if is_call else None

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 # How far the checkpoint before a tool call is: there, still being made, or not to be had.
 Readiness = Literal["saved", "late", "none"]
 
+# The hook of a starting session waits for its brief, so preparing its workspace comes after that.
+PREPARE_AFTER_S = 0.05
 SEEN_MOST = 1_000
 SEEN_TYPES = {"added": "create", "deleted": "delete"}
 
@@ -110,6 +112,7 @@ class TurnCheckpoints:
             self.tasks.start_soon(self._prepare, workspace)
 
     async def _prepare(self, workspace: str) -> None:
+        await anyio.sleep(PREPARE_AFTER_S)
         try:
             await self._opened(workspace)
         except Exception as error:  # noqa: BLE001 - the first turn says in the record why it cannot be saved

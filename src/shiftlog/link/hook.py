@@ -10,7 +10,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, NoReturn
 
 AGENTS = {"claude": "ClaudeCode", "codex": "Codex", "gemini": "GeminiCli", "opencode": "OpenCode"}
 GEMINI = "GeminiCli"
@@ -37,8 +37,8 @@ BEFORE_TOOL = "before-tool"
 MCP_TOOLS = "mcp__"
 
 
-def main() -> int:
-    """Append the event at standard input to the spool, print what it asks for; return 0.
+def main() -> "NoReturn":
+    """Append the event at standard input to the spool, print what it asks for; exit with 0.
 
     Before a tool call (`shiftlog-hook AGENT before-tool`) the guard may refuse the call, and does so in `enforce` mode
     if anything fails here.
@@ -50,7 +50,7 @@ def main() -> int:
     except BaseException:  # noqa: BLE001 - a hook must never disturb its agent; a slow daemon is no news to it either
         if sys.argv[2:3] == [BEFORE_TOOL]:
             _refuse_after_failure()
-    return 0
+    os._exit(0)  # the agent waits: nothing is buffered, and tidying up the interpreter takes a tenth of a bare start
 
 
 def _refuse_after_failure() -> None:

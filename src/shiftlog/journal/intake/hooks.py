@@ -23,7 +23,6 @@ from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
 from shiftlog.journal.intake.sessions import UNTITLED, add_redactions, stamp_of
 from shiftlog.journal.intake.turns import end_turn, update_turn
-from shiftlog.journal.vendor_names import known_session
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
@@ -76,10 +75,6 @@ class HookIntake:
     async def forget(self, path: str) -> None:
         """Forget a spool file that is gone."""
         await self._store.write(lambda writer: writer.forget_source(path))
-
-    async def session_of(self, fact: HookFact) -> str | None:
-        """Return the session that an event belongs to, if the journal has it."""
-        return await self._store.read(lambda reader: known_session(reader, fact.agent, fact.vendor_id))
 
     async def stops(self) -> Stops:
         """Return the turns that wait for their transcripts to say how they ended, by session."""
