@@ -1,7 +1,9 @@
 """Only regular files are read: a named pipe or a device never keeps a program waiting."""
 
 import os
+import py_compile
 import socket
+import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,7 +17,7 @@ from shiftlog.daemon.http import open_token
 from shiftlog.daemon.lock import take_lock
 from shiftlog.journal.signing.keys import KEY_FILE, Keys
 from shiftlog.link import wire
-from shiftlog.link.files import NOT_REGULAR, open_regular, read_regular
+from shiftlog.link.files import NOT_REGULAR, open_regular, read_regular, run_by_path
 from shiftlog.link.launch import start_daemon
 from shiftlog.model.errors import StorageError
 from shiftlog.store.sqlite import SqliteStore
@@ -105,3 +107,19 @@ def test_a_token_that_is_a_pipe_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "http.token")
     with pytest.raises(OSError, match=NOT_REGULAR):
         open_token(tmp_path)
+
+
+def test_a_program_runs_compiled_where_that_is_its_source_of_now(tmp_path: Path) -> None:
+    """A compiled file is not compared with its source when it runs by its path."""
+    source = tmp_path / "program.py"
+
+    def said() -> tuple[str, str]:
+        words = run_by_path(str(source))
+        return Path(words[-1]).suffix, subprocess.run(words, capture_output=True, text=True, check=True).stdout
+
+    source.write_text("print('one')")
+    assert said() == (".py", "one\n")
+    py_compile.compile(str(source))
+    assert said() == (".pyc", "one\n")
+    source.write_text("print('three')")
+    assert said() == (".py", "three\n")

@@ -3,6 +3,7 @@
 import errno
 import os
 import stat
+import sys
 
 NOT_REGULAR = "Not a regular file"
 
@@ -28,3 +29,29 @@ def read_regular(path: "str | os.PathLike[str]") -> bytes:
     """Return the content of a regular file; raise OSError, without waiting, for any other kind of file."""
     with open(open_regular(path), "rb") as file:
         return file.read()
+
+
+def run_by_path(program: str) -> "list[str]":
+    """Return the words that run a Python file by its path with the standard library alone.
+
+    A source that runs by its path is compiled at each start, so the compiled file is preferred.
+    """
+    from importlib.util import cache_from_source
+
+    path = os.path.realpath(program)
+    compiled = cache_from_source(path)
+    return [sys.executable, "-I", "-S", compiled if _is_compiled_from(path, compiled) else path]
+
+
+def _is_compiled_from(path: str, compiled: str) -> bool:
+    """Return True if a compiled file is that of this interpreter for the file at the path, as it is now."""
+    from importlib.util import MAGIC_NUMBER
+
+    try:
+        now = os.stat(path)
+        with open(open_regular(compiled), "rb") as file:
+            head = file.read(16)
+    except OSError:
+        return False
+    facts = (0, int(now.st_mtime) & 0xFFFF_FFFF, now.st_size & 0xFFFF_FFFF)
+    return head == MAGIC_NUMBER + b"".join(fact.to_bytes(4, "little") for fact in facts)

@@ -12,7 +12,6 @@ import os
 import secrets
 import socket
 import struct
-import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from shiftlog.guard.directories import OpenDirectory, open_real
 from shiftlog.link import guarded
+from shiftlog.link.files import run_by_path
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import WorkspaceInvalid
 from shiftlog.shell.engine import reaper
@@ -104,7 +104,7 @@ class ClientRuns:
 
     def command(self, token: str) -> list[str]:
         """Return the words that run an offered command."""
-        return [sys.executable, "-I", "-S", str(Path(guarded.__file__).resolve()), str(self.path), token]
+        return [*run_by_path(guarded.__file__), str(self.path), token]
 
     async def aclose(self) -> None:
         """Stop listening and end every command."""

@@ -9,11 +9,11 @@ from __future__ import annotations
 import asyncio
 import socket
 import subprocess
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from shiftlog.link import processes
+from shiftlog.link.files import run_by_path
 from shiftlog.shell.engine import reaper
 
 
@@ -165,5 +165,4 @@ def _kill_below(pid: int) -> None:
 
 def reaper_command(channel: int, directory: str, command: Sequence[str]) -> list[str]:
     """Return the command line of a reaper with a command below it; it removes the directory when all is over."""
-    program = str(Path(reaper.__file__).resolve())
-    return [sys.executable, "-I", "-S", program, str(channel), directory, "--", *command]
+    return [*run_by_path(reaper.__file__), str(channel), directory, "--", *command]
