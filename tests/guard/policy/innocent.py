@@ -3,6 +3,19 @@
 DENY = ("nc", "ncat", "netcat", "telnet", "nmap", "git push --force", "git push -f", "docker system prune")
 
 LINES = r"""
+python3 -m build && python3 -m twine check dist/*
+python3 -c "import subprocess; print(subprocess.check_output(['git','log','-1']).decode())"
+make CC=clang CFLAGS="-O2 -Wall" -B
+cmake -E make_directory build/tmp
+cmake -E copy a.txt b.txt
+ccache -s
+ccache gcc -c x.c
+find . -name '*.sh' -exec bash -n {} \;
+awk -f report.awk data.csv
+echo 'alias ll="ls -la"' >> ~/.bash_aliases
+ip netns list
+hyperfine --warmup 3 './app a' './app b'
+echo 'git pull' > deploy.sh && chmod +x deploy.sh && cat deploy.sh
 ls
 ls -la
 ls -la src/ tests/ 2>/dev/null

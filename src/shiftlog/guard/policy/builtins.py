@@ -9,6 +9,7 @@ from shiftlog.guard.bash.tree import Assign, BashWord, Dyn
 from shiftlog.guard.bash.words import HOLE, Arg, holds_subscript_code, is_stdin, text_of, with_holes
 from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.found import Danger, Position, When
+from shiftlog.guard.policy.names import DeniedNames
 from shiftlog.guard.policy.options import NAME_VALUE
 from shiftlog.guard.policy.tools import option_values
 
@@ -29,7 +30,7 @@ BRACED_SETTING = re.compile(r"(!?)([A-Za-z_][A-Za-z0-9_]*)(\[[^\]]*\])?(:?=|:(?!
 class Builtins(ABC):
     """The part of a survey that handles builtins and variables."""
 
-    names: re.Pattern[str] | None
+    names: DeniedNames | None
     functions: dict[str, bool]
     removed: set[str]
     perhaps_removed: set[str]
@@ -167,7 +168,8 @@ class Builtins(ABC):
                     self.set_by_arithmetic(arg.text.partition("=")[2], arg.at)
                 self.set_from_argument(arg, position)
             elif arg.value is None and not arg.glob:
-                self.doubt("a variable whose name is not literal", arg.text, arg.at, "allow")
+                code = "$(" in arg.text or "`" in arg.text
+                self.doubt("a variable whose name is not literal", arg.text, arg.at, "lists" if code else "allow")
 
     def _visit_names(self, name: str, args: list[Arg], position: Position, *, certain: bool) -> None:
         removed = self.removed if certain else self.perhaps_removed

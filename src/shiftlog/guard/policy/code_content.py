@@ -86,10 +86,9 @@ def _language(given: Language, text: str) -> Language:
 
 
 def _named(judge: Judge, lines: Iterator[str]) -> str | None:
-    """Return the denied program that a line of code names."""
-    pattern = judge.denied_names
-    matches = (pattern.search(line) for line in lines) if pattern is not None else ()
-    return next((match.group() for match in matches if match is not None), None)
+    """Return the denied program that these lines of code name."""
+    names = judge.denied_names
+    return names.search("\n".join(lines)) if names is not None else None
 
 
 def _code_lines(text: str) -> Iterator[str]:

@@ -12,7 +12,7 @@ from posixpath import join, normpath
 from typing import Literal
 
 from shiftlog.guard.policy.found import Start
-from shiftlog.guard.policy.tables import READS_CODE, RUNNERS
+from shiftlog.guard.policy.tables import FILTERS, MAKES, READS_CODE, RUNNERS
 from shiftlog.guard.policy.tools import option_values
 
 Language = Literal["shell", "code", "make", "npm", "any"]
@@ -32,8 +32,6 @@ OWN_FILES: dict[str, tuple[str, ...]] = {
     "nox": ("noxfile.py",),
 }
 NPMS = frozenset(("npm", "yarn", "pnpm"))
-MAKES = frozenset(("make", "gmake", "bmake"))
-FILTERS = frozenset("awk gawk mawk nawk sed gsed".split())  # their operands are data
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 GIT_HOOKS: dict[str, tuple[str, ...]] = {
     "commit": ("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit"),

@@ -6,7 +6,6 @@ A judge holds one shell's rules and a way to identify files. It keeps nothing be
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
@@ -19,6 +18,7 @@ from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
 from shiftlog.guard.policy.files import FileIdentity, NoFiles
 from shiftlog.guard.policy.found import Definitions, Doubt, Position, Start
 from shiftlog.guard.policy.lists import ListEntry, ListName, Lists, ShellRules, Source
+from shiftlog.guard.policy.names import DeniedNames, denied_names
 from shiftlog.guard.policy.programs import Survey
 from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict
@@ -125,7 +125,7 @@ class Judge:
         self.files: FileIdentity = files or NoFiles()
         self._lists = Lists(rules, self.files)
         self._starts = StartJudge(self._lists)
-        self._names = None if kernel else _names_pattern(rules)
+        self._names = None if kernel else denied_names(rules.deny)
 
     def judge(self, text: str, definitions: Definitions | None = None, *, cwd: str = "/") -> Judgement:
         """Judge a command, given the definitions of earlier commands and the working directory."""
@@ -149,8 +149,8 @@ class Judge:
         return self._conclude(text, survey, fault, definitions, cwd)
 
     @property
-    def denied_names(self) -> re.Pattern[str] | None:
-        """The pattern that finds denied programs in code, where only text is checked."""
+    def denied_names(self) -> DeniedNames | None:
+        """What finds denied programs in code, where only text is checked."""
         return self._names
 
     def judge_start(self, path: str, argv: Sequence[str], *, cwd: str = "/") -> StartVerdict:
@@ -325,15 +325,6 @@ class Judge:
             # The kernel checks lists only, so with the dangerous rules on an unread text cannot be left to it.
             when = "refuse" if too_much and self.rules.dangerous else "lists"
             questions.append(Doubt(fault.what, "", fault.at, when))
-
-
-def _names_pattern(rules: ShellRules) -> re.Pattern[str] | None:
-    names = {entry.program.rsplit("/", 1)[-1] for entry in rules.deny}
-    if not names:
-        return None
-    return re.compile(
-        r"(?:(?<![\w.-])|(?<=\\[nt]))(?:" + "|".join(re.escape(name) for name in sorted(names)) + r")(?![\w-])"
-    )
 
 
 def _undecidable(text: str, doubt: Doubt) -> Violation:

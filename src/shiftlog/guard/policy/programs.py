@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-import re
+from itertools import takewhile
 from posixpath import normpath
 
 from shiftlog.guard.bash import tree
@@ -14,9 +14,10 @@ from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, resolve_w
 from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.builtins import Builtins
 from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start, Stdin, When
+from shiftlog.guard.policy.names import DeniedNames
 from shiftlog.guard.policy.sed import sed_runs
-from shiftlog.guard.policy.tools import downloads_to, tool_commands
-from shiftlog.guard.policy.wrappers import Unwrapped, unwrap
+from shiftlog.guard.policy.tools import downloads_to, option_values, tool_commands
+from shiftlog.guard.policy.wrappers import FIND_STARTS, Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
 PASSING_OVER = frozenset(("command", "builtin"))  # they skip functions
@@ -27,7 +28,7 @@ WRITING = frozenset("> >> >| &> &>> >&".split())
 class Survey(Builtins):
     """The findings about one command; `names` matches denied programs in code if only the text is checked."""
 
-    def __init__(self, definitions: Definitions, *, effort: tree.Effort, names: re.Pattern[str] | None = None) -> None:
+    def __init__(self, definitions: Definitions, *, effort: tree.Effort, names: DeniedNames | None = None) -> None:
         self.effort = effort
         self.names = names
         self.starts: list[Start] = []
@@ -43,7 +44,7 @@ class Survey(Builtins):
         self.writes: dict[str, Arg | None] = {}
         self.reads: list[Arg] = []
         self.writes_something = False
-        self.named_data = ""
+        self.written_data = ""
         self.downloaded: set[str] = set()
         self._leading = True  # only definitions so far, so that they are certain to be made
         self._returned = False
@@ -196,17 +197,21 @@ class Survey(Builtins):
         return stdin
 
     def _note_named_data(self, args: list[Arg], redirects: list[tree.Redirect], stdin: Stdin) -> None:
-        """Remember that a denied program's name was written to a file or to a program's input."""
+        """Remember what was written to a file or to a program's input, because it may name a denied program."""
         data = stdin.text.text if stdin.kind == "text" and stdin.text is not None else ""
         if any(redirect.op in WRITING for redirect in redirects):
             data += " ".join(arg.text for arg in args[1:])
-        named = self.names.search(data) if self.names is not None and data else None
-        if named is not None:
-            self.named_data = named.group()
+        self.written_data += "\n" + data if data else ""
+        for redirect in redirects:
+            path = text_of(redirect.target.parts)[0] if redirect.target is not None and redirect.op in WRITING else ""
+            if tables.STARTUP_FILES.fullmatch(path):
+                self._doubt_named(self.written_data, f"what programs run from '{path}' with", redirect.start)
 
-    def _doubt_named_data(self, runner: str, at: int) -> None:
-        if self.named_data:
-            self.doubt(f"what '{runner}' runs, with '{self.named_data}' written before", runner, at, "text only")
+    def _doubt_named_data(self, runner: str, args: list[Arg], at: int) -> None:
+        """Doubt a program that may run what was written before; its arguments may complete a denied command."""
+        if self.written_data:
+            told = " ".join((self.written_data, *(arg.text for arg in args)))
+            self._doubt_named(told, f"what '{runner}' runs from files with", at)
 
     def _input_from(self, redirect: tree.Redirect, target: tree.BashWord, stdin: Stdin) -> Stdin:
         arg = resolve_word(target)[0]
@@ -295,6 +300,9 @@ class Survey(Builtins):
         )
         for setting in answer.settings:
             self.set_from_argument(setting, inside)
+        if base == "find" and any(argv[0].text.rsplit("/", 1)[-1] in tables.SHELLS for argv in answer.argvs):
+            told = takewhile(lambda arg: arg.value not in FIND_STARTS, self.starts[-1].args)
+            self._doubt_named(" ".join(arg.text for arg in told), "files for a shell named", at)
         if answer.hidden and position.surety == "sure":
             self.doubt(f"the program that '{base}' starts", base, at, "lists")
         for text in answer.texts:
@@ -366,10 +374,12 @@ class Survey(Builtins):
             return
         if tables.DESCRIPTOR.match(normpath(arg.text)):
             self.doubt(f"what '{shell}' reads from a descriptor", arg.text, arg.at, "lists")
-        self._doubt_named_data(shell, arg.at)
+        self._doubt_named_data(shell, [], arg.at)
         if arg.value is not None:
             self.starts.append(Start(arg.value, [], arg.at, position.via, "script", position.surety))
             self._visit_written(arg, position)
+        elif arg.glob:
+            self.doubt(f"the script '{show(arg)}'", show(arg), arg.at, "text only")
         if position.surety == "sure":
             self.doubt(f"the script '{show(arg)}'", show(arg), arg.at, "allow")
 
@@ -415,12 +425,21 @@ class Survey(Builtins):
     def _visit_opaque(self, name: str, base: str, args: list[Arg], position: Position) -> None:
         """Check programs that run files or code; only needed if nothing but the text is checked."""
         at = args[0].at
-        if "/" in name:
-            self._visit_written(Arg(name, name, at), position)
+        self._visit_written(Arg(name, name, at), position)
         if "/" in name or base in tables.RUNNERS:
-            self._doubt_named_data(base, at)
+            self._doubt_named_data(base, args, at)
+        if any(is_process(value) for value in option_values(args, tables.CODE_OPTIONS.get(base, ()))):
+            self.doubt(f"what '{base}' reads from a substitution", base, at, "text only")
         if tables.INTERPRETERS.fullmatch(base):
+            self._doubt_written_code(base, args[1:], at)
             self._visit_code(base, args[1:], at, position)
+
+    def _doubt_written_code(self, base: str, args: list[Arg], at: int) -> None:
+        """Doubt a program file or module that this same command writes, with a denied name in what it wrote."""
+        written = {path.removeprefix("./") for path in self.writes}
+        given = {arg.text.removeprefix("./") for arg in args}
+        if written & (given | {f"{name}.py" for name in given}):
+            self._doubt_named_data(base, args, at)
 
     def _visit_code(self, base: str, args: list[Arg], at: int, position: Position) -> None:
         stdin = position.stdin
@@ -435,13 +454,17 @@ class Survey(Builtins):
             self.starts[-1].code = stdin.text
         elif base in ("sed", "gsed") and sed_runs(args):
             self.doubt("what 'sed' runs", base, at, "text only")
+        elif base in tables.MAKES:
+            told = [value.text for value in option_values(args, ("-E", "--eval"))]
+            settings = [arg.text for arg in args if "=" in arg.text and not arg.text.startswith("-")]
+            self._doubt_named("\n".join((*told, *settings)).replace("=", "= "), f"code for '{base}' with", at)
         elif base not in ("sed", "gsed") and tables.STARTING.search(code):
             self._doubt_named(code, f"code for '{base}' with", at)
 
     def _doubt_named(self, code: str, what: str, at: int) -> None:
         named = self.names.search(code) if self.names is not None else None
         if named is not None:
-            self.doubt(f"{what} '{named.group()}'", named.group(), at, "text only")
+            self.doubt(f"{what} '{named}'", named, at, "text only")
 
 
 def _is_download(parts: list[tree.Part]) -> bool:

@@ -29,6 +29,12 @@ COMMAND_VARIABLES = frozenset(
     "MANROFFOPT".split()
 )
 SHELL_TEXT_VARIABLES = frozenset({"PROMPT_COMMAND"})
+# Files that programs read by themselves and that may hold commands.
+STARTUP_FILES = re.compile(
+    r"(?:.*/)?(?:hooks/[^/]+|\.git/config|\.?gitconfig|\.config/git/config|\.(?:bash|zsh)rc|\.bash_(?:profile|login|logout|aliases)|"
+    r"\.profile|\.z(?:shenv|profile|login|logout)|\.ssh/(?:rc|config|authorized_keys)|\.(?:vim|ex|gdb|lldb)(?:rc|init)|\.envrc|"
+    r"sitecustomize\.py|usercustomize\.py|crontab)"
+)
 
 INTERPRETERS = re.compile(
     r"(?:python|pypy|perl|ruby|node|nodejs|php|lua|luajit|tclsh|wish|expect|guile|julia|Rscript|R|ocaml|ghci|groovy|"
@@ -38,7 +44,7 @@ INTERPRETERS = re.compile(
 )
 STARTING = re.compile(
     r"system|exec|spawn|popen|subprocess|check_|run\(|call\(|child_process|getline|qx|`|!|\||shell|Command|open3?\b|"
-    r"\be\b|EXEC|include|split|respawn|new|dofile|run|\.sh\b|edit\(",
+    r"\be\b|EXEC|include|split|respawn|new|dofile|run|\.sh\b|edit\(|copy|symlink|rename|syscmd|call-process",
     re.I,
 )
 READS_CODE = re.compile(
@@ -68,6 +74,10 @@ COMMAND_OPTIONS: dict[str, tuple[str, ...]] = {
     "dpkg-buildpackage": ("-r",),
     "wget": ("--use-askpass",),
     "git-shell": ("-c",),
+    "dpkg-architecture": ("-c", "--command"),
+    "tcpdump": ("-z",),
+    "prove": ("-e", "--exec"),
+    **dict.fromkeys(("gcc", "g++", "cc", "c++"), ("-wrapper",)),
 }  # fmt: skip
 # Option letters that take a value, for programs that allow several letters after one dash.
 VALUED_LETTERS = {
@@ -91,6 +101,14 @@ GIT_COMMAND_KEYS = re.compile(
 COPIERS = frozenset("cp ln mv install cat dd rsync link scp tee tar cpio objcopy strip upx patchelf xxd base64".split())
 LOOKUPS = frozenset("which whereis whence command type".split())
 RUNNERS = frozenset("make gmake bmake npm yarn pnpm just ninja rake run-parts ansible-playbook docker tox nox".split())
+FILTERS = frozenset("awk gawk mawk nawk sed gsed".split())  # their operands are data
+# Options whose value is a file of code, for programs whose operands are data.
+CODE_OPTIONS: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(FILTERS, ("-f", "--file")),
+    **dict.fromkeys(("ssh", "scp", "sftp"), ("-F",)),
+    "cmake": ("-P",),
+}
+MAKES = frozenset(("make", "gmake", "bmake"))
 DESCRIPTOR = re.compile(r"/dev/fd/|/proc/[^/]+/fd/")
 DOWNLOADERS = frozenset(("curl", "wget"))
 
@@ -199,7 +217,20 @@ WRAPPERS: dict[str, Wrapper] = {
     "firejail": Wrapper("", "", "quiet noprofile net= profile= private"),
     "arch": Wrapper("32e", "d"),
     "caffeinate": Wrapper("dimsu", "tw"),
+    "logsave": Wrapper("asv", operands=1),
+    "ccache": Wrapper(
+        "cCpsvVhzx", "dFMok",
+        "cleanup clear show-stats zero-stats show-config version help dir= set-config= max-size=",
+    ),
+    "sshpass": Wrapper("ehvV", "dfpP"),
+    "cgexec": Wrapper("b", "g", "sticky"),
+    "gdbserver": Wrapper("", "", "once multi wrapper= debug", operands=1),
+    "openvt": Wrapper("efluvw", "c", "exec force login user verbose wait console="),
+    "systemd-inhibit": Wrapper("", "", "what= who= why= mode= list no-pager no-legend no-ask-password"),
+    "systemd-cat": Wrapper("h", "tp", "identifier= priority= stderr-priority= level-prefix= namespace="),
     **dict.fromkeys(("builtin", "nohup", "catchsegv", "eatmydata", "cargo-watch"), Wrapper()),
+    **dict.fromkeys(("chronic", "ifne", "zrun", "torify", "fakechroot"), Wrapper("env")),
+    **dict.fromkeys(("sccache", "distcc", "bear"), Wrapper("a", "o", "show-stats append output= version help")),
     **dict.fromkeys(("gosu", "su-exec", "setuidgid", "envdir"), Wrapper(operands=1)),
     **dict.fromkeys(("linux32", "linux64", "i386", "x86_64"), Wrapper("BFILRSTXZ3v")),
     **dict.fromkeys(("proxychains", "proxychains4"), Wrapper("q", "f")),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from shiftlog.guard.bash.tree import BashWord
 from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, literal, may_become, unknown, with_holes
@@ -404,6 +405,36 @@ def _gdb(args: list[Arg]) -> Unwrapped:
     return Unwrapped()
 
 
+def _newgrp(args: list[Arg]) -> Unwrapped:
+    texts = [following for arg, following in pairwise(args) if arg.value in ("-c", "--command")]
+    return Unwrapped(texts=texts, reads_stdin=not texts)
+
+
+def _cmake(args: list[Arg]) -> Unwrapped:
+    """Follow `cmake -E env|time|chdir`, which start a program."""
+    words = [arg.value for arg in args[:2]]
+    if words[:1] != ["-E"] or len(words) < 2:
+        return Unwrapped()
+    rest = args[3:] if words[1] == "chdir" else args[2:]
+    if words[1] == "env":
+        return _env([arg for arg in rest if not arg.text.startswith(("--unset=", "--modify"))])
+    return Unwrapped(argvs=[rest] if rest and words[1] in ("chdir", "time") else [])
+
+
+def _ip(args: list[Arg]) -> Unwrapped:
+    """Follow `ip netns exec NAME program` and `ip vrf exec NAME program`."""
+    for index, (arg, following) in enumerate(pairwise(args)):
+        if arg.value in ("netns", "vrf") and following.value == "exec":
+            rest = args[index + 2 :] if any(one.value in ("-all", "-a") for one in args[:index]) else args[index + 3 :]
+            return Unwrapped(argvs=[rest] if rest else [])
+    return Unwrapped()
+
+
+def _texts(args: list[Arg]) -> Unwrapped:
+    """Take every argument with a blank or without a dash for shell text."""
+    return Unwrapped(texts=[arg for arg in args if not arg.text.startswith("-")], holes_are_data=True)
+
+
 def _capsh(args: list[Arg]) -> Unwrapped:
     for index, arg in enumerate(args):
         if arg.value in ("--", "=="):
@@ -451,6 +482,10 @@ ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {
     "perf": _subcommands({"stat": "-e -o -C -p -r -x", "record": "-e -o -F -c -C -p", "trace": "-e -o -p"}),
     "uv": _subcommands({"run": "--with --python -p --extra --group --project --directory --env-file --package"}),
     "mise": _after("exec", "x"),
+    "newgrp": _newgrp,
+    "cmake": _cmake,
+    "ip": _ip,
+    **dict.fromkeys(("hyperfine", "pee", "mispipe"), _texts),
     **dict.fromkeys(("poetry", "pipenv", "pdm", "hatch", "rye"), _after("run")),
     **dict.fromkeys(("bundle", "pnpm"), _after("exec")),
     **dict.fromkeys(("conda", "mamba"), _after("run", takes="-n --name -p --prefix --cwd")),
