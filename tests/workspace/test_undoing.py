@@ -176,3 +176,20 @@ async def test_a_deleted_directory_without_checkpoints_is_no_workspace(yard: Yar
     with pytest.raises(WorkspaceInvalid, match="does not exist"):
         await yard.open()
     assert not yard.path.exists()
+
+
+@pytest.mark.parametrize("mode", [0o755, 0o775, 0o700])
+@pytest.mark.parametrize("kind", ["a link", "a file"])
+async def test_a_directory_that_something_else_replaced_comes_back_with_its_permissions(
+    yard: Yard, kind: str, mode: int
+) -> None:
+    yard.write("sub/deep/file", "one\n")
+    (yard.path / "sub").chmod(mode)
+    await yard.open()
+    saved = await yard.save()
+    shutil.rmtree(yard.path / "sub")
+    (yard.path / "sub").symlink_to("elsewhere") if kind == "a link" else yard.write("sub", "two\n")
+    await yard.before_command()
+    await yard.restore(saved.checkpoint_id, clean=True)
+    assert yard.read("sub/deep/file") == "one\n"
+    assert (yard.path / "sub").stat().st_mode & 0o777 == mode

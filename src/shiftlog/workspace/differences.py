@@ -96,10 +96,10 @@ async def differences(
     for path in (before.modes.keys() | after.modes.keys()) - found.keys():
         if before.modes.get(path) != after.modes.get(path):
             found[path] = _mode_only(path, before.modes, after.modes)
-    if before.beside is not None and after.beside is not None:
-        for directory in _directories(before, after):
-            found.setdefault(directory.path, directory)
-    return [found[path] for path in sorted(found) if names.within(path, roots)]
+    known = before.beside is not None and after.beside is not None
+    # A path can be a file in one tree and a directory in the other, and then has a difference of each kind.
+    every = [*found.values(), *(_directories(before, after) if known else ())]
+    return sorted((one for one in every if names.within(one.path, roots)), key=lambda one: (one.path, one.is_directory))
 
 
 async def patch(shadow: Shadow, old: str, new: str, paths: tuple[str, ...]) -> tuple[str, bool]:

@@ -94,7 +94,7 @@ async def _plan_directories(
     for difference in wanted:
         if difference.path in held and difference.new is not None:
             plan.directories[difference.path] = difference.new.permissions
-            plan.actions[difference.path] = "mode"
+            plan.actions.setdefault(difference.path, "mode")
     changed = {*plan.remove, *plan.write, *plan.clear, *plan.permit}
     above = {parent for path in changed for parent in names.parents(path)}
     for path in {modes.ROOT, *above, *plan.directories} if changed or wanted else ():
