@@ -105,23 +105,23 @@ def said(role: str, category: str, content: str) -> Answer:
     return {"role": role, "category": category, "content": content}
 
 
-def shiftlog(home: Path, *arguments: str, status: int = 0, **environ: str) -> str:
+def shiftlog(home: Path, *arguments: str, status: int = 0, within_s: float = CLI_S, **environ: str) -> str:
     """Run the command line as a person does and return what it printed."""
     done = subprocess.run(
         [*SHIFTLOG, *arguments],
         env=environment(home, **environ),
         capture_output=True,
         text=True,
-        timeout=CLI_S,
+        timeout=within_s,
         check=False,
     )
     assert done.returncode == status, f"{done.stdout}\n{done.stderr}"
     return done.stdout
 
 
-def shiftlog_json(home: Path, *arguments: str, status: int = 0) -> Any:
+def shiftlog_json(home: Path, *arguments: str, status: int = 0, within_s: float = CLI_S) -> Any:
     """Run the command line with --json and return the document."""
-    return json.loads(shiftlog(home, *arguments, "--json", status=status))
+    return json.loads(shiftlog(home, *arguments, "--json", status=status, within_s=within_s))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
