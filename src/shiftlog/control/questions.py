@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from shiftlog.app.app import App
+from shiftlog.control.arguments import checked
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import Unauthorized, UnknownTool
 
@@ -52,4 +53,4 @@ def answer(app: App, method: str, params: Params, caller: Caller) -> Answer:
     if method in OPERATORS and not caller.operator:
         raise Unauthorized(f"Only an operator may ask for {method}")
     questions: dict[str, Question] = import_module(f"shiftlog.control.{module}").QUESTIONS
-    return questions[method](app, params, caller)
+    return questions[method](app, checked(params), caller)

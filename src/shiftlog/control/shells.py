@@ -9,7 +9,7 @@ import itertools
 from collections.abc import AsyncGenerator, Collection, Iterator
 from contextlib import aclosing
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import anyio
 
@@ -112,8 +112,9 @@ async def run_once(app: App, params: Params, caller: Caller) -> AsyncGenerator[o
 def _title(app: App, params: Params) -> str:
     """Return the command as the title of its session; masked before it is cut, as half a secret is not recognised."""
     opening: dict[str, Any] = params.get("open") or {}
-    env: dict[str, str] = opening.get("env") or {}
-    learned = learnable_values(" ".join(f"{name}={value}" for name, value in env.items()))
+    env: object = opening.get("env")
+    variables = cast("dict[str, object]", env) if isinstance(env, dict) else {}  # `open_shell` refuses other values
+    learned = learnable_values(" ".join(f"{name}={value}" for name, value in variables.items()))
     redactor = app.redactor.learning(learned) if learned else app.redactor
     return one_line(redactor.text(str(params["run"].get("command", "")), by_rule=True).text, TITLE_CHARS)
 

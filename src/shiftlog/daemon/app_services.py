@@ -15,6 +15,7 @@ import anyio
 
 from shiftlog.app.app import App, Connected, open_app
 from shiftlog.app.policy_record import note_policy
+from shiftlog.control.arguments import checked
 from shiftlog.control.questions import answer
 from shiftlog.daemon.control import Answer
 from shiftlog.daemon.http_service import HttpService
@@ -102,15 +103,16 @@ class AppServices:
 
     def control(self, method: str, params: dict[str, object], caller: Caller) -> Answer:
         if method == "page.open":
-            return self._http.open_page(params.get("session_id"), caller)
+            return self._http.open_page(checked(params).get("session_id"), caller)
         if method == "story":
             from shiftlog.daemon.story import story
 
-            return story(self._app, params)
+            return story(self._app, checked(params))
         if method == "export":
             from shiftlog.web.views.export import exported
 
-            pieces = exported(self._app, str(params.get("session_id")), str(params.get("format", "md")))
+            given = checked(params)
+            pieces = exported(self._app, given["session_id"], given.get("format", "md"))
             return ({"text": piece} async for piece in pieces)
         return answer(self._app, method, params, _in_workspace(caller))
 

@@ -18,7 +18,7 @@ Item = dict[str, Any]
 
 async def story(app: App, params: Mapping[str, Any]) -> AsyncGenerator[Item]:
     """Yield the facts of a session, then its turns and what is between them; with `turn` that turn alone."""
-    name, typed = str(params.get("session_id")), params.get("turn")
+    name, typed = str(params["session_id"]), params.get("turn")
     session = await app.store.read(lambda reader: find_session(reader, name))
     only = await app.store.read(lambda reader: named_turn(reader, session, str(typed))) if typed else None
     sizes = bool(params.get("sizes"))
