@@ -29,6 +29,18 @@ def remount(place: Path, how: str) -> None:
     subprocess.run(["mount", "-o", f"remount,{how}", place], check=True)
 
 
+@contextmanager
+def seen_read_only(folder: Path, place: Path) -> Generator[Path]:
+    """Mount a folder a second time, for reading only; yield the mount."""
+    place.mkdir()
+    subprocess.run(["mount", "--bind", folder, place], check=True)
+    try:
+        remount(place, "bind,ro")
+        yield place
+    finally:
+        subprocess.run(["umount", "-l", place], check=True)
+
+
 def fill(place: Path, leave_bytes: int = 0) -> Path:
     """Fill a disk to the last byte, but for some; return the file that takes the room."""
     filler = place / "filler"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.daemon.disks import UNPRIVILEGED, fill, needs_root, small_disk
+from tests.daemon.disks import UNPRIVILEGED, fill, needs_root, seen_read_only, small_disk
 from tests.daemon.support import BRIDGE, Bridge, control, end_daemon, eventually, lock_holder
-from tests.story.agents import Agent, Refused, shiftlog_json
+from tests.story.agents import Agent, Refused, read_record, shiftlog_json
 
 FIRST_ANSWER_S = 25.0  # seconds on an idle machine; without an answer the read would end after 30
 
@@ -141,6 +141,7 @@ def test_a_state_directory_that_is_locked_away_is_read_on_and_written_again_late
         assert not begun["result"]["isError"]
         eventually(lambda: client.call("daemon.status")["faults"] == [])
         assert lock_holder(disk) == pid
+        assert sum(line.kind == "turn.begun" for line in read_record(disk)) == 1  # what was refused is not there
 
 
 @needs_root
@@ -151,6 +152,18 @@ def test_where_no_daemon_can_start_each_request_is_answered_with_the_reason_soon
         refused = bridge.request(1, "initialize")
         assert time.monotonic() - before < FIRST_ANSWER_S
         assert "full" in refused["error"]["message"] + refused["error"]["data"]["hint"]
+
+
+@needs_root
+def test_on_a_read_only_mount_an_agent_is_told_so_and_what_to_do(home: Path, tmp_path: Path) -> None:
+    with Agent(home) as agent:
+        begin(agent)
+    end_daemon(home)
+    with seen_read_only(home, tmp_path / "mount") as place, Bridge(place) as bridge:
+        refused = bridge.request(1, "initialize")["error"]
+        assert f"the file system of {place} is read-only" in refused["message"]
+        assert "Errno" not in refused["message"]
+        assert "Mount it for writing" in refused["data"]["hint"]
 
 
 def test_a_database_that_is_missing_when_a_daemon_starts_is_named_and_nothing_is_lost(home: Path) -> None:

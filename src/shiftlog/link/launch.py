@@ -5,6 +5,7 @@ daemon serves a state directory is guarded by the daemon's own lock, which this 
 """
 
 import _socket
+import errno
 import fcntl
 import os
 import sys
@@ -61,8 +62,7 @@ def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose
             time.sleep(RETRY_S)
         raise _failed("The daemon did not come up in time", home, child)
     except OSError as error:
-        says = f"The daemon cannot be started: {error}"
-        raise WireError("storage_error", says, "Run shiftlog doctor") from error
+        raise _not_started(error, home) from error
     finally:
         if child is not None:
             child.release()
@@ -78,10 +78,24 @@ def start_reader(home: str) -> _socket.socket:
         _children.append(os.posix_spawn(sys.executable, argv, daemon_environment(dict(os.environ))))
     except OSError as error:
         ours.close()
-        raise WireError("storage_error", f"The daemon cannot be started: {error}", "Run shiftlog doctor") from error
+        raise _not_started(error, home) from error
     finally:
         theirs.close()
     return ours
+
+
+def _not_started(error: OSError, home: str) -> WireError:
+    """Return the error for a daemon that the machine does not let start: the reason, and what to do about it."""
+    says, hint = f"The daemon cannot be started: {error.strerror}", "Run shiftlog doctor"
+    if error.errno == errno.EROFS:
+        says = f"The daemon cannot be started: the file system of {home} is read-only"
+        hint = (
+            "Mount it for writing, or set SHIFTLOG_HOME to a directory that you can write; shiftlog show, verify and "
+        )
+        hint += "export read it as it is"
+    elif error.filename:
+        says += f" ({error.filename})"
+    return WireError("storage_error", says, hint)
 
 
 def reap() -> None:

@@ -93,16 +93,16 @@ class FileWatch:
         return self._log_bytes
 
     def _is_unchanged(self) -> bool:
-        """Return True if no file of the folder came or went since the last look; costs one stat."""
+        """Return True if no file of the folder came or went, nor its mode changed, since the last look: one stat."""
         try:
             info = os.stat(self._folder)  # noqa: PTH116 - once per commit
         except OSError:
             self._folder_seen = None
             self._is_settled = False
             return False
-        seen = info.st_dev, info.st_ino, info.st_mtime_ns
+        seen = info.st_dev, info.st_ino, info.st_ctime_ns
         self._is_settled = seen == self._folder_seen
-        is_old = time.time_ns() - info.st_mtime_ns > COARSE_NS
+        is_old = time.time_ns() - info.st_ctime_ns > COARSE_NS
         self._folder_seen = seen if is_old else None
         return self._is_settled
 
@@ -140,6 +140,12 @@ def gone_error(path: Path, copy: str | None) -> StorageError:
     if copy is not None:
         hint = f"Everything recorded before is saved as {copy}. {hint}"
     return StorageError(f"Storage error: {reason}", details={"reason": reason, "saved": copy}, hint=hint)
+
+
+def unknown_error(error: StorageError) -> StorageError:
+    """Return the error for a write during which the files were lost: it may be in them."""
+    hint = f"This write may have been recorded: look before you repeat it. {error.hint}"
+    return StorageError(error.message, details={**error.details, "applied": None}, hint=hint)
 
 
 def cut_error(path: Path) -> StorageError:

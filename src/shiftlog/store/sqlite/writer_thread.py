@@ -27,7 +27,7 @@ from shiftlog.store.sqlite.connections import (
     set_up,
 )
 from shiftlog.store.sqlite.faults import storage_error
-from shiftlog.store.sqlite.file_watch import FileWatch, LastEntry, cut_error, gone_error
+from shiftlog.store.sqlite.file_watch import FileWatch, LastEntry, cut_error, gone_error, unknown_error
 from shiftlog.store.sqlite.imports import OriginKeys
 from shiftlog.store.sqlite.writer import Backlog, SqliteWriter
 
@@ -122,16 +122,14 @@ class WriterThread:
             db.close()
 
     def _commit(self, db: apsw.Connection, group: Iterable[Job], *, is_bulk: bool) -> list[Outcome]:
-        if self.fault is not None and self._lost(db) is not None:
-            return [(job, None, self.fault) for job in group if job.begin()]
-        if (cut := self._cut_log()) is not None:
-            return [(job, None, cut) for job in group if job.begin()]
+        if (refused := self._lost(db) or self._cut_log()) is not None:
+            return [(job, None, refused) for job in group if job.begin()]
         self._choose_level(db, lasts=not is_bulk and any(job.lasting for job in group), is_bulk=is_bulk)
         outcomes, backlog = _commit_group(db, group, self._origin_keys, self._recent)
         if is_bulk:
             self._recent.forget()  # bulk works keep their own
         if (lost := self._lost(db)) is not None:
-            return [(job, None, error or lost) for job, _, error in outcomes]
+            return [(job, None, error or unknown_error(lost)) for job, _, error in outcomes]
         assert self._watch is not None
         log_bytes = self._watch.measure_log()
         if backlog.last_entry:
