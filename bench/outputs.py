@@ -1,5 +1,6 @@
 """How fast outputs are viewed, masked and spooled, how fast budgets read them again, and what memory that takes."""
 
+import asyncio
 import hashlib
 import resource
 import shutil
@@ -99,10 +100,16 @@ def _run_small(keeper: OutputKeeper, command_id: str, text: bytes) -> None:
 
 
 def _spooled(keeper: OutputKeeper, command_id: str, chunks: Iterator[bytes]) -> tuple[float, CommandOutput]:
-    output = keeper.begin(command_id)
+    return asyncio.run(_spool(keeper.begin(command_id), chunks))
+
+
+async def _spool(output: CommandOutput, chunks: Iterator[bytes]) -> tuple[float, CommandOutput]:
+    """Write as a shell does: no more is read while text waits to be masked."""
     start = time.process_time()
     for chunk in chunks:
         output.write("stdout", chunk)
+        if output.is_behind:
+            await output.catch_up()
     output.finish()
     return time.process_time() - start, output
 
