@@ -10,12 +10,13 @@ import tempfile
 import time
 from collections.abc import Generator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tests.daemon.disks import needs_root
 from tests.daemon.support import BRIDGE, Bridge, control, end_daemon, eventually, lock_holder
-from tests.story.agents import Agent, Refused, shiftlog, shiftlog_json
+from tests.story.agents import Agent, Refused, read_record, shiftlog, shiftlog_json
 
 ORDINARY = 23_456
 
@@ -161,3 +162,27 @@ def test_keys_that_were_deleted_keep_no_client_from_working(home: Path) -> None:
     started = time.monotonic()
     assert shiftlog_json(home, "verify")["broken"] == []
     assert time.monotonic() - started < 30
+
+
+def test_a_question_of_a_killed_daemon_ends_undecided_and_is_no_longer_shown(home: Path) -> None:
+    (home / "config.toml").write_text('[policy]\nask = ["touch"]\n')
+    with Agent(home) as agent:
+        session = agent.call("open_session", agent="Fault", title="asks")["session_id"]
+        shell = agent.call("open_shell", session_id=session, cwd="/")["shell_id"]
+        agent.send_call("run_command", shell_id=shell, command=f"touch {home}/made")
+        with control(home) as client:
+            asked = eventually(lambda: client.call("approvals")["items"])[0]
+        os.kill(daemon_of(home), signal.SIGKILL)
+        assert "error" in agent.bridge.read()
+
+        def decided() -> list[dict[str, Any]]:
+            return [line.body for line in read_record(home) if line.kind == "command.decided"]
+
+        agent.call("query_history")
+        ended = eventually(decided)
+        assert [(one["approval_id"], one["state"], one["by"]) for one in ended] == [
+            (asked["approval_id"], "expired", "server_stopped")
+        ]
+        with control(home) as client:
+            assert client.call("approvals")["items"] == []
+        assert not (home / "made").exists()

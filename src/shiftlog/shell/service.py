@@ -342,11 +342,14 @@ class Shells:
         shell.tasks.cancel_scope.cancel()
 
     async def recover(self) -> None:
-        """Record the end of shells that an earlier server left: their commands are unknown, the shells over."""
+        """Record the end of what an earlier server left: questions expired, commands are unknown, shells over."""
         while self._unknown:
             await self._end_unknown(self._unknown[0])
             del self._unknown[0]
-        for left in await self.journal.left(self.now()):
+        found = await self.journal.left(self.now())
+        for session_id in dict.fromkeys(left.session_id for left in found):
+            await self._end_questions(session_id)
+        for left in found:
             if left.shell_id in self.registry.shells:
                 continue
             for command in left.unfinished:
@@ -354,6 +357,15 @@ class Shells:
             siblings = any(shell.session_id == left.session_id for shell in self.registry.live())
             closing = bool(left.opened.get("implicit_session")) and not siblings
             await self.journal.shell_ended(left.session_id, results.left_facts(left), close_session=closing)
+
+    async def _end_questions(self, session_id: str) -> None:
+        """Record that questions expired whose caller waited in an earlier server; their commands did not begin."""
+        undecided = await self.journal.undecided(session_id)
+        here = {question["approval_id"] for question in self.open_questions()}
+        for asked in undecided:
+            if asked["approval_id"] not in here:
+                facts = {**asked, "state": "expired", "by": "server_stopped"}
+                await self.journal.approval_decided(session_id, facts)
 
     async def _end_unknown(self, command: KnownCommand) -> None:
         facts = results.unknown_facts(command.started or {})

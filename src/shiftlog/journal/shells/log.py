@@ -233,6 +233,21 @@ class ShellLog:
             known for known in await self.shells(now - SHELLS_LOOKED_BACK) if known.ended is None and known.shell_id
         ]
 
+    async def undecided(self, session_id: str) -> Sequence[Facts]:
+        """Return the questions of a session that no decision followed, oldest first."""
+
+        def work(reader: Reader) -> Sequence[Facts]:
+            asked: dict[object, Facts] = {}
+            for entry in reader.entries(session_id, kinds=(Kind.COMMAND_ASKED, Kind.COMMAND_DECIDED)):
+                approval_id = entry.facts.get("approval_id")
+                if entry.kind is Kind.COMMAND_DECIDED:
+                    asked.pop(approval_id, None)
+                elif approval_id:
+                    asked[approval_id] = entry.facts
+            return list(asked.values())
+
+        return await self._journal.store.read(work)
+
     async def shell(self, shell_id: str) -> KnownShell | None:
         """Return what is known of one shell."""
         return await self._journal.store.read(lambda reader: _find(reader, shell_id))
