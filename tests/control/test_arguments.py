@@ -1,5 +1,6 @@
 """Questions with missing, wrong or odd arguments: the error names the argument and is never a defect."""
 
+from collections import deque
 from collections.abc import Generator
 from itertools import cycle
 from pathlib import Path
@@ -34,15 +35,11 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Generator[Client]:
 
 
 def asked(client: Client, question: str, params: dict[str, Any]) -> ShiftlogError | None:
-    """Ask, read one item of a stream at most, and return the error."""
-    stream = client.stream(question, params)
+    """Ask, read the whole answer, and return the error if it is one."""
     try:
-        for _ in stream:
-            break
+        deque(client.stream(question, params), maxlen=0)
     except ShiftlogError as error:
         return error
-    finally:
-        stream.close()
     return None
 
 
