@@ -27,6 +27,10 @@ ECHO_EVERY_S = 30.0
 RETRY_S = 1.0
 RETRY_LIMIT_S = 30.0
 _ECHO = "echo:"
+# No row is written, so there is nothing to wait for the disk for.
+_ANNOUNCE = (
+    "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
+)
 
 # Told which sessions have changed; None means that any may have.
 Heard = Callable[[frozenset[str] | None], None]
@@ -76,11 +80,7 @@ class Announcer:
     def _announce(self, ids: set[str]) -> None:
         try:
             with self._pool.connection() as connection:
-                # No row is written, so there is nothing to wait for the disk for.
-                connection.execute("BEGIN; SET LOCAL synchronous_commit = off")
-                for payload in payloads(ids):
-                    connection.execute("SELECT pg_notify(%s, %s)", (CHANNEL, payload))
-                connection.execute("COMMIT")
+                connection.execute(_ANNOUNCE, (CHANNEL, list(payloads(ids))))
         except psycopg.Error as error:
             log.warning("changes could not be announced: %s", type(error).__name__)
 

@@ -17,7 +17,7 @@ _SIZE = (
     " WHERE relkind = 'r' AND relnamespace = current_schema()::regnamespace"
 )
 _GROUPS: dict[Unit, str] = {"entry": "c.id", "turn": "c.session_key, c.turn", "session": "c.session_key"}
-# A search looks at so many of the newest sessions first, and at so many times more while too few entries match.
+# A search looks at so many of the newest sessions first, and at least at so many times more if too few entries match.
 FIRST_WINDOW = 1_000
 WINDOW_GROWTH = 4
 
@@ -38,31 +38,30 @@ class PostgresReader(SqlReader):
         most: int,
         facets: Iterable[str] | None = None,
     ) -> SearchResult:
-        rows: list[Row] = []
-        for oldest in self._windows(where):
+        sessions = FIRST_WINDOW
+        while True:
+            oldest = self._first_id(where, sessions)
             rows = self._newest(oldest, expr, where, unit=unit, limit=limit, most=most, facets=facets)
-            if rows and rows[0][5] > most:
+            matches = int(rows[0][5]) if rows else 0
+            if not oldest or matches > most:
                 break
+            # As many as hold enough, if the words are as frequent in older sessions; rare words are sought in all.
+            sessions *= max(WINDOW_GROWTH, 2 * most // max(matches, 1))
         hits = [
             Hit(session_id=session_id, seq=row_id & (SEQ_LIMIT - 1), turn=turn, score=float(fit))
             for session_id, row_id, turn, fit, _, _ in rows
         ]
-        total, counted = (rows[0][4], rows[0][5]) if rows else (0, 0)
-        return SearchResult(hits=hits, total=total, complete=counted <= most)
+        return SearchResult(hits=hits, total=rows[0][4] if rows else 0, complete=matches <= most)
 
-    def _windows(self, where: Filter) -> Iterator[int]:
-        """Yield the ids from which on to search: of ever more of the newest sessions, then of all.
+    def _first_id(self, where: Filter, sessions: int) -> int:
+        """Return the id from which on the newest sessions are searched, 0 if all are.
 
         Words that are everywhere are in enough entries of the newest ones, and only the newest matches count.
         """
-        sessions = FIRST_WINDOW
-        while where.session_id is None:
-            key = self._value("SELECT key FROM journals ORDER BY key DESC LIMIT 1 OFFSET ?", sessions)
-            if key is None:
-                break
-            yield entry_id(key, 0)
-            sessions *= WINDOW_GROWTH
-        yield 0
+        if where.session_id is not None:
+            return 0
+        key = self._value("SELECT key FROM journals ORDER BY key DESC LIMIT 1 OFFSET ?", sessions)
+        return 0 if key is None else entry_id(key, 0)
 
     def _newest(
         self,
@@ -76,28 +75,29 @@ class PostgresReader(SqlReader):
         facets: Iterable[str] | None,
     ) -> list[Row]:
         """Return the best of the newest matches, one of each session or turn, with the counts of all."""
-        candidates, values, query = self._candidates(expr, where, facets, unit)
-        score = "0" if query is None else "coalesce(ts_rank(c.words, ?::tsquery, 1), 0)"
+        candidates, values = self._candidates(oldest, expr, where, facets, unit)
         return self._db.execute(
             f"WITH c AS MATERIALIZED ({candidates}), b AS MATERIALIZED (SELECT DISTINCT ON ({_GROUPS[unit]}) c.id,"
-            f" c.session_key, {score} AS score FROM (SELECT * FROM c ORDER BY id DESC LIMIT ?) c"
-            f" ORDER BY {_GROUPS[unit]}, score DESC, c.id DESC),"
+            " c.session_key, c.score FROM (SELECT * FROM c ORDER BY id DESC LIMIT ?) c"
+            f" ORDER BY {_GROUPS[unit]}, c.score DESC, c.id DESC),"
             " best AS MATERIALIZED (SELECT * FROM b ORDER BY score DESC, id DESC LIMIT ?)"
             " SELECT s.id, e.id, e.turn, b.score, (SELECT count(*) FROM b), (SELECT count(*) FROM c)"
             " FROM best b JOIN entries e ON e.id = b.id AND e.session_key = b.session_key"
             " JOIN sessions s ON s.key = b.session_key ORDER BY b.score DESC, b.id DESC",
-            (oldest, *values, most + 1, *(() if query is None else (query,)), most, limit),
+            (*values, most + 1, most, limit),
         ).fetchall()
 
     def _candidates(
-        self, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit
-    ) -> tuple[str, list[Any], str | None]:
-        """Return the query for the newest matches, its values, and what to rank by.
+        self, oldest: int, expr: Expr, where: Filter, facets: Iterable[str] | None, unit: Unit
+    ) -> tuple[str, list[Any]]:
+        """Return the query for the newest matches with their scores, and its values but the limit.
 
-        The id to begin with is still to bind before the values, and the limit after them. Tables are joined only if
-        something is asked of them: a word may be in very many entries.
+        Tables are joined only if something is asked of them: a word may be in very many entries. Entries are scored
+        here, because sorting 10,000 of them with their words does not fit into the usual `work_mem`.
         """
-        matches, values, query = condition(expr)
+        matches, needles, query = condition(expr)
+        score = "0" if query is None else "coalesce(ts_rank(f.words, ?::tsquery, 1), 0)"
+        values: list[Any] = [*(() if query is None else (query,)), oldest, *needles]
         clauses, asked = FILTERS.of_sessions(where)
         source = "found f"
         if clauses == ["s.hidden = 0"]:
@@ -121,14 +121,9 @@ class PostgresReader(SqlReader):
         if of_entry:
             source += " JOIN entries x ON x.id = f.id AND x.session_key = f.session_key"
         return (
-            (
-                f"SELECT f.id, f.session_key, {'x.turn' if of_entry else 'NULL'} AS turn, f.words FROM {source}"
-                f" WHERE f.id >= ? AND {matches} AND {' AND '.join((*clauses, *of_entry))}"
-                " ORDER BY f.id DESC LIMIT ?"
-            ),
-            values,
-            query,
-        )
+            f"SELECT f.id, f.session_key, {'x.turn' if of_entry else 'NULL'} AS turn, {score} AS score FROM {source}"
+            f" WHERE f.id >= ? AND {matches} AND {' AND '.join((*clauses, *of_entry))} ORDER BY f.id DESC LIMIT ?"
+        ), values
 
     def last_alias(self) -> int:
         return int(self._value("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM aliases"))

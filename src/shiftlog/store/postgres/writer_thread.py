@@ -43,7 +43,7 @@ PAUSE_S = 0.01
 
 _SETTING = "set_config('{}', '{}', true)"
 # A statement that times out while it waits for a standby is reported as done, though the standby may not have it.
-_NO_TIMEOUT = _SETTING.format("statement_timeout", "0")
+_NOTE_COMMIT = f"INSERT INTO commits (id) VALUES (?) RETURNING {_SETTING.format('statement_timeout', '0')}"
 
 
 class _LostCommit(Exception):
@@ -209,8 +209,7 @@ class PostgresWriterThreads:
                     db.end_works()
                     db.flush()
                     add(db, pending.summed_tallies())
-                    connection.execute(f"SELECT {_NO_TIMEOUT}".encode())
-                    connection.execute("INSERT INTO commits (id) VALUES (%s)", (commit_id,))
+                    db.stored(_NOTE_COMMIT, commit_id)
                     is_sent = True
                 connection.execute("COMMIT" if has_changes else "ROLLBACK")
         except psycopg.Error as error:
