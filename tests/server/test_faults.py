@@ -1,4 +1,4 @@
-"""Replicas and their database killed -9 under load: no answered request is lost, none is recorded twice.
+"""Replicas and their database killed -9, and commits cut off, under load: nothing answered is lost or recorded twice.
 
 Clients send again what got no answer, with the same idempotency key, to whichever replica is there.
 """
@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
+from tests.daemon.support import eventually
 from tests.postgres_server import PostgresServer, empty
 from tests.server.load import Load, written_turns
 from tests.server.replicas import Replica, make_key, run
+from tests.store.postgres.proxy import CuttingProxy
 
 CLIENTS = 6
+# Rows travel together with their commit; the words that a turn is found by are readable in them.
+WORDS_OF_A_TURN = b"'x':"
 
 
 @pytest.fixture
@@ -46,11 +50,40 @@ def test_kills_of_replicas_and_of_the_database_lose_and_double_nothing(
                 database.kill_hard()
                 database.start()
             load.wait_for_more()
-        assert load.lost == []
-        checked = run(tmp_path, url, "verify")
-        assert checked.stdout.startswith("intact"), checked.stdout + checked.stderr
-        assert written_turns(replicas[0].url, key, load.sessions) == load.answered
+        _check_nothing_is_lost(load, tmp_path, url)
     finally:
         for replica in replicas:
             replica.end()
         run(tmp_path, url, "daemon", "stop")
+
+
+@pytest.mark.timeout(3000)
+@pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.soak)])
+def test_connections_that_are_cut_in_mid_commit_lose_and_double_nothing(
+    database: PostgresServer, tmp_path: Path, rounds: int
+) -> None:
+    url = database.url()
+    key = make_key(tmp_path, url)
+    proxy = CuttingProxy(database.folder)
+    replicas = [Replica(tmp_path, proxy.url()), Replica(tmp_path, proxy.url())]
+    load = Load(key, [replica.url for replica in replicas], resends=True)
+    try:
+        with load.running(CLIENTS):
+            for number in range(1, rounds + 1):
+                load.wait_for_more()
+                proxy.cut(WORDS_OF_A_TURN)
+                eventually(lambda number=number: proxy.cuts == number)
+            load.wait_for_more()
+        _check_nothing_is_lost(load, tmp_path, url)
+    finally:
+        for replica in replicas:
+            replica.end()
+        proxy.close()
+        run(tmp_path, url, "daemon", "stop")
+
+
+def _check_nothing_is_lost(load: Load, home: Path, url: str) -> None:
+    assert load.lost == []
+    checked = run(home, url, "verify")
+    assert checked.stdout.startswith("intact"), checked.stdout + checked.stderr
+    assert written_turns(load.bases[0], load.key, load.sessions) == load.answered
