@@ -60,3 +60,36 @@ def test_the_same_holds_for_a_stream_and_for_a_text_with_escaped_line_breaks(tex
 )
 def test_lines_that_only_follow_the_name_of_a_secret_are_left_alone(text: str) -> None:
     assert redactor.text(text).text == text
+
+
+TOKENS = [
+    "gh" + "p_k3Jx9Zq8Wm2Lp4Rt7Yb1Nc5Ua8Fo3Vd6Hs0G",
+    "gl" + "pat-k3Jx9Zq8Wm2Lp4Rt7Yb1",
+    "np" + "m_k3Jx9Zq8Wm2Lp4Rt7Yb1Nc5Ua8Fo3Vd6Hs0G",
+]
+
+
+@pytest.mark.parametrize("token", [*TOKENS, "API_TOKEN=k3Jx9Zq8Wm2Lp4Rt7Yb1Nc5Ua8Fo3"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "3f786850e387550fdab836ed7e6dc881de23001b",
+        "3f78685",
+        "123e4567-e89b-12d3-a456-426614174000",
+        "2026-01-31",
+        "192.168.0.17",
+        "v1.12.3-rc1",
+        "1234567",
+    ],
+)
+def test_what_stands_below_a_token_and_is_no_part_of_it_stays(token: str, line: str) -> None:
+    assert redactor.text(f"{token}\n{line}\n").text.splitlines()[1] == line
+
+
+@pytest.mark.parametrize("token", TOKENS)
+def test_a_token_of_its_full_length_has_no_rest(token: str) -> None:
+    assert redactor.text(f"{token}\nbuildId77Xq2\n").text.splitlines()[1] == "buildId77Xq2"
+
+
+def test_a_token_in_hex_goes_on_in_hex() -> None:
+    assert "9c0d1e2f" not in redactor.text("dop_v1_" + "3f7868509a1b" * 4 + "\n9c0d1e2f3f786850\n").text

@@ -108,6 +108,12 @@ _QUOTED_CELLS = {
 }
 _CELL_NAME = re.compile(r"[\w .()/#-]{0,40}$", re.ASCII)
 _RUN = re.compile(r"\s*(?P<value>[A-Za-z0-9+/_.~-]{6,4096}={0,2})(?P<after>[\"'`,;)\]}]*)\s*$")
+_HEX = re.compile(r"[0-9a-fA-F]+$")
+#: Commits, UUIDs, numbers, dates, addresses and versions.
+_OWN_THING = re.compile(
+    r"[0-9a-f]{40}$|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$|[0-9./-]+$|v?\d+(?:\.\d+){1,3}(?:[-+]\w+)*$"
+)
+_FULL_SIZES = {"github": (40, 93), "npm": (40,), "google": (39,), "gitlab": (26,), "huggingface": (37,)}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -167,9 +173,10 @@ class SecretFollower:
         if len(line) > MAX_LINE_CHARS:
             return
         fresh = [*self._fresh, *(_announced(line) if _may_announce(line.encode("latin-1")) else ())]
-        goes_on = next((finding.kind for finding in findings if _may_go_on(line, finding)), None)
+        goes_on = next((finding for finding in findings if _may_go_on(line, finding)), None)
         if goes_on is not None:
-            fresh.append(Expectation(find=_rest_of(goes_on), topic="rest"))
+            in_hex = _HEX.match(line, goes_on.end - 16, goes_on.end) is not None
+            fresh.append(Expectation(find=_rest_of(goes_on.kind, in_hex=in_hex), topic="rest"))
         topics = {expectation.topic for expectation in fresh}
         self._expected = [old for old in self._expected if old.topic not in topics] + fresh
         self._fresh = []
@@ -257,12 +264,14 @@ def _find_code(line: str) -> tuple[list[SecretSpan], bool]:
     return [SecretSpan(*match.span("value"), kinds.PASSWORD)], True
 
 
-def _rest_of(kind: SecretKind) -> Callable[[str], tuple[list[SecretSpan], bool]]:
-    """Find the rest of a secret that ran into the end of its line."""
+def _rest_of(kind: SecretKind, *, in_hex: bool) -> Callable[[str], tuple[list[SecretSpan], bool]]:
+    """Find the rest of a secret that ran into the end of its line; only a secret in hex goes on in hex."""
 
     def find(line: str) -> tuple[list[SecretSpan], bool]:
         match = _RUN.match(line)
         if match is None or is_chosen(match["value"]) or match["value"].startswith("--"):
+            return [], False
+        if _OWN_THING.match(match["value"]) or (not in_hex and _HEX.match(match["value"])):
             return [], False
         return [SecretSpan(*match.span("value"), kind)], not match["after"]
 
@@ -272,6 +281,8 @@ def _rest_of(kind: SecretKind) -> Callable[[str], tuple[list[SecretSpan], bool]]
 def _may_go_on(line: str, finding: SecretSpan) -> bool:
     """Return True if a secret may have been wrapped: it is long, looks random and ends with its line."""
     if finding.end < len(line.rstrip()) or finding.end - finding.start < 24:
+        return False
+    if finding.end - finding.start in _FULL_SIZES.get(finding.kind.rule, ()):
         return False
     if finding.kind.klass in ("private_key", "provider_key", "jwt"):
         return True
