@@ -405,13 +405,18 @@ def _check_known(name: str) -> str:
 
 
 def closed_error(session: Session) -> SessionClosed:
-    """Return the error that answers an ordinary write to a session that has ended."""
+    """Return the error that answers an ordinary write to a session that has ended or was deleted.
+
+    A session that was deleted while it was open is closed since then: its last entry is the deletion.
+    """
     closing = session.closing
+    deleted = session.hidden and closing is None
+    ended_at = session.last_activity if deleted else closing.at if closing else None
     details = {
         "session_id": session.id,
         "agent_id": session.agent_id,
-        "state": str(session.state),
-        "closed_at": shown_or_none(closing.at if closing else None),
+        "state": str(SessionState.CLOSED if deleted else session.state),
+        "closed_at": shown_or_none(ended_at),
         "policy": str(closing.policy) if closing else None,
     }
     if session.successor_session_id:

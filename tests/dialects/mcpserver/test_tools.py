@@ -277,7 +277,9 @@ def test_a_deleted_session_is_hidden_and_its_id_stays_taken(log: Log) -> None:
         tools.do("sessionlog_delete_session", **A)
         assert tools.do("sessionlog_query")["totalCount"] == 0
         assert tools.error("sessionlog_open", **A)["code"] == "session_already_exists"
-        assert tools.error("sessionlog_begin_turn", **T)["code"] == "session_closed"
+        refused = tools.error("sessionlog_begin_turn", **T)
+        assert (refused["code"], refused["details"]["state"]) == ("session_closed", "closed")
+        assert refused["details"]["closedAt"] is not None
         assert tools.error("sessionlog_delete_session", **A)["code"] == "session_closed"
         assert log.error("currentSession", sessionId=SESSION)["code"] == "session_not_found"
         whole = {"agent": "Codex", "sessionId": SESSION, "title": "x"}
