@@ -32,6 +32,12 @@ def test_a_sound_installation_has_no_failure(home: Path) -> None:
     assert "fail" not in shown
 
 
+def test_the_database_is_as_large_as_status_says(home: Path) -> None:
+    recorded_session(home)
+    said = checks(home)["database"]["message"].rpartition("(")[2].rstrip(")")
+    assert f", {said}" in shiftlog(home, "status").out
+
+
 def test_it_can_look_without_starting_a_daemon(home: Path) -> None:
     found = checks(home, "--no-start")
     assert found["daemon"]["message"] == "does not run; it is started when it is needed"

@@ -296,14 +296,17 @@ def _database(home: Path) -> Iterator[Check]:
         from shiftlog.store.sqlite.read_only import look_through
 
         LastEntry(path).has_database()
-        said = f"{path} ({size(path.stat().st_size)})"
-        is_seen = look_through(path, LOOK_S)
+        path.stat()  # there may be none yet
+        looked = look_through(path, LOOK_S)
     except StorageError as error:  # which is an OSError too
         yield _fail("database", str(error.details["reason"]), error.hint or "")
     except (ImportError, OSError, UnicodeEncodeError):  # other checks report it
         return
     else:
-        yield _ok("database", said if is_seen else f"{said}; nothing is wrong with what {LOOK_S:.0f} s let us see")
+        said = f"{path} ({size(looked.bytes)})"
+        yield _ok(
+            "database", said if looked.is_whole else f"{said}; nothing is wrong with what {LOOK_S:.0f} s let us see"
+        )
 
 
 def _described(home: Path) -> str | None:

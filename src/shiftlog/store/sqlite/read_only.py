@@ -10,6 +10,7 @@ import shutil
 import tempfile
 import time
 from pathlib import Path
+from typing import NamedTuple
 from urllib.parse import quote
 
 import apsw
@@ -72,22 +73,28 @@ class ReadOnlyFile:
             self._copy = None
 
 
-def look_through(path: Path, within_s: float) -> bool:
-    """Check the pages of a database that others may be using; raise StorageError for a damaged one.
+class Looked(NamedTuple):
+    """How large a database is with its log, and whether there was time to check all its pages."""
 
-    Return False if there was not enough time for all of them.
-    """
+    bytes: int
+    is_whole: bool
+
+
+def look_through(path: Path, within_s: float) -> Looked:
+    """Check the pages of a database that others may be using; raise StorageError for a damaged one."""
+    is_whole, says, size = True, "ok", 0
     file = None if os.access(path.parent, os.W_OK) else ReadOnlyFile(path)
     try:
         db = apsw.Connection(str(path), flags=apsw.SQLITE_OPEN_READONLY) if file is None else file.connect()
         try:
+            size = int(db.pragma("page_count")) * int(db.pragma("page_size"))
             deadline = time.monotonic() + within_s
             db.set_progress_handler(lambda: time.monotonic() > deadline, LOOKS_AT_CLOCK_EVERY)
             ((says,),) = db.execute("PRAGMA quick_check(1)").fetchall()
         finally:
             db.close()
     except apsw.InterruptError:
-        return False
+        is_whole = False
     except apsw.Error as error:
         raise storage_error(error, f"{path}: {error}") from error
     finally:
@@ -95,4 +102,4 @@ def look_through(path: Path, within_s: float) -> bool:
             file.close()
     if says != "ok":
         raise damaged(f"{path}: {says}")
-    return True
+    return Looked(size, is_whole)
