@@ -1,487 +1,274 @@
-"""Contexts that were written before the rules and are only counted: their failures are never printed.
+"""Contexts that are only counted: their failures are never printed, and no rule was written for them.
 
-Written as in `secret_contexts` and `innocent_contexts`. Do not look at single failures here while changing a rule;
-write a new context of the same kind into those files instead.
+Written as in `secret_contexts` and `innocent_contexts`, before the rules changed last. Whoever looks at single failures
+here moves all contexts to `further_contexts` and writes new ones.
 """
 
 SECRETS = r"""
-# JSON, YAML, TOML, INI
-{"credentials": {"username": "{user}", "{p.name}": "⟦{any}⟧"}}
-    "{camel}" : "⟦{any}⟧" ,
-{ "{Title}" : "⟦{any}⟧" }
-{"connections":[{"host":"{host}","{p.camel}":"⟦{line}⟧"}]}
-[{"name":"{NAME}","value":"⟦{line}⟧"},{"name":"PORT","value":"80"}]
-{"settings":{"{kebab}":"⟦{any}⟧","debug":false}}
-log: {\"level\":\"info\",\"{name}\":\"⟦{line}⟧\"}
-{"args": ["--{p.kebab}", "⟦{shell}⟧"]}
-{"args": ["--{p.kebab}=⟦{shell}⟧"]}
-  "{p.name}": "⟦{any}⟧"⏎}
-{camel}: "⟦{any}⟧" # from vault
-  {kebab}: ⟦{line}⟧
-config:⏎  {Title}: ⟦{line}⟧
-  {p.NAME}: "⟦{any}⟧"
-- {p.camel}: '⟦{any}⟧'
-  - name: {NAME}⏎    value: '⟦{any}⟧'
-      env:⏎        - name: {NAME}⏎          value: ⟦{line}⟧
-kind: Secret⏎stringData:⏎  {kebab}: "⟦{any}⟧"
-with:⏎  {kebab}: ⟦{line}⟧
-variables:⏎  {NAME}: "⟦{any}⟧"
-build_args:⏎  - {NAME}=⟦{line}⟧
-smtp_auth_password: '⟦{any}⟧'
-basic_auth:⏎  username: {user}⏎  password: ⟦{line}⟧
-[[servers]]⏎{name} = "⟦{any}⟧"
-{camel} = "⟦{any}⟧"
-"{name}" = "⟦{any}⟧"
-[mysqld]⏎{p.name}=⟦{line}⟧
-[smtp]⏎host = {host}⏎{p.name} = ⟦{line}⟧
-{dotted} = ⟦{strong}⟧
-javax.net.ssl.keyStorePassword=⟦{line}⟧
-hibernate.connection.password=⟦{line}⟧
-quarkus.{dotted}=⟦{line}⟧
-{p.Title}=⟦{line}⟧
-{NAME} = ⟦{strong}⟧
-{NAME} = "⟦{any}⟧"
-export {NAME}=$'⟦{line}⟧'
-  {NAME}='⟦{any}⟧' \
-local {NAME}="⟦{any}⟧"
-readonly {NAME}="⟦{any}⟧"
-Environment='{NAME}=⟦{line}⟧'
+# configuration of services
+datasources:⏎  - name: Loki⏎    secureJsonData:⏎      basicAuthPassword: ⟦{line}⟧
+alertmanager:⏎  config:⏎    global:⏎      smtp_auth_username: '{user}'⏎      smtp_auth_password: '⟦{any}⟧'
+spring.mail.password=⟦{line}⟧
+app.security.jwt.secret=⟦{line}⟧
+MAIL_MAILER=smtp⏎MAIL_USERNAME={user}⏎MAIL_PASSWORD=⟦{line}⟧⏎MAIL_ENCRYPTION=tls
+'redis' => ['host' => '{host}', 'password' => '⟦{any}⟧', 'port' => 6379],
+define( 'DB_PASSWORD', '⟦{any}⟧' );
+production:⏎  adapter: postgresql⏎  username: {user}⏎  password: "⟦{any}⟧"
+<add key="SmtpPassword" value="⟦{line}⟧" />
+<property name="connection.password">⟦{line}⟧</property>
+<Resource name="jdbc/app" username="{user}" password="⟦{line}⟧" url="jdbc:mysql://{host}/app"/>
+<password>⟦{line}⟧</password>
+"ConnectionStrings": { "Default": "Server={host};Database=app;User Id={user};Password=⟦{shell}⟧;Encrypt=True" }
+DATABASE_URL=mysql2://{user}:⟦{strong}⟧@{host}:3306/app?pool=5
+sqlalchemy.url = postgresql+psycopg://{user}:⟦{strong}⟧@{host}/app
+broker_url = "amqp://{user}:⟦{strong}⟧@{host}//"
+elasticsearch.password: "⟦{any}⟧"
+xpack.security.encryptionKey: ⟦{strong}⟧
+auth:⏎  secretKey: ⟦{strong}⟧⏎  expiresIn: 3600
+[auth.github]⏎client_id = {hex20}⏎client_secret = ⟦{hex40}⟧
+[remote]⏎type = webdav⏎user = {user}⏎pass = ⟦{url30}⟧
+rabbitmq:⏎  default_user: {user}⏎  default_pass: ⟦{line}⟧
+minio:⏎  rootUser: {user}⏎  rootPassword: ⟦{line}⟧
+hosts:⏎  db1:⏎    ansible_password: ⟦{line}⟧⏎    ansible_port: 22
+sasl.jaas.config=org.apache.kafka.common.security.plain.PlainLoginModule required username="{user}" password="⟦{shell}⟧"
+ssl.keystore.password=⟦{line}⟧
+s3:⏎  access_key: {upper20}⏎  secret_key: ⟦{b6440}⟧
+TELEGRAM_BOT_TOKEN=⟦{digit9}:AA{url33}⟧
+DISCORD_TOKEN: "⟦{strong}⟧"
+SENTRY_AUTH_TOKEN=⟦{hex64}⟧
+# shells and programs
+export AWS_SESSION_TOKEN="⟦{strong}⟧" && aws s3 ls
+PGPASSWORD=⟦{shell}⟧ pg_dump -h {host} -U {user} app > dump.sql
+docker run -d -e MYSQL_ROOT_PASSWORD=⟦{shell}⟧ -p 3306:3306 mysql:8
+docker login -u {user} -p ⟦{shell}⟧ {host}
+docker build --build-arg NPM_TOKEN=⟦{strong}⟧ -t app .
+kubectl create secret generic db --from-literal=password=⟦{shell}⟧ --namespace prod
+helm upgrade app ./chart --set postgresql.auth.postgresPassword=⟦{shell}⟧
+redis-cli -h {host} -a ⟦{shell}⟧ ping
+mysql -h {host} -u{user} -p⟦{strong}⟧ app < dump.sql
+mongosh "mongodb+srv://{user}:⟦{strong}⟧@{host}/app"
+curl -H "X-Auth-Token: ⟦{strong}⟧" https://{host}/v1/items
+curl -H 'PRIVATE-TOKEN: ⟦{strong}⟧' https://{host}/api/v4/projects
+curl --user '{user}:⟦{strong}⟧' https://{host}/
+curl -X POST https://{host}/login -d '{"username":"{user}","password":"⟦{line}⟧"}'
+curl -d 'grant_type=client_credentials&client_id=app&client_secret=⟦{strong}⟧' https://{host}/token
+http POST {host}/login username={user} password=⟦{shell}⟧
+wget --header="Authorization: Bearer ⟦{strong}⟧" https://{host}/{file}
+git clone https://oauth2:⟦{strong}⟧@{host}/team/app.git
+openssl enc -aes-256-cbc -in {file} -out out.enc -pass pass:⟦{shell}⟧
+openssl pkcs12 -in cert.p12 -nodes -passin pass:⟦{shell}⟧
+ansible-playbook site.yml -e "ansible_become_password=⟦{shell}⟧"
+vault kv put secret/app password=⟦{shell}⟧
+vault login ⟦hvs.{alnum28}⟧
+az login --service-principal -u app -p ⟦{strong}⟧ --tenant example
+aws configure set aws_secret_access_key ⟦{b6440}⟧
+npm config set //{host}/:_authToken ⟦{strong}⟧
+//registry.example.com/:_authToken=⟦{strong}⟧
+gh auth login --with-token <<< ⟦ghp_{alnum36}⟧
+sshpass -p '⟦{line}⟧' scp {file} {user}@{host}:/tmp
+echo "⟦{strong}⟧" | docker login {host} -u {user} --password-stdin
+mosquitto_pub -h {host} -u {user} -P ⟦{shell}⟧ -t topic -m hi
+htpasswd -b -c .htpasswd {user} ⟦{shell}⟧
+net user {user} ⟦{strong}⟧ /add
+smbclient //{host}/share -U {user}%⟦{strong}⟧
+$env:API_TOKEN = "⟦{strong}⟧"
+$cred = ConvertTo-SecureString "⟦{strong}⟧" -AsPlainText -Force
+restic -r s3:{host}/backup --password-command "echo ⟦{strong}⟧" snapshots
+borg init --encryption=repokey # BORG_PASSPHRASE='⟦{any}⟧'
 # code
-{camel} = '⟦{any}⟧'
-var {camel} string = "⟦{any}⟧"
-var {camel}: String = "⟦{any}⟧"
-static {NAME}: &str = "⟦{any}⟧";
-private const string {Title} = "⟦{any}⟧";
-protected ${camel} = '⟦{any}⟧';
-public static String {camel} = "⟦{any}⟧";
-options.{Title} = "⟦{any}⟧";
-builder.{Title}("⟦{random}⟧");
-.{p.camel}('⟦{random}⟧')
-props.put("{p.dotted}", "⟦{strong}⟧");
-props.setProperty("{p.name}", "⟦{strong}⟧");
-headers.append('{Title}', '⟦{strong}⟧')
-conf.set("{dotted}", "⟦{strong}⟧")
-{"{name}", "⟦{strong}⟧"},
-("{NAME}", "⟦{strong}⟧"),
-os.putenv("{NAME}", "⟦{strong}⟧")
-Environment.SetEnvironmentVariable("{NAME}", "⟦{strong}⟧")
-ENV.fetch('{NAME}') { '⟦{strong}⟧' }
-getenv("{NAME}") ?: "⟦{strong}⟧"
-System.setProperty("{p.name}", "⟦{strong}⟧")
-{name} = kwargs.get("{name}", "⟦{strong}⟧")
-@Value("⟦{strong}⟧") String {camel};
-psycopg2.connect(dbname="app", user="{user}", password="⟦{any}⟧")
-mysql.connector.connect(user='{user}', passwd='⟦{any}⟧')
-new Client({ {camel}: "⟦{any}⟧" })
-axios.create({ headers: { "X-API-Key": "⟦{any}⟧" } })
-fetch(url, { headers: { Authorization: "Bearer ⟦{strong}⟧" } })
-ftp.login("{user}", "⟦{strong}⟧")
-server.login("{user}@{host}", "⟦{strong}⟧")
-paramiko.connect(host, username="{user}", password="⟦{any}⟧")
-Fernet(b"⟦{b6443}=⟧")
-jwt.sign(payload, "⟦{strong}⟧")
-hmac.new(b"⟦{strong}⟧", msg, sha256)
-stripe.api_key = "⟦sk_test_{alnum24}⟧"
-(setq {kebab} "⟦{any}⟧")
-{name} := `⟦{line}⟧`
-const {NAME} = `⟦{line}⟧`
-{camel}: z.string().default("⟦{strong}⟧")
-parser.add_argument("--{kebab}", default="⟦{strong}⟧")
-assertEquals("⟦{strong}⟧", {camel});
-# XML
-<Parameter Name="{Title}" Value="⟦{any}⟧"/>
-<{Title}>⟦{line}⟧</{Title}>
-<bean:{p.camel}>⟦{line}⟧</bean:{p.camel}>
-<dataSource {p.name}="⟦{any}⟧" user="{user}"/>
-<param name="{p.name}">⟦{line}⟧</param>
-<connectionStrings><add connectionString="Server={host};Uid=sa;Pwd=⟦{shell}⟧;"/></connectionStrings>
-# command lines
-curl -X POST https://{host} -u {user}:'⟦{line}⟧'
-curl https://{user}:⟦{shell}⟧@{host}/v1
-curl -H "PRIVATE-TOKEN: ⟦{strong}⟧" https://{host}
-curl -H "{Title}: ⟦{strong}⟧" https://{host}
-curl "https://{host}/v1?apikey=⟦{strong}⟧"
-curl --data-urlencode "{p.name}=⟦{line}⟧" https://{host}
-http POST {host} Authorization:"Bearer ⟦{strong}⟧"
-wget --header="Authorization: Bearer ⟦{strong}⟧" https://{host}
-tool login --username {user} --{p.kebab}="⟦{any}⟧"
-tool {p.kebab}=⟦{shell}⟧ verbose=1
-./deploy.sh -{p.kebab} ⟦{shell}⟧
-docker run -d -e "{NAME}=⟦{line}⟧" -e DEBUG=1 app
-docker service create --env {NAME}=⟦{shell}⟧ app
-echo "{NAME}=⟦{line}⟧" >> .env
-echo 'export {NAME}="⟦{line}⟧"' >> ~/.bashrc
-printf '%s' '⟦{line}⟧' | docker login -u {user} --password-stdin
-cat > .env <<EOF⏎{NAME}=⟦{line}⟧⏎EOF
-kubectl set env deploy/app {NAME}=⟦{shell}⟧
-oc login --token=⟦sha256~{url43}⟧ --server=https://{host}
-gcloud sql users set-password {user} --password=⟦{shell}⟧
-az sql server create --admin-password ⟦{shell}⟧
-aws iam create-login-profile --user-name {user} --password '⟦{any}⟧'
-pg_dump "postgresql://{user}:⟦{shell}⟧@{host}/app"
-mysqladmin -u root password '⟦{line}⟧'
-mysql -h {host} -u{user} -p"⟦{line}⟧" app
-mongodump --username {user} --password "⟦{any}⟧"
-influx -username {user} -password '⟦{any}⟧'
-openssl pkcs12 -export -passout pass:⟦{shell}⟧ -in a
-keytool -importkeystore -srcstorepass ⟦{shell}⟧ -deststorepass ⟦{shell}⟧
-cmdkey /generic:{host} /user:{user} /pass:"⟦{line}⟧"
-runas.exe /password:⟦{shell}⟧
-msiexec /i a.msi DBPASSWORD=⟦{shell}⟧ /qn
-winrs -r:{host} -u:{user} -p:⟦{shell}⟧ ipconfig
-rsync --password=⟦{shell}⟧ a {host}::b
-pip install --index-url https://{user}:⟦{shell}⟧@{host}/simple x
-npm login --auth-token ⟦{strong}⟧
-gpg --pinentry-mode loopback --passphrase="⟦{any}⟧" -d x
-expect -c 'send "⟦{strong}⟧\r"' password
-ansible-vault --vault-password ⟦{shell}⟧
-Set-Item env:{NAME} "⟦{strong}⟧"
-New-LocalUser -Name {user} -Password "⟦{any}⟧"
-sudo mount -t cifs -o user={user},pass=⟦{shell}⟧ //srv/a /mnt
-# addresses
-mongodb://{user}:⟦{shell}⟧@{host}:27017,{host}:27018/app
-rediss://default:⟦{shell}⟧@{host}:6380
-DATABASE_URL="postgresql://{user}:⟦{shell}⟧@{host}/app?sslmode=require"
-"url": "amqp://{user}:⟦{shell}⟧@{host}//"
-git+https://⟦{strong}⟧@{host}/a/b.git
-https://oauth2:⟦{strong}⟧@{host}/a.git
-jdbc:db2://{host}:50000/app:user={user};password=⟦{shell}⟧;
-Provider=SQLOLEDB;Data Source={host};Password=⟦{line}⟧;
-Driver={ODBC};Server={host};UID=sa;PWD=⟦{shell}⟧;
-tcp://{user}:⟦{shell}⟧@{host}:9000
-https://{host}/hook?secret=⟦{shell}⟧
-wss://{host}/ws?auth_token=⟦{strong}⟧
-# headers, cookies, tokens
--H 'Authorization: Basic ⟦{userpass}⟧'
-authorization: Token ⟦{hex40}⟧
-< Set-Cookie: ⟦JSESSIONID={upper32}; Path=/⟧
-cookie: ⟦_session={strong}; _ga=1⟧
-document.cookie = "⟦session={strong}⟧";
-'X-Auth-Token': '⟦{any}⟧',
-("Authorization", "Bearer ⟦{strong}⟧")
-req.Header.Set("X-Api-Key", "⟦{strong}⟧")
-metadata: ('authorization', 'Bearer ⟦{strong}⟧')
-export GH=⟦gho_{alnum36}⟧
-my_⟦npm_{alnum36}⟧_2
-"⟦xoxp-{digit12}-{digit12}-{digit12}-{hex32}⟧"
-(⟦sk_live_{alnum24}⟧)
-[⟦AKIA{upper16}⟧]
-token=⟦hvs.{url95}⟧
-key:⟦AIza{url35}⟧;
-⟦ghs_{alnum36}⟧:x-oauth
-$⟦{jwt}⟧
-?jwt=⟦{jwt}⟧&x=1
-# files, tables, prose
-machine {host}⏎⇥login {user}⏎⇥password ⟦{shell}⟧
-db:5432:*:*:⟦{shell}⟧
-email,password⏎{user}@{host},⟦{shell}⟧
-host⇥user⇥password⏎{host}⇥{user}⇥⟦{shell}⟧
-| Key | Value |⏎|---|---|⏎| API token | ⟦{strong}⟧ |
-| name | secret |⏎| --- | --- |⏎| {word} | ⟦{strong}⟧ |
-content-disposition: form-data; name="{p.name}"⏎⏎⟦{shell}⟧⏎--x
-Your backup codes:⏎⏎1. ⟦{digit4} {digit4}⟧⏎2. ⟦{digit4} {digit4}⟧
-⟦-----BEGIN PRIVATE KEY-----⏎{b6464}⏎{b6464}⏎{b6464}⏎-----END PRIVATE KEY-----⟧
-ssh_key: ⟦LS0tLS1CRUdJTiBPUEVOU1NIIFBSSVZBVEUgS0VZLS0tLS0{b64300}⟧
-⟦b3BlbnNzaC1rZXktdjEAAAAA{b6446}⏎{b6470}⏎{b6470}⏎{b6450}⟧
-⟦npm_{alnum18}⏎{alnum18}⟧
-API_SECRET=⟦{alnum70}⏎{alnum40}⟧
-hey, the api key is ⟦{strong}⟧ - dont share
-Can you log in with {user} / password ⟦{random}⟧ ?
-I set the password to ⟦{random}⟧
-his token is "⟦{strong}⟧"
-The secret key: ⟦{strong}⟧
-API Key = ⟦{strong}⟧
-Access token → ⟦{strong}⟧
-pw: ⟦{random}⟧
-root pw is ⟦{random}⟧
-Password ⟦{strong}⟧ works
-ERROR auth failed for user={user} token=⟦{strong}⟧
-{date} 10:00:01 DEBUG {p.name}: ⟦{line}⟧
-msg="login" {p.name}="⟦{any}⟧"
-{user}'s password: ⟦{random}⟧
-# vendors, devices, calls
-127.0.0.1:6379> AUTH ⟦{shell}⟧⏎OK
----> PASS ⟦{shell}⟧
-machine git.example.com login deploy password ⟦{shell}⟧
-kubectl config set-credentials admin --token=⟦{shell}⟧
-oc login --token=⟦{shell}⟧ --server=https://api.example.com:6443
-netlify deploy --auth ⟦{shell}⟧ --prod
-cargo login ⟦{shell}⟧
-mvn -s settings.xml deploy -Drepo.password=⟦{shell}⟧
-./gradlew publish -Psigning.password=⟦{shell}⟧ -PossrhUsername=ci
-java -Djavax.net.ssl.keyStorePassword=⟦{shell}⟧ -jar app.jar
-7z x -p⟦{shell}⟧ archive.7z
-curl --user 'elastic:⟦{shell}⟧' https://es:9200
-curl -H "PRIVATE-TOKEN: ⟦{shell}⟧" https://gitlab.example.com/api/v4/projects
-curl --data-urlencode "password=⟦{shell}⟧" https://x
-curl --oauth2-bearer ⟦{shell}⟧ https://x
-wget --header='Authorization: Basic ⟦{shell}⟧' https://x
-vault login -method=userpass username=bob password=⟦{shell}⟧
-SELECT pgp_sym_decrypt(secret, '⟦{shell}⟧') FROM t;
-set smtp_url = "smtp://bob:⟦{shell}⟧@mail.example.com:587/"
-snmpwalk -v3 -u bob -l authPriv -a SHA -A ⟦{shell}⟧ -x AES -X ⟦{shell}⟧ 10.0.0.1
-username admin privilege 15 password 0 ⟦{shell}⟧
-username admin secret ⟦{shell}⟧
-crypto isakmp key ⟦{shell}⟧ address 0.0.0.0
-set system root-authentication plain-text-password-value ⟦{shell}⟧
-PrivateKey = ⟦{shell}⟧
-tailscale up --auth-key ⟦{shell}⟧
-$pw = ConvertTo-SecureString "⟦{shell}⟧" -AsPlainText -Force
-New-LocalUser -Name bob -Password (ConvertTo-SecureString "⟦{shell}⟧" -AsPlainText -Force)
-<key>Password</key>⏎⇥<string>⟦{shell}⟧</string>
-usermod -p ⟦{shell}⟧ bob
-cryptsetup luksOpen /dev/sda1 x <<< ⟦{shell}⟧
-salt-call --id a --master m state.apply pillar='{"db_password": "⟦{shell}⟧"}'
-argocd account update-password --current-password ⟦{shell}⟧ --new-password ⟦{shell}⟧
-mytool --secret-key ⟦{shell}⟧ sync
-mytool --auth=⟦{shell}⟧ sync
-DATABASES = {'default': {'ENGINE': 'x', 'USER': 'a', 'PASSWORD': '⟦{any}⟧'}}
-EMAIL_HOST_PASSWORD = '⟦{any}⟧'
-production:⏎  adapter: postgresql⏎  password: <%= ENV.fetch("DB_PASS", "⟦{any}⟧") %>
-let api_key: &str = "⟦{any}⟧";
-props.put("mail.smtp.password", "⟦{any}⟧");
-new PasswordAuthentication("bob", "⟦{any}⟧".toCharArray());
-requests.get(u, params={"api_key": "⟦{any}⟧"})
-smtp.login('bob@example.com', '⟦{any}⟧')
-bot = telebot.TeleBot("⟦{any}⟧")
-(setq my-api-key "⟦{any}⟧")
-(setenv "GITHUB_TOKEN" "⟦{any}⟧")
-set -gx GITHUB_TOKEN ⟦{line}⟧
-#define API_KEY "⟦{any}⟧"
-const char* pass = "⟦{any}⟧";
-static let apiKey = "⟦{any}⟧"
-hey, use ⟦{random}⟧ as the password for staging
-Your new API key is: ⟦{random}⟧
-amqp://app:⟦{random}⟧@mq:5672/vhost
-Password: ⟦{random}⟧⏎Login successful
-# old password: ⟦{random}⟧
-psk ⟦{random}⟧
-client secret ⟦{random}⟧
+client = OpenAI(api_key="⟦sk-{alnum48}⟧")
+stripe.api_key = "⟦sk_live_{alnum24}⟧"
+app.config["SECRET_KEY"] = "⟦{any}⟧"
+SECRET_KEY = '⟦django-insecure-{strong}⟧'
+conn = psycopg.connect("host={host} user={user} password=⟦{shell}⟧ dbname=app")
+const client = new Client({ user: '{user}', password: '⟦{any}⟧', port: 5432 })
+const token = jwt.sign(payload, '⟦{strong}⟧', { expiresIn: '1h' });
+app.use(session({ secret: '⟦{any}⟧', resave: false }))
+firebase.initializeApp({ apiKey: "⟦AIza{url35}⟧", projectId: "{slug}" })
+String password = "⟦{any}⟧"; // TODO move to vault
+var cfg = Config{Host: "{host}", Password: "⟦{any}⟧"}
+let api_token = "⟦{any}⟧".to_string();
+services.AddAuth(o => { o.ClientSecret = "⟦{strong}⟧"; });
+r.Header.Set("Authorization", "Bearer ⟦{strong}⟧")
+req.headers["X-Api-Key"] = "⟦{strong}⟧"
+http.setRequestHeader('Authorization', 'Basic ⟦{userpass}⟧');
+assert response.json() == {"access_token": "⟦{strong}⟧", "token_type": "bearer"}
+provider "postgresql" { host = "{host}" password = "⟦{any}⟧" }
+resource "random" "x" {⏎  master_password = "⟦{any}⟧"⏎}
+@Bean DataSource ds() { return create("{user}").password("⟦{strong}⟧").build(); }
+ALTER USER {user} WITH PASSWORD '⟦{line}⟧';
+CREATE USER '{user}'@'%' IDENTIFIED BY '⟦{line}⟧';
+INSERT INTO settings (name, value) VALUES ('smtp_password', '⟦{strong}⟧');
+# logs, protocols, notes
+{date} DEBUG login attempt user={user} password=⟦{shell}⟧ ip=10.0.0.7
+{date} 10:11:12 INFO  refresh_token: ⟦{strong}⟧
+[debug] request headers: {"authorization":"Bearer ⟦{jwt}⟧","accept":"*/*"}
+< set-cookie: ⟦session={strong}; Path=/; HttpOnly⟧
+GET /v2/items?page=2&api_key=⟦{strong}⟧ HTTP/1.1
+POST https://{host}/hook?token=⟦{strong}⟧ 200
+https://{host}/download?X-Amz-Credential=abc&X-Amz-Signature=⟦{hex64}⟧
+https://storage.{host}/x?sv=2022-11-02&sig=⟦{strong}%3D⟧
+Your new password is ⟦{strong}⟧. Please change it after the first login.
+Hi, the staging admin password: ⟦{random}⟧
+login: {user}, password: ⟦{random}⟧
+The API key for the sandbox is ⟦{strong}⟧
+- **Password:** `⟦{random}⟧`
+| user | password |⏎|---|---|⏎| {user} | ⟦{random}⟧ |
+user,password⏎{user},⟦{random}⟧
+Enter passphrase: ⟦{random}⟧
+Password for {user}: ⟦{random}⟧
+New root password: ⟦{random}⟧
+export GITHUB_TOKEN=⟦github_pat_{alnum22}_{alnum59}⟧ # expires in May
+-H "Ocp-Apim-Subscription-Key: ⟦{hex32}⟧"
+"x-goog-api-key": "⟦{strong}⟧"
+slack_webhook = "https://hooks.slack.com/services/⟦T{upper8}/B{upper8}/{alnum24}⟧"
+# programs with a place of their own
+ldapsearch -x -H ldap://{host} -D cn=admin,dc=example -w ⟦{shell}⟧ -b dc=example
+wpa_passphrase HomeNet ⟦{shell}⟧
+ipmitool -I lanplus -H {host} -U ADMIN -P ⟦{shell}⟧ power status
+mount -t cifs //{host}/share /mnt -o username={user},password=⟦{shell}⟧,uid=1000
+xfreerdp /v:{host} /u:{user} /p:⟦{strong}⟧ /cert:ignore
+plink -ssh {user}@{host} -pw ⟦{strong}⟧ uptime
+rclone obscure ⟦{strong}⟧
+gpg --batch --yes --passphrase ⟦{shell}⟧ -c {file}
+zip -P ⟦{shell}⟧ -r out.zip {word}
+7z x backup.7z -p⟦{strong}⟧ -oout
+qpdf --password=⟦{shell}⟧ --decrypt in.pdf out.pdf
+pdftk in.pdf output out.pdf user_pw ⟦{strong}⟧
+sudo -S <<< "⟦{strong}⟧" apt update
+echo '{user}:⟦{strong}⟧' | sudo chpasswd
+cargo login ⟦{strong}⟧
+heroku config:set STRIPE_SECRET=⟦{strong}⟧ --app {slug}
+fly secrets set SESSION_SECRET=⟦{strong}⟧
+gcloud sql users set-password root --host=% --instance={slug} --password=⟦{shell}⟧
+sqlcmd -S {host} -U sa -P '⟦{line}⟧' -Q "select 1"
+influx -host {host} -username {user} -password ⟦{shell}⟧
+rabbitmqctl add_user {user} ⟦{strong}⟧
+rabbitmqctl change_password {user} ⟦{strong}⟧
+mc alias set local http://{host}:9000 {upper20} ⟦{alnum40}⟧
+s3cmd --access_key={upper20} --secret_key=⟦{alnum40}⟧ ls
+etcdctl --user root:⟦{strong}⟧ get / --prefix
+consul members -token=⟦{uuid}⟧
+nomad job run -token ⟦{uuid}⟧ {file}
+terraform apply -var="db_password=⟦{shell}⟧"
+pulumi config set --secret dbPassword ⟦{strong}⟧
+ngrok config add-authtoken ⟦{strong}⟧
+tailscale up --authkey ⟦tskey-auth-{alnum12}-{alnum32}⟧
+sentry-cli --auth-token ⟦{hex64}⟧ releases list
+doctl auth init -t ⟦{hex64}⟧
+poetry config http-basic.private {user} ⟦{strong}⟧
+dotnet nuget add source https://{host}/v3/index.json -u {user} -p ⟦{strong}⟧
+nuget setApiKey ⟦{strong}⟧ -Source https://{host}
+composer config http-basic.{host} {user} ⟦{strong}⟧
+bundle config {host} {user}:⟦{strong}⟧
+mvn sonar:sonar -Dsonar.token=⟦{hex40}⟧
+java -Djavax.net.ssl.trustStorePassword=⟦{shell}⟧ -jar app.jar
+jarsigner -storepass ⟦{shell}⟧ -keypass ⟦{shell}⟧ app.jar alias
+apksigner sign --ks release.jks --ks-pass pass:⟦{shell}⟧ app.apk
+security add-generic-password -a {user} -s {word} -w ⟦{strong}⟧
+hydra -l {user} -p ⟦{strong}⟧ ssh://{host}
+evil-winrm -i {host} -u {user} -p ⟦{strong}⟧
+psexec.py corp/{user}:⟦{strong}⟧@{host}
+curl --proxy-user {user}:⟦{strong}⟧ -x {host}:3128 https://{host}
+swaks --to {user}@{host} --auth-user {user} --auth-password ⟦{strong}⟧
+radtest {user} ⟦{strong}⟧ {host} 0 ⟦{strong}⟧
+/msg NickServ IDENTIFY ⟦{strong}⟧
+username {user} privilege 15 secret 0 ⟦{strong}⟧
+wpa_passphrase=⟦{line}⟧
+network={⏎  ssid="home"⏎  psk="⟦{any}⟧"⏎}
+set imap_pass="⟦{any}⟧"
+[1001]⏎type=friend⏎secret=⟦{line}⟧⏎host=dynamic
+user {user} insecure-password ⟦{shell}⟧
+machine {host} login {user} password ⟦{shell}⟧
+otpauth://totp/Acme:{user}?secret=⟦{upper32}⟧&issuer=Acme
+0 3 * * * {user} PGPASSWORD=⟦{shell}⟧ pg_dump app
+ENV API_TOKEN ⟦{strong}⟧
+DEPLOY_TOKEN := ⟦{strong}⟧
+{"auths":{"{host}":{"auth":"⟦{userpass}⟧"}}}
+oauth_token: ⟦gho_{alnum36}⟧
+users:⏎- name: admin⏎  user:⏎    token: ⟦{jwt}⟧
+ldap_bind($conn, "cn=admin", "⟦{strong}⟧");
+smtp.PlainAuth("", "{user}", "⟦{strong}⟧", "{host}")
+req.SetBasicAuth("{user}", "⟦{strong}⟧")
+http_basic_authenticate_with name: "{user}", password: "⟦{any}⟧"
+new NetworkCredential("{user}", "⟦{any}⟧")
+auth: { user: '{user}@{host}', pass: '⟦{any}⟧' }
+DRIVER={ODBC Driver 18};SERVER={host};UID={user};PWD=⟦{shell}⟧
+ssh.connect("{host}", 22, "{user}", "⟦{strong}⟧")
 """
 
 INNOCENT = r"""
-# code
-{name}: bytes,
-{name}: Vec<u8>
-{camel}: Promise<string>
-{camel}: () => void
-{camel}!: string
-var {camel} string
-let {camel}: String?
-readonly {camel}: string
-@Column() {camel}: string;
-char *{name};
-std::string {name};
-std::optional<std::string> {name};
-String get{Title}() { return {camel}; }
-void set{Title}(String value) { {camel} = value; }
-def {name}(self) -> str:
-def set_{name}(self, {ident}):
-{name} = property({ident})
-{name} = {Type}.objects.get(id={num})
-{name} = {ident} or {ident}
-{name} = {ident} + {ident}
-{name} = str({ident})
-{name} = ({ident}, {ident})
-{name} = [{ident}, {ident}]
-{name} = {}
-{name} = lambda: {ident}
-{name} = yield from {ident}()
-{camel} = {ident} ?? {ident};
-{camel} = {ident} ? {ident} : {ident};
-{camel} = new {Type}({ident});
-{camel} = {Type}::{ident}();
-{camel} = &{ident};
-{camel} = *{ident};
-{camel} = !{ident};
-{camel} += {ident};
-{camel} == {ident}
-{camel} === null
-{camel}.length > {small}
-{camel}.trim()
-{ident}.{camel}
-{ident}->{camel}
-{ident}[{name}]
-{ident}["{name}"]
-{ident}.get("{name}")
-{ident}.has("{camel}")
-delete {ident}.{camel};
-del {ident}["{name}"]
-throw new Error("{spaced} {words}")
-raise {Type}("no {spaced} for %s" % {ident})
-assert {name}, "{words}"
-@{name}
-@pytest.fixture⏎def {name}():
-pub {name}: Option<String>,
-{name}: Option<&'a str>,
-Some({name}) => {ident},
-match {name} {
-use crate::{ident}::{name};
-#include "{name}.h"
-import {name}
-from {name} import {ident}
-package {word}.{camel};
-$this->{camel} = ${camel};
-${camel} = $request->input('{name}');
-<?php echo ${name}; ?>
-@{name} = {ident}
-attr_accessor :{name}
-params.require(:user).permit(:{name})
-t('{name}.{word}')
-i18n.t("{camel}")
-{{ {name} }}
-{% if {name} %}
-v-model="{camel}"
-:{kebab}="{ident}"
-[{camel}]="{ident}"
-className="{kebab}"
-id="{kebab}"
-href="/{kebab}/{word}"
-to="/{kebab}"
-path: '/{kebab}',
-route("{kebab}")
-'/{kebab}': {Type},
-url = "/api/{kebab}"
-GET /api/{kebab}/{num} HTTP/1.1
-POST /{kebab} 200 {small}ms
-e.{camel}=void 0,t.{camel}=null
-n.{camel}||(n.{camel}={ident}())
-{camel}:function(e){return e}
-{camel}:e,{ident}:t
-Authorization:n?"Bearer ".concat(n):void 0
-cookie:"{word}",{ident}:!0
-setCookie("{word}",{ident},{small})
-getCookie("{word}")
-# config without secrets
-{name}_enabled: true
-{name}_provider: {word}
-{name}_ref: {slug}
-{name}_arn: arn:aws:iam::123456789012:role/{word}
-{name}-file: {path}
-{name}File: {path}/{file}
-{camel}Url: https://{host}/{word}
-{camel}Header: X-{Type}
-{camel}Field: {word}
-{camel}Policy: {word}
-{NAME}_FILE={path}/{file}
-{NAME}_URL=https://{host}/{word}
-{NAME}_TTL={num}
-{NAME}_HEADER=X-{Type}
-{name}: !secret {ident}
-{name}: !env {NAME}
-{name}: env:{NAME}
-{name}: vault:secret/data/{word}#{word}
-{name}: ref+awssecrets://{word}/{word}
-{name}: $__file{{path}}
-{name}: $({NAME})
-{name}: #{{NAME}}#
-{name}: @@{NAME}@@
-{name}: TODO
-{name}: "none"
-{name}: "required"
-"{camel}": "string",
-"{name}": "optional",
-"{camel}": 0,
-"{name}": [],
-"{name}": {},
-"{name}": "..."
-"{name}": "…"
-"{name}": "<redacted>"
-"{name}": "xxxxx"
-"{name}": "{{{name}}}"
-"{name}": "%{NAME}%"
-"{name}": "$({NAME})"
-"{camel}": "{{ env.{NAME} }}"
-{NAME}=<secret>
-{NAME}='<your {spaced}>'
-{NAME}="your {spaced} here"
-{NAME}=...
-{NAME}=null
-export {NAME}
-unset {NAME}
-: "${{NAME}:?required}"
-if [ -z "${NAME}" ]; then
-[[ -n ${{NAME}} ]]
-echo "${NAME}"
-read -s {NAME}
-read -rsp "{spaced}: " {name}
-ARG {NAME}
-ENV {NAME}=${{NAME}}
---build-arg {NAME}
---{kebab}-stdin
---no-{kebab}
-[--{kebab}=<value>]
-<!-- {spaced}: {words} -->
-#  {name}: {words}
-// {camel}: {words}
-/* {spaced}: {words} */
-:param {name}: {words}
-@param {camel} {words}
-@param {string} {camel} - {words}
-{name} (str): {words}
-{name} -- {words}
->>> help({name})
-# ids, logs, prose
-job {uuid} finished in {small}s
-deploy {hex7} to {word}
-{hex12} {slug} "{word}" {small} minutes ago Up
-sha1: {hex40}
-digest: sha256:{hex64}
-fingerprint: SHA256:{b6443}
-Fingerprint {HEX40}
-serial: {HEX32}
-nonce="{b6422}=="
-<script integrity="sha384-{b6464}" crossorigin="anonymous"></script>
-"commit": "{hex40}",
-"sha": "{hex40}", "url": "https://{host}"
-build-{num}-{hex8}.tar.gz
-{word}-{hex10}-{alnum5} 1/1 Running 0 {small}d
-i-{hex17} t3.micro
-vpc-{hex17}
-projects/{word}/locations/global/keyRings/{word}
-urn:uuid:{uuid}
-uid=1000({user}) gid=1000({user})
-192.168.{small}.{small}:5432:{num}
-ERROR: {spaced} mismatch for {user}
-WARN {spaced} expires in {small} days
-{spaced} changed by {user}
-{spaced} verified
-no {spaced} given
-please enter your {spaced}
-wrong {spaced}, try again
-a {spaced} of at least {small} characters
-how to reset a {spaced}?
-{spaced}s are never stored
-[{spaced}](https://{host}/{kebab})
-### {spaced}
-1. Create a {spaced}
-- [ ] rotate {spaced}
-| {spaced} | {words} |
-| Name | Type |⏎|---|---|⏎| {name} | string |
-| flag | default |⏎|---|---|⏎| --{kebab} | none |
-name,type,required⏎{name},string,true
-"I forgot my {spaced}," said {user}.
-token ring {words}
-the key point is {words}
-key: value
-secret garden
-pass the {word} to {ident}
-passing {ident}: {words}
-pass: {small}, fail: {small}
-Passed: {num} Failed: {num}
-authentication: {words}
-auth: none
-signature: {ident}({ident}: {Type}) -> {Type}
-session: {words}
-salt and pepper
-cookie: {words}
-cookies: {words}
-bearer: {word}
-credential helper: {word}
-credential.helper=store
-user.signingkey={HEX16}
-keyring: {path}
-"{word}": "{slug}",
-{word}={slug}
-{word}: {words}
+# code about secrets
+if not verify_password({ident}, {ident}):
+password = getpass.getpass("Password for {user}: ")
+password_field.send_keys(settings.{ident})
+token = request.headers.get("Authorization", "").removeprefix("Bearer ")
+const {camel} = useSelector((state) => state.{ident}.{ident});
+const { {camel} } = await {ident}.{ident}();
+func (s *{Type}) {Title}(ctx context.Context) (string, error) {
+return new TokenResponse(accessToken, refreshToken, expiresIn);
+this.{camel} = {camel};
+self._{name} = {name}
+{camel}: z.string().min(8),
+{name} = models.CharField(max_length={small})
+{Title}: faker.internet.password(),
+export type {Title} = { {camel}: string; {ident}: number };
+passwordInput.setError(getString(R.string.{ident}))
+<input type="password" name="{name}" placeholder="Enter password" required>
+<label for="{kebab}">{spaced}</label>
+tokens = tokenizer.encode({ident}, max_length={small})
+max_tokens: {num}
+"usage": {"prompt_tokens": {num}, "completion_tokens": {num}, "total_tokens": {num}}
+for token in lexer.tokens[{small}:]:
+TOKEN_EXPIRY_SECONDS = {num}
+password_min_length: {small}
+PasswordAuthentication no
+secretKeyRef:⏎  name: {slug}⏎  key: {word}
+valueFrom:⏎  secretKeyRef: { name: {slug}, key: password }
+{NAME}: ${{ secrets.{NAME} }}
+{NAME}=${{NAME}:-}
+export {NAME}="$(op read op://{word}/{word}/password)"
+{name} = data.vault_generic_secret.{ident}.data["{name}"]
+{name} = var.{name}
+{p.name}: "{{ lookup('env', '{NAME}') }}"
+os.environ["{NAME}"]
+process.env.{NAME}
+System.getenv("{NAME}")
+password: <your {word} password>
+{NAME}=changeme
+api_key = "YOUR_API_KEY"
+# prose
+The {spaced} is stored in the {word} manager, ask {user} for access.
+Reset your password by clicking the link in the email.
+Added a test for the expired {spaced} in {file}.
+error: invalid {spaced} for user {user}
+warning: {camel} is deprecated, use {ident} instead
+fix(auth): rotate the {spaced} every {small} days (#{num})
+- [ ] Remove the {spaced} from {path}/{file}
+| {name} | string | the {spaced} of the {word} | required |
+Usage: app login --{kebab} <{spaced}> [--{word} {word}]
+  --{kebab} string   {words}
+# ids, hashes, encodings
+commit {hex40}
+index {hex7}..{hex7} 100644
+sha256:{hex64}
+"integrity": "sha512-{b6486}=="
+"resolved": "https://registry.example.com/{word}/-/{word}-{ver}.tgz"
+etag: "{hex32}"
+X-Request-Id: {uuid}
+trace_id={hex32} span_id={hex16} status=200
+ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b6443} {user}@{word}
+SHA256:{b6443} {user}@{host} (ED25519)
+    at {ident} ({path}/{file}:{small}:{small})
+image: registry.example.com/{slug}@sha256:{hex64}
+-rw-r--r-- 1 {user} {user} {num} Jan {small} 10:11 {file}
+arn:aws:secretsmanager:eu-west-1:{digit12}:secret:{slug}-{alnum6}
+"public_key": "{b6444}"
+key: {word}-${{ hashFiles('{file}') }}
+https://{host}/{word}/{uuid}?page={small}&sort={word}
+curl -u "$USER:$TOKEN" https://{host}/
+git clone https://{host}/{word}/{word}.git
+Cookie: session=<session id>; theme=<theme>
+Authorization: Bearer <access token>
+docker run -p {small}:{small} -e {NAME} {slug}:{ver}
 """
