@@ -436,5 +436,8 @@ Backup codes: ⟦7529 4984⟧
 token	⟦{mixed32}⟧
 process.env.TOKEN || "⟦{mixed32}⟧"
 "apiKey" -> "⟦kettle⟧",
+Your new API key is: ⟦{mixed32}⟧
+(setenv "GITHUB_TOKEN" "⟦{mixed32}⟧")
+$pw = ConvertTo-SecureString "⟦kettle42⟧" -AsPlainText -Force
 Jwts.builder().signWith(HS256, "⟦{mixed32}⟧")
 """

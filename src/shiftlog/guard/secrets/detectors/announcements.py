@@ -74,7 +74,7 @@ PAIR_AFTER = re.compile(
 )
 SPACED = re.compile(
     r"(?:ENV|(?P<macro>#define)|setx|set -[a-z]{1,3}|setenv|SetEnv|fastcgi_param|configure set|config set)\s{1,4}"
-    r"(?P<name>[A-Za-z_][\w.-]{1,63})\s{1,8}(?(macro)(?=L?\\{0,7}\"))"
+    r"\\{0,7}\"?(?P<name>[A-Za-z_][\w.-]{1,63})\\{0,7}\"?\s{1,8}(?(macro)(?=L?\\{0,7}\"))"
     r"|(?P<setter>(?:store|key|keystore|db)[Pp]assword)[ ]{1,4}(?=\\{0,7}[\"'])"
     r"|(?:login\s{1,4}\S{1,128}\s{1,4}password|requirepass|masterauth|bindpw|rootpw)\s{1,8}",
     re.ASCII,

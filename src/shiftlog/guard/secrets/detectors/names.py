@@ -46,7 +46,7 @@ _ATTRIBUTE = r"(?:[\w:]*(?i:value|type|content)|serializeAs|default|required|hel
 NAME_HINT = (
     "(?i:"
     + _STEMS.replace("pass(?:phrase|code)?", r"(?:[\w.-]pass|pass[^\s]|pass[ \t]+[^\s])")
-    + r"|key(?:[ \t]+(?:[\"'`]|(?:is|was|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])"
+    + r"|key(?:[ \t]+(?:[\"'`]|(?:is:?|was:?|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])"
     r"|: ))"
 )
 # A name that may announce a secret, up to its last letter.
@@ -65,14 +65,14 @@ NAME_PATTERN = "|".join(
         rf"{NAME_ENDING}(?:[ \t]+[\w:.-]+=\\*\"[^\"<>]*\")+>",
         (
             rf"(?:#define|{LINEAR_EDGE}(?:ENV|setx|set -[a-z]+|set[Ee]nv|SetEnv|fastcgi_param|configure set"
-            rf"|config set))\s+[\w.-]*{NAME_ENDING}\s"
+            rf"|config set))\s+\\*\"?[\w.-]*{NAME_ENDING}\\*\"?\s"
         ),
         LINEAR_EDGE + r"(?:login\s+\S+\s+password|requirepass|masterauth|bindpw|rootpw)\s",
         r"(?:store|key|keystore|db)[Pp]assword +\\*[\"']",
         LINEAR_EDGE + r"(?i:(?:pass(?:word|wd|phrase|code)|(?:api|access|secret|private|auth)[ -]key|token|secret"
         r"|credentials|key|pw|pwd|pass)[ \t]+"
-        + r"(?:[\"'`]|(?:is|was|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])|(?:my|the"
-        r"|your|our|this) key: )",
+        + r"(?:[\"'`]|(?:is:?|was:?|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])"
+        r"|(?:my|the|your|our|this) key: )",
     )
 )
 

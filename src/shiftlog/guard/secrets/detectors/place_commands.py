@@ -65,9 +65,9 @@ COMMANDS = (
         need=Need.DIGITS,
     ),
     Place(
-        name="key after --key",
-        pattern=r"\s--key[ =]VALUE",
-        trigger=r"\s--key[ =][^\s-]{8}",
+        name="key after --key or --auth",
+        pattern=r"\s--(?:key|auth)[ =]VALUE",
+        trigger=r"\s--(?:key|auth)[ =][^\s-]{8}",
         example="gem push a.gem --key=⟦q7Rk2Lw9Zx4T⟧",
         kind=kinds.CLI_API_KEY,
         need=Need.DIGITS,

@@ -81,6 +81,26 @@ FILES = (
         need=Need.RANDOM,
     ),
     Place(
+        name="keys of wireless networks",
+        pattern=LINE_START + r"psk\s{1,4}VALUE(?=\s*$|\\[nr\"]|\")",
+        trigger=r"\bpsk\s+[^\s]{8}|\\npsk\s+[^\s]{8}",
+        hint="",
+        example="psk ⟦k3ttl3x9⟧",
+        kind=kinds.PASSWORD,
+        need=Need.DIGITS,
+    ),
+    Place(
+        name="secrets said before their name",
+        pattern=r"\b(?i:use|try|with|set|enter)\s{1,4}VALUE[\"'`]?\s{1,4}as\s{1,4}(?:(?:the|a|your|my|our|new)\s{1,4})?"
+        r"(?i:password|passphrase|secret|token|(?:api )?key)\b",
+        trigger=r"[^\s]{6}\s+as\s+(?:(?:the|a|your|my|our|new)\s+)?"
+        r"(?i:password|passphrase|secret|token|(?:api )?key)\b",
+        hint=r"\sas\s+(?:(?:the|a|your|my|our|new)\s+)?(?i:password|passphrase|secret|token|(?:api )?key)\b",
+        example="use ⟦q7Rk2Lw9Zx4T⟧ as the password",
+        kind=kinds.PASSWORD,
+        need=Need.RANDOM,
+    ),
+    Place(
         name="fetchmail",
         pattern=r"poll\s.{1,160}?\s(?:password|pass)\s{1,4}(?:is\s{1,4})?VALUE",
         trigger=LINEAR_EDGE + r"poll\s.*\spass(?:word)?\s",

@@ -56,7 +56,7 @@ _CODE_START = re.compile(
     r"|[&*!~?]{0,2}[A-Za-z_][\w$]*(?:(?:\.|::|->|\?\.|!\.)[A-Za-z_$][\w$]*)*"  # a name, then a call, subscript, union
     r"(?:[!?]?(?:<[\w\[\], .&'|?]*>|\[[\w\[\], .&'|?\"]*\])?\(|\[|<(?![\s/])| \||\s*\?\?|\s*\|\|)"
     r"|\?\w|[A-Za-z_]\w*(?:->|&\.|::)\w|@[a-z_]\w*(?![\w!#$%^&*+@-])|%[wiqQ]?[\[({]|(?:null|void 0|undefined)\b"
-    r"|\w+[=!]==?\w"
+    r"|\w+[=!]==?\w|(?:Convert(?:From|To)|Get|Import|New|Read)-[A-Z]\w+\b"  # calls of PowerShell
     r"|[\[({]|[&*]?mut\b|\*+[a-z]+\b|&'?[a-z]+\b|!\w+\b(?=[\s;,)]|$)|@\w+\.|\\?[\"'`]"
 )
 _DOTTED = re.compile(
