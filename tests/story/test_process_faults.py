@@ -172,14 +172,15 @@ def test_a_question_of_a_killed_daemon_ends_undecided_and_is_no_longer_shown(hom
         agent.send_call("run_command", shell_id=shell, command=f"touch {home}/made")
         with control(home) as client:
             asked = eventually(lambda: client.call("approvals")["items"])[0]
+
+        def recorded(kind: str) -> list[dict[str, Any]]:
+            return [line.body for line in read_record(home) if line.kind == kind]
+
+        eventually(lambda: recorded("command.asked"))
         os.kill(daemon_of(home), signal.SIGKILL)
         assert "error" in agent.bridge.read()
-
-        def decided() -> list[dict[str, Any]]:
-            return [line.body for line in read_record(home) if line.kind == "command.decided"]
-
         agent.call("query_history")
-        ended = eventually(decided)
+        ended = eventually(lambda: recorded("command.decided"))
         assert [(one["approval_id"], one["state"], one["by"]) for one in ended] == [
             (asked["approval_id"], "expired", "server_stopped")
         ]
