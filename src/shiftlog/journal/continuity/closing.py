@@ -75,8 +75,8 @@ class Closer:
             self._journal.check_writer(writer, session, caller, values.get("fence"))
         self._runs.end(pen, values)
         _warn_of_rebirth(pen, values)
-        if any(MENDED in str(values.get(name)) for name in ("reason", "epitaph", "capsule")):
-            pen.warn("text_mended", f"Control characters in reason, epitaph or capsule were replaced by {MENDED}")
+        if MENDED in (values.get("reason") or "") + (values.get("epitaph") or ""):
+            pen.warn("text_mended", f"Control characters in reason or epitaph were replaced by {MENDED}")
         ending = Ending(
             reason=_unless_blank(values.get("reason")) or DEFAULT_REASON,
             note=_unless_blank(values.get("epitaph")),

@@ -14,7 +14,7 @@ from shiftlog.params.fields import Field, Integer, ListOf, Record, Schema, Text,
 
 VERSIONS = ("1", "1.0", "v1")
 STATEMENT_CHARS = 4_000
-_ITEMS = ListOf(item=Text(lines=True, mends=True, max_chars=1_000), max_items=50)
+_ITEMS = ListOf(item=Text(lines=True, max_chars=1_000), max_items=50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def _check_agent(text: str, path: str) -> None:
 
 
 def _prose(description: str) -> Text:
-    return Text(lines=True, mends=True, max_chars=STATEMENT_CHARS, description=description)
+    return Text(lines=True, max_chars=STATEMENT_CHARS, description=description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,13 +105,13 @@ STATEMENT: Record = _Statement(
         "do_not": _Items(description="What must not be done."),
         "refuted": _Items(description="What proved wrong."),
         "receipts": ListOf(
-            item=Text(lines=True, mends=True, max_chars=500),
+            item=Text(lines=True, max_chars=500),
             max_items=20,
             description="Proofs: commits, links.",
         ),
         **unlisted(
             {
-                "written_by": Text(mends=True, max_chars=200, description="Who wrote it."),
+                "written_by": Text(max_chars=200, description="Who wrote it."),
                 "written_at": Text(max_chars=64, check=_check_time, description="ISO 8601 time. Default: the close."),
                 "ttl_days": Integer(minimum=1, maximum=365, description="Days after which the note counts as stale."),
             }
