@@ -150,7 +150,7 @@ class Judge:
 
     @property
     def denied_names(self) -> DeniedNames | None:
-        """What finds denied programs in code, where only text is checked."""
+        """Return the finder of denied programs in code, for targets where only text is checked."""
         return self._names
 
     def judge_start(self, path: str, argv: Sequence[str], *, cwd: str = "/") -> StartVerdict:

@@ -314,7 +314,7 @@ class _EventWork:
         return turn if turn is not None and turn.begun_at <= parse(self._fact.at) else None
 
     def _asked(self, pen: IntakePen) -> None:
-        """Remember whose call it is, the main agent's or a subagent's, and of which prompt: the call does not say."""
+        """Keep the agent (main or subagent) and the prompt of a call: the call itself names neither."""
         fact = self._fact
         if fact.call_id is not None:
             asked = {"prompt_id": fact.prompt_id} if fact.prompt_id else None

@@ -74,7 +74,7 @@ class ReadOnlyFile:
 
 
 class Looked(NamedTuple):
-    """How large a database is with its log, and whether there was time to check all its pages."""
+    """The size of a database with its log; says whether there was time to check all pages."""
 
     bytes: int
     is_whole: bool
