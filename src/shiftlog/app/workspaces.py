@@ -41,26 +41,22 @@ log = logging.getLogger(__name__)
 
 KINDS = ("manual", "auto", "open", "turn", "end", "safety")
 _WHERE: dict[str, Any] = {
-    "shell_id": RawText(
-        max_chars=300, description="The workspace of this shell. Exactly one of shell_id and workspace is required."
-    ),
+    "shell_id": RawText(max_chars=300, description="A shell of the workspace; or give workspace."),
     "workspace": RawText(
         max_chars=4096,
-        description="Absolute path of a local workspace that open_shell was given once; needs no open shell.",
+        description="Or its absolute path, if open_shell had it before.",
     ),
 }
 _TARGET: dict[str, Any] = {
-    "checkpoint_id": RawText(max_chars=64, description="The checkpoint, or the first 4 or more characters of its id."),
-    "before_turn": RawText(
-        max_chars=300, description="Or the state before this turn, by the request_id of begin_turn."
-    ),
-    "before_command": RawText(max_chars=300, description="Or the state before this command, by its command_id."),
+    "checkpoint_id": RawText(max_chars=64, description="Its id, or the first 4 or more characters of it."),
+    "before_turn": RawText(max_chars=300, description="Or the state before this turn, a request_id."),
+    "before_command": RawText(max_chars=300, description="Or the state before this command, a command_id."),
 }
 LISTS_OF_NAMES = ("files", "changes", "left_in_place", "failed")
 _PATHS = ListOf(
     item=RawText(max_chars=4096),
     max_items=64,
-    description="Only these files or directories of the workspace. Default: all.",
+    description="Only these files or directories. Default: all.",
     examples=(["src/cart.py"],),
 )
 
@@ -77,7 +73,7 @@ CREATE_CHECKPOINT = Record(
 LIST_CHECKPOINTS = Record(
     fields={
         **_WHERE,
-        "request_id": RawText(max_chars=300, description="Only those of this turn, of begin_turn."),
+        "request_id": RawText(max_chars=300, description="Only those of this turn."),
         "cursor": RawText(max_chars=200, description="next_cursor of the page before."),
         **unlisted(
             {

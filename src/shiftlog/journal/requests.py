@@ -68,10 +68,8 @@ def _check_time(text: str, path: str) -> None:
         raise InvalidParameter.invalid(path, "an ISO 8601 time with a zone is expected", text) from None
 
 
-SESSION_ID = SessionRef(
-    required=True, description="The session: its run_id (a short number) or session_id.", examples=(1,)
-)
-REQUEST_ID = Text(lines=True, description="The turn, from begin_turn. Default: the open turn that you began last.")
+SESSION_ID = SessionRef(required=True, description="Its run_id (a short number) or session_id.", examples=(1,))
+REQUEST_ID = Text(lines=True, description="The turn. Default: the open one that you began last.")
 IDEMPOTENCY_KEY = Text(
     max_chars=KEY_CHARS,
     description="Any text unique to this call. A retry with the same key returns the first answer and writes nothing.",
@@ -200,7 +198,7 @@ ACTION_ITEM = Record(
         ),
         "status": Choice(required=True, values=ACTION_STATUSES, description="pending: planned."),
         "order": Integer(minimum=0, description="Your number for it: 1, 2, …; default: the next."),
-        "file_path": Text(lines=True, max_chars=PATH_CHARS, description="The file, relative to the workspace."),
+        "file_path": Text(lines=True, max_chars=PATH_CHARS, description="Path of its file."),
     }
 )
 COMMIT_ITEM = Record(
@@ -226,7 +224,7 @@ USAGE = Record(
         "reasoning_tokens": Integer(minimum=0, description="Reasoning part of the output."),
         "cost_usd": Number(description="US dollars; default: computed from the tokens."),
     },
-    description="Tokens and cost since your last report; they are added up.",
+    description="Tokens and cost since your last report.",
 )
 
 _SENTENCE = Text(lines=True, signs=True)
@@ -246,7 +244,7 @@ TURN_FIELDS: dict[str, Field] = {
         description="Steps, done or planned.",
         examples=([{"order": 1, "type": "test", "description": "Write a failing test", "status": "pending"}],),
     ),
-    "commits": ListOf(item=COMMIT_ITEM, description="Commits that you made."),
+    "commits": ListOf(item=COMMIT_ITEM, description="Your commits."),
     "usage": USAGE,
     **unlisted(
         {
@@ -281,9 +279,13 @@ FINISH_TURN = Record(
         "error_message": Text(
             lines=True, signs=True, max_chars=ERROR_CHARS, description="Why it failed. Required when failed."
         ),
-        "error_code": Text(max_chars=NAME_CHARS, description="A short code of your own, such as no_network."),
         "request_id": REQUEST_ID,
         **COMMON,
-        **unlisted({name: spec for name, spec in TURN_FIELDS.items() if name != "response"}),
+        **unlisted(
+            {
+                "error_code": Text(max_chars=NAME_CHARS, description="A short code of your own, such as no_network."),
+                **{name: spec for name, spec in TURN_FIELDS.items() if name != "response"},
+            }
+        ),
     }
 )

@@ -420,13 +420,6 @@ class Record(Field):
         schema["additionalProperties"] = False
         return schema
 
-    def schema(self) -> Schema:
-        """Return the JSON Schema of a nested object; that unknown names are refused, the outermost one says."""
-        # Zero-argument super() does not work in a slotted dataclass.
-        schema = Field.schema(self)
-        schema.pop("additionalProperties", None)
-        return schema
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapped(Field):

@@ -66,8 +66,8 @@ SHELL_ID = RawText(required=True, max_chars=300, description="From open_shell or
 COMMAND_ID = RawText(required=True, max_chars=300, description="From run_command or list_shells.")
 BUDGET = Given(
     shape=dict(BUDGET_SCHEMA),
-    description="Part of each stream to return; read_output has the rest. Default: 30,000 characters.",
-    examples=({"keep": {"mode": "tail", "n": 50}}, {"grep": {"pattern": "(?i)error", "context": 2}}),
+    description="Part of each stream to return; read_output has the rest.",
+    examples=({"grep": {"pattern": "(?i)error"}, "keep": {"mode": "tail", "n": 50}},),
 )
 
 
@@ -170,7 +170,7 @@ RUN_COMMAND = Record(
             minimum=1,
             maximum=3600,
             bounds=False,
-            description="Time limit in seconds. Default: 120; none in background.",
+            description="Seconds. Default: 120; none in background.",
         ),
         "background": Boolean(
             default=False,
@@ -184,7 +184,7 @@ RUN_COMMAND = Record(
         "input": RawText(
             max_bytes=MAX_INPUT,
             min_chars=0,
-            description="Whole stdin of the command, up to 1 MiB; not with stdin open.",
+            description="Whole stdin, up to 1 MiB; not with stdin open.",
         ),
         "pty": Boolean(
             default=False,
@@ -231,7 +231,7 @@ SEND_INPUT = Record(
 READ_OUTPUT = Record(
     fields={
         "command_id": COMMAND_ID,
-        "stream": Choice(values=("stdout", "stderr"), default="stdout", description="Which stream."),
+        "stream": Choice(values=("stdout", "stderr"), default="stdout", description="The stream."),
         "cursor": RawText(
             max_chars=128,
             description="Read on from next_cursor, or from output.stdout.cursor of run_command. Default: the start.",
@@ -261,7 +261,7 @@ LIST_SHELLS = Record(
         "session_id": RawText(
             numbers=True,
             max_chars=300,
-            description="Only those of this session, such as yours: run_id or session_id. Default: all.",
+            description="Only this session's: run_id or session_id. Default: all.",
         ),
         "include_ended": Boolean(default=False, description="Also those that ended within 24 hours, and why."),
         "cursor": RawText(max_chars=200, description="next_cursor of the page before."),

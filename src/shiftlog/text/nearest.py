@@ -18,7 +18,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     return max(known, key=likeness)
 
 
-def suggestion(name: str, known: Iterable[str], *, least: float = 0.5) -> str | None:
+def suggestion(name: str, known: Iterable[str], *, least: float = 0.6) -> str | None:
     """Return the known name that was probably meant, None if none is alike enough (`least` of 1)."""
     return next(iter(similar_names(name, known, most=1, least=least)), None)
 

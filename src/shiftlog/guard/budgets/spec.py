@@ -195,6 +195,7 @@ BUDGET_SCHEMA: dict[str, object] = {
                 "context": {**_count(MAX_CONTEXT, "Lines around each match."), "default": 0},
             },
             "required": ["pattern"],
+            "additionalProperties": False,
         },
         "keep": {
             "type": "object",
@@ -210,7 +211,9 @@ BUDGET_SCHEMA: dict[str, object] = {
                 "tail": {"type": "integer", "minimum": 0, "description": "Last lines; with head_tail."},
             },
             "required": ["mode"],
+            "additionalProperties": False,
         },
         "max_chars": _count(MAX_CHARS, "Last: longer text loses its middle. Default 30000."),
     },
+    "additionalProperties": False,
 }

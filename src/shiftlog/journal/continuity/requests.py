@@ -71,7 +71,7 @@ RESUME_SESSION = Record(
             lines=True,
             max_chars=200,
             description="Your stable name as given to open_session; without one, the agent kind.",
-            examples=("cart-fixer", "Codex"),
+            examples=("cart-fixer",),
         ),
         "session_id": SessionRef(
             description="Resume this one. Default: your newest unfinished session, else the newest closed one.",

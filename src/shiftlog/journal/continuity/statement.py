@@ -94,7 +94,7 @@ class _Items(Field):
 
 
 STATEMENT: Record = _Statement(
-    description="Your note to the next shift; shown as your claim, beside what the journal recorded.",
+    description="Your note to the next shift, shown as your claim.",
     examples=({"version": 1, "next": ["Write the rounding tests"]},),
     fields={
         "version": _Version(required=True, description="Always 1."),
@@ -119,7 +119,7 @@ STATEMENT: Record = _Statement(
         "handoff_to": Text(
             max_chars=MAX_ID_CHARS,
             check=_check_agent,
-            description="agent_id that shall continue; it needs the recovery token.",
+            description="agent_id that shall continue.",
         ),
     },
 )

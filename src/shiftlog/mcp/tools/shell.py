@@ -38,8 +38,8 @@ from shiftlog.shell.requests import NATIVE, Conventions
 
 OPEN_SHELL_TEXT = """\
 Open a stateful shell on this machine, on a host over ssh or in a running container.
-Needed once before run_command; directory, variables and functions stay. Do not open one per command: reuse yours \
-(list_shells); each call opens another.
+Needed once before run_command. Directory, variables and functions stay, so reuse it (list_shells); each call opens \
+another.
 It is recorded in your session and lives until close_shell, `exit` or 30 minutes without a running command, even if \
 your client goes away. With workspace, also over ssh and docker, restore_checkpoint can undo what commands change \
 there. allow, deny and sandbox only tighten the operator's rules; over ssh and docker a forbidden program is \
@@ -47,15 +47,15 @@ recognised only if the command names it.
 Returns shell_id, cwd, sandbox, checkpoints. Next: run_command.
 Errors: open_failed (check cwd), workspace_invalid (name an existing project), shell_limit (close one), \
 session_closed (resume_session), transport_not_allowed, host_not_allowed, container_not_allowed, sandbox_not_allowed \
-(the operator forbids it), host_key_unknown (the operator must add it), ssh_connect_failed, ssh_auth_failed (check \
+(the operator forbids it), host_key_unknown (ask the operator), ssh_connect_failed, ssh_auth_failed (check \
 host and user), container_not_running, docker_unavailable (start it), sandbox_unavailable (another mode)."""
 
 RUN_COMMAND_TEXT = """\
 Run a command in a shell and wait for its end, or start it in the background.
-If it may take minutes, use background and wait with read_output, which also filters an output again. To answer or \
+For long work use background and wait with read_output, which also filters output again. To answer or \
 stop it call send_input.
 It may change or delete whatever rules and sandbox permit. The files of its workspace are saved before (not ignored, \
-secret or huge ones), and restore_checkpoint brings them back. It is recorded in the open turn, else in the session. \
+secret or huge ones), and restore_checkpoint brings them back. It is recorded in the open turn. \
 A repeat runs it again; cancelling the call ends it.
 Secrets in the output are masked; a stream over 30,000 characters loses its middle (truncated). A non-zero exit_code \
 is no error: 124 is over the time limit (the shell lives), 126 a program refused while it ran, 130 cancelled. `exit` \
@@ -222,7 +222,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             "run_command",
             "Run a command",
             RUN_COMMAND_TEXT,
-            with_detail(requests.RUN_COMMAND),
+            with_detail(requests.RUN_COMMAND, listed=False),
             RAN,
             briefly(briefs.RUN_COMMAND, through(partial(run_cancellable, app))),
             destructive=True,
