@@ -3,6 +3,7 @@
 import pytest
 
 from shiftlog.guard.bash.words import literal
+from shiftlog.guard.policy.awk import awk_runs
 from shiftlog.guard.policy.files import NoFiles
 from shiftlog.guard.policy.judge import Judge
 from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules
@@ -156,3 +157,27 @@ def test_scripts_of_sed_that_run_programs_are_known(runs: bool, scripts: list[st
     options = ["-n", "-Ee", "-i.bak", "--expr", "-l5"]
     assert all(sed_runs([literal(word, 0) for word in (option, "e x")]) for option in options)
     assert not sed_runs([literal(word, 0) for word in ("-f", "x", "e")])
+
+
+@pytest.mark.parametrize(
+    ("runs", "programs"),
+    [
+        (
+            True,
+            ['BEGIN{system("x")}', "BEGIN { system\n}", '{print | "x"}', '"x"|getline', '@f("x")',
+             '{print a/b | "x" /c}', '{print "x" |& "x"}', '{i++ /1|"x"/1}', '{a[1]/2|"x" / 1}',
+             '{getline / 2 | "x" / 1}',
+             '{print "open', "/open"],
+        ),
+        (
+            False,
+            ['$1 == "a" || !n++ {print $2}', "{print $1/2, $2/3}", "/a|b/{print}", '{gsub(/[/|]/,"|"); print "a|b"}',
+             "NR==1{print} # | x", "$0 ~ /x\\/|y/ {next}", "{print NR/FNR; print /a|b/}", "/^[^]|]+|[[:space:]|]/"],
+        ),
+    ],
+)  # fmt: skip
+def test_programs_of_awk_that_start_others_are_known(runs: bool, programs: list[str]) -> None:
+    assert [program for program in programs if awk_runs([literal(program, 0)]) is not runs] == []
+    for options in (["-F", "|"], ["-F|"], ["-v", "x=a|b"], ["-e"], ["--"]):
+        assert awk_runs([literal(word, 0) for word in (*options, *programs[:1])]) is runs
+    assert all(awk_runs([literal(word, 0) for word in options]) for options in (["-f", "x"], ["-Wx"], ["-ix", "1"]))

@@ -13,14 +13,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from shiftlog.guard.policy.code_files import CodeFile, Language, code_files
-from shiftlog.guard.policy.tables import SHELLS, STARTING
+from shiftlog.guard.policy.tables import SEDS, SHELLS, STARTING
 
 if TYPE_CHECKING:
     from shiftlog.guard.policy.judge import Ask, Judge, Judgement, Violation
 
 _COMMENT = re.compile(r"\s*(?:#|//|--|;)")
 _QUOTE = re.compile(r"[\"'`/|!]|%x|qx")
-_SEDS = ("sed", "gsed")
 _RULE = re.compile(r"(?P<targets>[^\s#:=][^:=#]*?)\s*::?(?![=:])(?P<needs>[^=;]*)(?:;(?P<recipe>.*))?$")
 
 
@@ -47,7 +46,7 @@ def judge_content(judge: Judge, file: CodeFile, content: bytes, cwd: str, *, who
         return _judge_script(judge, file, text, cwd, whole=whole)
     lines = _made_lines(text, file.goals) if language == "make" else _code_lines(text)
     named = _named(judge, lines)
-    starts = language == "make" or file.runner in _SEDS or STARTING.search(text) is not None
+    starts = language == "make" or file.runner in SEDS or STARTING.search(text) is not None
     return ContentJudgement(named=named if starts else None)
 
 

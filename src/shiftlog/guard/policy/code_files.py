@@ -11,8 +11,10 @@ from dataclasses import dataclass, replace
 from posixpath import join, normpath
 from typing import Literal
 
+from shiftlog.guard.policy.awk import awk_runs
 from shiftlog.guard.policy.found import Start
-from shiftlog.guard.policy.tables import FILTERS, MAKES, READS_CODE, RUNNERS
+from shiftlog.guard.policy.sed import sed_runs
+from shiftlog.guard.policy.tables import BUILDERS, FILTERS, INTERPRETERS, MAKES, READS_CODE, RUNNERS, SEDS
 from shiftlog.guard.policy.tools import option_values
 
 Language = Literal["shell", "code", "make", "npm", "any"]
@@ -23,6 +25,7 @@ CODE_RUNNERS = re.compile(
     READS_CODE.pattern
     + r"|(?:Rscript|julia|groovy|deno|bun|elixir|octave|wish|ocaml|ansible-playbook|pytest|py\.test)[0-9.]*"
 )
+CONNECTORS = frozenset(("nc", "ncat", "socat"))  # they start only what an option names
 INLINE = {"perl": "eE", "python": "c", "ruby": "e", "node": "ep", "php": "r", "lua": "e"}
 OWN_FILES: dict[str, tuple[str, ...]] = {
     "just": ("justfile", ".justfile", "Justfile"),
@@ -74,7 +77,11 @@ def code_files(starts: Iterable[Start], cwd: str) -> tuple[CodeFile, ...]:
 def runs_code(start: Start) -> bool:
     """Return True if a program runs code that no reading of its files decides."""
     base = start.name.rsplit("/", 1)[-1]
-    return start.kind == "program" and (CODE_RUNNERS.fullmatch(base) is not None or base in RUNNERS)
+    if start.kind != "program" or base in CONNECTORS:
+        return False
+    if base in FILTERS:
+        return sed_runs(start.args) if base in SEDS else awk_runs(start.args)
+    return base in RUNNERS or base in BUILDERS or any(each.fullmatch(base) for each in (CODE_RUNNERS, INTERPRETERS))
 
 
 def _files_of(start: Start, places: tuple[str, ...]) -> Iterator[CodeFile]:

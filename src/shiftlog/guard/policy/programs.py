@@ -452,13 +452,13 @@ class Survey(Builtins):
             self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
         elif tables.READS_CODE.fullmatch(base) and stdin.kind == "file":
             self.starts[-1].code = stdin.text
-        elif base in ("sed", "gsed") and sed_runs(args):
+        elif base in tables.SEDS and sed_runs(args):
             self.doubt("what 'sed' runs", base, at, "text only")
         elif base in tables.MAKES:
             told = [value.text for value in option_values(args, ("-E", "--eval"))]
             settings = [arg.text for arg in args if "=" in arg.text and not arg.text.startswith("-")]
             self._doubt_named("\n".join((*told, *settings)).replace("=", "= "), f"code for '{base}' with", at)
-        elif base not in ("sed", "gsed") and tables.STARTING.search(code):
+        elif base not in tables.SEDS and tables.STARTING.search(code):
             self._doubt_named(code, f"code for '{base}' with", at)
 
     def _doubt_named(self, code: str, what: str, at: int) -> None:

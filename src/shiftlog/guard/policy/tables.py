@@ -101,7 +101,13 @@ GIT_COMMAND_KEYS = re.compile(
 COPIERS = frozenset("cp ln mv install cat dd rsync link scp tee tar cpio objcopy strip upx patchelf xxd base64".split())
 LOOKUPS = frozenset("which whereis whence command type".split())
 RUNNERS = frozenset("make gmake bmake npm yarn pnpm just ninja rake run-parts ansible-playbook docker tox nox".split())
-FILTERS = frozenset("awk gawk mawk nawk sed gsed".split())  # their operands are data
+# Programs that run code of a project or of a package which no argument names as a file.
+BUILDERS = frozenset(
+    "cargo go mvn gradle bazel bazelisk meson scons waf ant sbt lein mix stack cabal dotnet swift zig composer cmake "
+    "ctest invoke fab pip pip3 pipx uvx npx bunx pre-commit crontab emacsclient kubectl podman nerdctl".split()
+)
+SEDS = frozenset(("sed", "gsed"))
+FILTERS = SEDS | frozenset(("awk", "gawk", "mawk", "nawk", "original-awk"))  # their operands are data
 # Options whose value is a file of code, for programs whose operands are data.
 CODE_OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(FILTERS, ("-f", "--file")),

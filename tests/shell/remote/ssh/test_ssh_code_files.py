@@ -65,6 +65,26 @@ INNOCENT: dict[str, tuple[dict[str, str], str]] = {
     "missing": ({}, "bash missing.sh"),
     "inline": ({}, "python3 -c 'print(1)' ls.txt"),
 }
+UNJUDGED = (
+    "python3 x.py",
+    "make",
+    "bash open.sh",
+    "bash missing.sh",
+    "./b",
+    "python3 -c 'print(1)'",
+    """awk 'BEGIN{c="l" "s"; system(c)}'""",
+    """awk 'BEGIN{c="l" "s"; print | c}'""",
+    """awk 'BEGIN{c="l" "s"; c | getline x}'""",
+    """awk 'BEGIN{f="sys" "tem"; @f("l" "s")}'""",
+    "perl -e 'exec(join q(), qw(l s))'",
+    """sqlite3 x '.shell l"s"'""",
+    """sqlite3 x <<< '.shell l"s"'""",
+    "psql -c 'select 1'",
+    "echo a | xargs awk -f x.awk",
+    'awk "$PROGRAM"',
+    "cargo test",
+    'vim -es -c \'exe "!l" . "s"\'',
+)
 
 
 def _write(place: Path, files: dict[str, str]) -> None:
@@ -132,7 +152,8 @@ async def test_a_strict_operator_has_what_cannot_be_judged_refused_or_asked(
         _write(rig.place, {"s.sh": "echo fine\n", "x.py": "print(1)\n", "open.sh": '"$1"\n', "b": "\0ELF"})
         await rig.run(f"cd {rig.place}")
         assert await rig.out("bash s.sh") == "fine", "it was read, and nothing in it is open"
-        for command in ("python3 x.py", "make", "bash open.sh", "bash missing.sh", "./b", "python3 -c 'print(1)'"):
+        for command in UNJUDGED:
             with pytest.raises(error):
                 await rig.run(command)
         assert await rig.out("echo plain; cat s.sh | wc -l")
+        assert await rig.out("echo a b | awk '$1 == \"a\" || !n++ {print $2}' | sed 's|b|c|'") == "c"
