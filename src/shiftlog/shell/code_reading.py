@@ -13,6 +13,8 @@ from typing import Any
 
 from shiftlog.guard.policy.code_content import ContentJudgement, judge_content
 from shiftlog.guard.policy.code_files import CodeFile
+from shiftlog.guard.policy.copies import copyable
+from shiftlog.guard.policy.judge import Judge
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import PolicyUndecidable
 from shiftlog.shell.engine.protocol import draw_token, quote
@@ -54,10 +56,14 @@ async def judge(shell: Shell, text: str, behind: CommandJudgement | None = None)
 
 
 async def _read_and_judge(shell: Shell, files: Sequence[CodeFile], found: _Findings) -> None:
-    contents = await _read(shell, [file.paths for file in files])
-    for file, content in zip(files, contents, strict=True):
-        if content is None:
+    contents = await _read(shell, files)
+    for file, read in zip(files, contents, strict=True):
+        if read is None:
             found.unjudged = found.unjudged or (file.runner if file.expected else None)
+            continue
+        copied, content = read
+        if copied:
+            found.refusal = found.refusal or _undecidable(f"'{file.name}', a copy of '{copied}',", file.name)
             continue
         judged = judge_content(
             shell.guard.judge_of, file, content[:READ_BYTES], shell.cwd, whole=len(content) <= READ_BYTES
@@ -95,38 +101,56 @@ def _undecidable(what: str, text: str) -> PolicyUndecidable:
     return PolicyUndecidable(f"blocked by policy: {what} cannot be decided before it runs", details=details)
 
 
-async def _read(shell: Shell, choices: Sequence[tuple[str, ...]]) -> list[bytes | None]:
-    """Return the beginning of the first file of each choice that is there, one byte more than is judged."""
+async def _read(shell: Shell, files: Sequence[CodeFile]) -> list[tuple[str, bytes] | None]:
+    """Return for each file the program that it is a copy of, and its beginning, one byte more than is judged."""
+    judge = shell.guard.judge_of
     if not isinstance(shell.live, RemoteShell):
-        return [_read_here(paths) for paths in choices]
+        return [_read_here(judge, file.paths) for file in files]
     token = draw_token()
-    script = "".join(_reading(token, paths) for paths in choices)
+    script = "".join(_reading(token, file, copyable(judge.rules)) for file in files)
     with contextlib.suppress(TimeoutError, ConnectionError):
         answer = await shell.live.control.ask(f"{{ {script}}} 2>/dev/null", READ_S)
         parts = answer.split(token.encode())[1:]
-        if len(parts) == len(choices):
-            return [part[1:] if part.startswith(b"+") else None for part in parts]
-    return [None] * len(choices)
+        if len(parts) == len(files):
+            return [_parted(part[1:]) if part.startswith(b"+") else None for part in parts]
+    return [None] * len(files)
 
 
-def _reading(token: str, paths: tuple[str, ...]) -> str:
-    """Return the part of a script that prints the token and the first file that is there."""
+def _parted(answer: bytes) -> tuple[str, bytes]:
+    copied, _, content = answer.partition(b"\n")
+    return copied.decode(errors="replace"), content
+
+
+def _reading(token: str, file: CodeFile, programs: Sequence[str]) -> str:
+    """Return the part of a script that prints the token, the program that a file is a copy of, and the file."""
+    compared = programs if file.language == "any" else ()
     tests = [
-        f"if [ -f {_word(path)} ] && [ -r {_word(path)} ]; then printf +; head -c {READ_BYTES + 1} <{_word(path)}; "
-        for path in paths
+        f"if [ -f {_word(path)} ] && [ -r {_word(path)} ]; then printf +; {_comparing(_word(path), compared)}echo; "
+        f"head -c {READ_BYTES + 1} <{_word(path)}; "
+        for path in file.paths
     ]
     return f"printf %s {token}; " + "el".join(tests) + "fi; "
+
+
+def _comparing(path: str, programs: Sequence[str]) -> str:
+    """Return the part of a script that prints the first of these programs whose file or content a path is."""
+    if not programs:
+        return ""
+    return (
+        f'for n in {" ".join(map(quote, programs))}; do q=$(command -v -- "$n") && '
+        f'{{ [ "$q" -ef {path} ] || cmp -s -- "$q" {path}; }} && {{ printf %s "$n"; break; }}; done; '
+    )
 
 
 def _word(path: str) -> str:
     return '"$HOME"' + quote(path[1:]) if path.startswith("~/") else quote(path)
 
 
-def _read_here(paths: tuple[str, ...]) -> bytes | None:
+def _read_here(judge: Judge, paths: tuple[str, ...]) -> tuple[str, bytes] | None:
     for path in paths:
         with contextlib.suppress(OSError, ValueError):
             fd = os.open(os.path.expanduser(path), os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)  # noqa: PTH111
             with os.fdopen(fd, "rb") as file:
                 if stat.S_ISREG(os.fstat(fd).st_mode):
-                    return file.read(READ_BYTES + 1)
+                    return judge.copied(path) or "", file.read(READ_BYTES + 1)
     return None

@@ -3,11 +3,10 @@
 import pytest
 
 from shiftlog.guard.bash.words import literal
-from shiftlog.guard.policy.awk import awk_runs
 from shiftlog.guard.policy.files import NoFiles
+from shiftlog.guard.policy.filters import awk_runs, sed_runs
 from shiftlog.guard.policy.judge import Judge
 from shiftlog.guard.policy.operator import OperatorPolicy, shell_rules
-from shiftlog.guard.policy.sed import sed_runs
 
 DENYING = Judge(shell_rules(OperatorPolicy(), deny=["ls"]), kernel=False, files=NoFiles())
 ALLOWING = Judge(shell_rules(OperatorPolicy(), allow=["echo", "git", "find", "xargs"]), kernel=False, files=NoFiles())
@@ -181,3 +180,39 @@ def test_programs_of_awk_that_start_others_are_known(runs: bool, programs: list[
     for options in (["-F", "|"], ["-F|"], ["-v", "x=a|b"], ["-e"], ["--"]):
         assert awk_runs([literal(word, 0) for word in (*options, *programs[:1])]) is runs
     assert all(awk_runs([literal(word, 0) for word in options]) for options in (["-f", "x"], ["-Wx"], ["-ix", "1"]))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cp /bin/bash b; ./b -c 'l''s'",
+        "cp /usr/bin/env e && ./e x",
+        "cat /bin/bash > b; ./b",
+        "cat < /bin/bash > b",
+        "cd /bin; cp ls /tmp/x",
+        "cd /usr/bin && tar cf /tmp/x ls",
+        "tar cf - -C /bin ls | tar xf - --transform s/ls/x/; ./x",
+        "cp /bin/l? x; ./x",
+        "cp $(command -v busybox) x; (exec -a y ./x)",
+        "cp /lib64/ld-linux-x86-64.so.2 l; ./l ./x",
+        "ln -s /bin/bash sed",
+        "dd if=/bin/busybox of=b",
+    ],
+)
+def test_a_copy_of_a_program_under_another_name_is_undecidable(text: str) -> None:
+    assert DENYING.judge(text).verdict == "undecidable"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "ln -s /usr/bin/python3 /usr/bin/python; ln -s $(which python3) .venv/bin/python",
+        "ln -s /usr/bin/vim /usr/bin/vi",
+        "ln -sf /bin/bash /bin/sh; cp /bin/busybox rootfs/bin/; ln -s /usr/bin/fdfind ~/.local/bin/fd",
+        "cat /usr/bin/env | head -1; xxd /bin/bash | head",
+        "cp target/bin/* /usr/local/bin/; cp -r bin/ out/; cd bin && cp run.sh ..",
+        "tar -C /usr/local -xzf go.tgz",
+    ],
+)
+def test_a_copy_that_is_known_for_what_it_is_passes(text: str) -> None:
+    assert DENYING.judge(text).verdict == "allowed"

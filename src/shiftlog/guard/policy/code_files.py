@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from posixpath import join, normpath
 from typing import Literal
 
-from shiftlog.guard.policy.awk import awk_runs
+from shiftlog.guard.policy.filters import awk_runs, sed_runs
 from shiftlog.guard.policy.found import Start
-from shiftlog.guard.policy.sed import sed_runs
 from shiftlog.guard.policy.tables import BUILDERS, FILTERS, INTERPRETERS, MAKES, READS_CODE, RUNNERS, SEDS
 from shiftlog.guard.policy.tools import option_values
 

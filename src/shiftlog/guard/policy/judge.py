@@ -13,7 +13,8 @@ from typing import Literal
 
 from shiftlog.guard.bash.script import SyntaxFault, describe_fault, line_and_column, read_script
 from shiftlog.guard.bash.tree import Effort, Fault, TooMuch, Unclosed
-from shiftlog.guard.bash.words import HOLE, may_become, show
+from shiftlog.guard.bash.words import may_become, show
+from shiftlog.guard.policy.copies import copies
 from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
 from shiftlog.guard.policy.files import FileIdentity, NoFiles
 from shiftlog.guard.policy.found import Definitions, Doubt, Position, Start
@@ -22,7 +23,6 @@ from shiftlog.guard.policy.names import DeniedNames, denied_names
 from shiftlog.guard.policy.programs import Survey
 from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict
-from shiftlog.guard.policy.tables import COPIERS
 from shiftlog.guard.secrets.redactor import names_secret
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
@@ -153,6 +153,11 @@ class Judge:
         """Return the finder of denied programs in code, for targets where only text is checked."""
         return self._names
 
+    def copied(self, path: str) -> str | None:
+        """Return the denied program of which a file of this machine is a copy."""
+        entry = self._lists.copy_of(path)
+        return None if entry is None else entry.program
+
     def judge_start(self, path: str, argv: Sequence[str], *, cwd: str = "/") -> StartVerdict:
         """Judge one program start as the kernel reports it: a path and literal arguments."""
         return self._starts.judge(path, argv, cwd)
@@ -276,28 +281,11 @@ class Judge:
             or (doubt.when == "allow" and rules.allow)
             or (doubt.when == "text only" and rules.has_lists and not self.kernel)
         ]
-        if rules.deny and not self.kernel:
-            relevant.extend(self._copies(survey, cwd))
+        if (rules.deny or rules.ask) and not self.kernel:
+            writes = survey.writes_something or bool(survey.writes)
+            relevant.extend(copies(survey.starts, survey.reads, self._lists, cwd, writes=writes))
             relevant.extend(self._open_arguments(survey, cwd))
         return relevant
-
-    def _copies(self, survey: Survey, cwd: str) -> list[Doubt]:
-        """Doubt commands that copy or link a denied program, because the copy has another name."""
-        taken = [
-            (arg, start.name)
-            for start in survey.starts
-            if start.name.rsplit("/", 1)[-1] in COPIERS
-            for arg in start.args
-        ]
-        taken.extend((arg, "<") for arg in survey.reads)
-        found: list[Doubt] = []
-        for arg, program in taken:
-            path = arg.text.removeprefix("if=")
-            if "/" not in path or HOLE in path:
-                continue
-            if self._lists.denied(path, (), cwd) is not None:
-                found.append(Doubt(f"a copy that '{program}' makes of '{path}'", path, arg.at, "text only"))
-        return found
 
     def _open_arguments(self, survey: Survey, cwd: str) -> list[Doubt]:
         """Doubt dynamic arguments that may complete an entry of several words."""

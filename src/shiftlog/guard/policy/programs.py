@@ -13,9 +13,9 @@ from shiftlog.guard.bash.script import read_expansions, read_script
 from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, resolve_word, resolve_words, show, text_of
 from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.builtins import Builtins
+from shiftlog.guard.policy.filters import sed_runs
 from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start, Stdin, When
 from shiftlog.guard.policy.names import DeniedNames
-from shiftlog.guard.policy.sed import sed_runs
 from shiftlog.guard.policy.tools import downloads_to, option_values, tool_commands
 from shiftlog.guard.policy.wrappers import FIND_STARTS, Unwrapped, unwrap
 

@@ -65,6 +65,7 @@ INNOCENT: dict[str, tuple[dict[str, str], str]] = {
     "missing": ({}, "bash missing.sh"),
     "inline": ({}, "python3 -c 'print(1)' ls.txt"),
 }
+LOADERS = ("/lib64/ld-linux-x86-64.so.2", "/lib/ld-linux-aarch64.so.1")
 UNJUDGED = (
     "python3 x.py",
     "make",
@@ -129,6 +130,21 @@ async def test_code_that_names_no_denied_program_runs(rig: ShellRig) -> None:
         except (PolicyDenied, PolicyUndecidable) as error:
             refused.append(f"{name}: {error.message}")
     assert refused == []
+
+
+async def test_a_copy_of_a_denied_program_is_refused_by_its_content(rig: ShellRig) -> None:
+    await rig.run(f"cd {rig.place}")
+    programs = {name: shutil.which(name) or "" for name in ("ls", "env", "true")}
+    for name, path in programs.items():
+        shutil.copy(path, rig.place / f"my{name}")
+    (rig.place / "link").symlink_to(programs["ls"])
+    loader = next((path for path in LOADERS if Path(path).exists()), "./myls")
+    for command in ("./myls", f"{rig.place}/myls -l", "nice ./link", f"{loader} ./myls", f"{loader} {loader} ./link"):
+        with pytest.raises(PolicyUndecidable, match="a copy of 'ls'"):
+            await rig.run(command)
+    with pytest.raises(PolicyUndecidable, match="a copy of 'env'"):
+        await rig.run("./myenv A=1 true")
+    assert (await rig.run("./mytrue"))["exit_code"] == 0
 
 
 async def test_the_refusal_names_the_file_and_the_program(rig: ShellRig) -> None:

@@ -1,4 +1,4 @@
-"""Detects `sed` scripts that run a program, by the command `e` or the flag `e` of `s`."""
+"""Detects code that may start a program: of `sed` by `e`, of `awk` by `system`, a pipe, an indirect call or a file."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ import re
 from shiftlog.guard.bash.words import Arg
 from shiftlog.guard.policy.options import OptionTable, read_options
 
-LONG_OPTIONS = (
+SED_LONG = (
     "quiet silent regexp-extended separate unbuffered null-data posix debug sandbox follow-symlinks zero-terminated "
     "binary in-place expression= file= line-length="
 )
-OPTIONS = OptionTable("nErsuzbd", "efl", LONG_OPTIONS, "i")
+SED_OPTIONS = OptionTable("nErsuzbd", "efl", SED_LONG, "i")
 ADDRESSES = frozenset("0123456789$,~+! \t\n;{}IM")
 TO_LINE_END = frozenset("aicrRwW#v")
 COMMAND_END = re.compile(r"[;\n]")
 TO_NEXT = frozenset(":btTqQlL")
+AWK_LONG = (
+    "field-separator= assign= source= file= exec= include= load= lint posix traditional re-interval sandbox optimize "
+    "no-optimize non-decimal-data use-lc-numeric characters-as-bytes version csv"
+)
+AWK_OPTIONS = OptionTable("bcCghIkMnNOPrsStV", "fFveilE", AWK_LONG, "dDoLp")
+AWK_FILES = ("-f", "-i", "-l", "-E", "--file", "--include", "--load", "--exec")
+AWK_TOKEN = re.compile(
+    r"(?P<skip>[ \t]+|\\\r?\n|\#[^\n]*)|(?P<text>\"(?:[^\"\\\n]|\\.)*\")|(?P<starts>system\b|\|&|\|(?!\|)|@)|"
+    r"(?P<keyword>(?:print|printf|return)\b)|(?P<operand>[\w.]+|[)\]$]|\+\+|--)|(?P<other>\|\||[^/\"])",
+    re.S,
+)
+AWK_REGEX = re.compile(r"/(?:[^/\\\[\n]|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\\n])*\])*/")
 
 
 def sed_runs(args: list[Arg]) -> bool:
@@ -24,17 +36,17 @@ def sed_runs(args: list[Arg]) -> bool:
     operands: list[Arg] = []
     rest = args
     while rest:
-        found = read_options(rest, OPTIONS)
+        found = read_options(rest, SED_OPTIONS)
         given += found.given
         operands += found.rest[:1]
         rest = found.rest[1:]
     scripts = [value.text for option, value in given if option in ("-e", "--expression") and value is not None]
     if not scripts and not any(option in ("-f", "--file") for option, _ in given):
         scripts = [arg.text for arg in operands[:1]]
-    return any(_runs(script) for script in scripts)
+    return any(_sed_runs(script) for script in scripts)
 
 
-def _runs(script: str) -> bool:
+def _sed_runs(script: str) -> bool:
     index = 0
     while index < len(script):
         sign = script[index]
@@ -78,3 +90,34 @@ def _line_end(script: str, index: int) -> int:
     while index < len(script) and script[index] != "\n":
         index += 2 if script[index] == "\\" else 1
     return index
+
+
+def awk_runs(args: list[Arg]) -> bool:
+    """Return True unless the program given to `awk` is literal and starts nothing."""
+    found = read_options(args, AWK_OPTIONS)
+    if found.hidden or found.has(*AWK_FILES):
+        return True
+    given = [value for option, value in found.given if option in ("-e", "--source")] or found.rest[:1]
+    return any(program is None or program.value is None or _awk_runs(program.value) for program in given)
+
+
+def _awk_runs(program: str) -> bool:
+    index, operand = 0, False
+    while index < len(program):
+        found = (
+            AWK_REGEX.match(program, index)
+            if program[index] == "/" and not operand
+            else AWK_TOKEN.match(program, index)
+        )
+        if found is None:  # a division, or an open string or regular expression
+            if program[index] != "/" or not operand:
+                return True
+            index, operand = index + 1, False
+            continue
+        index = found.end()
+        kind = found.lastgroup
+        if kind == "starts":
+            return True
+        if kind != "skip":
+            operand = kind in ("text", "operand", None)
+    return False
