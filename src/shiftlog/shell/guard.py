@@ -16,7 +16,7 @@ from shiftlog.guard.bash.script import SyntaxFault
 from shiftlog.guard.directories import OpenDirectory, links_to
 from shiftlog.guard.policy.code_files import CodeFile, code_files, runs_code
 from shiftlog.guard.policy.files import DEFAULT_PATH, LocalFiles, NoFiles
-from shiftlog.guard.policy.found import Definitions
+from shiftlog.guard.policy.found import Definitions, told_definitions
 from shiftlog.guard.policy.judge import Ask, Judge, Verdict
 from shiftlog.guard.policy.lists import ShellRules
 from shiftlog.guard.policy.operator import SANDBOXES, OperatorPolicy, Unjudged, shell_rules
@@ -311,6 +311,7 @@ class ShellPolicy:
             rules_note=REMOTE_NOTE if rules.has_lists and not local else None,
             temp=temp,
             unjudged=self.policy.unjudged,
+            _defined=Definitions(values=dict.fromkeys(values.get("env", {}))),
         )
         if local:
             await self._confine(guard, values, workspace)
@@ -368,7 +369,7 @@ class ShellPolicy:
             rules_note=note.rules_note,
             temp=note.temp,
             unjudged=self.policy.unjudged,
-            _defined=Definitions(functions=frozenset(note.functions), aliases=note.aliases),
+            _defined=told_definitions(note.functions, note.aliases),
         )
         if note.launch is not None:
             guard.launcher = HeldLaunch(note.launch, supervision, guard.on_start)

@@ -15,7 +15,7 @@ from typing import Any
 
 import msgspec
 
-from shiftlog.guard.policy.found import Definitions
+from shiftlog.guard.policy.found import Definitions, told_definitions
 from shiftlog.guard.policy.operator import OperatorPolicy
 from shiftlog.shell.sandbox.spec import Enforcement
 from shiftlog.shell.sandbox.supervision import LaunchFacts
@@ -149,7 +149,7 @@ def command_note(
 
 def definitions(defined: tuple[list[str], dict[str, str]]) -> Definitions:
     """Return functions and aliases of a note."""
-    return Definitions(functions=frozenset(defined[0]), aliases=defined[1])
+    return told_definitions(*defined)
 
 
 def _defined(known: Definitions) -> tuple[list[str], dict[str, str]]:

@@ -29,9 +29,9 @@ def test_none_is_refused_where_the_kernel_holds() -> None:
     assert refused(Judge(shell_rules(POLICY), kernel=True, files=LocalFiles())) == []
 
 
-def test_fewer_than_two_in_a_hundred_are_refused_where_only_text_is_checked() -> None:
+def test_fewer_than_one_in_two_hundred_are_refused_where_only_text_is_checked() -> None:
     found = refused(Judge(shell_rules(POLICY), kernel=False, files=NoFiles()))
-    assert len(found) < 0.02 * len(INNOCENT), found
+    assert len(found) < 0.005 * len(INNOCENT), found
 
 
 @pytest.mark.parametrize("text", ["nc -l 80", "sudo -n nc x", "git push --force origin main", "git -C x push -f"])

@@ -148,7 +148,7 @@ class Compounds(WordReader):
             raise Unclosed(start, f"'{token}'")
         else:
             raise UnknownSyntax(self.at, f"'{opener}' here")
-        return Compound("loop", self.original(start), words, [body], [], name)
+        return Compound("for" if token == "for" else "loop", self.original(start), words, [body], [], name)
 
     def _read_words(self) -> list[BashWord]:
         words: list[BashWord] = []

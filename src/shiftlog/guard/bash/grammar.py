@@ -268,6 +268,7 @@ class ScriptParser(Compounds):
             if len(first.text) > simple.end():
                 rest.insert(0, Lit(first.text[simple.end() :], False))
             node.assigns.append(_assignment(simple.group(1), at, word, rest, [], ""))
+            node.assigns[-1].appends = simple.group().endswith("+=")
             return True
         subscript = word.parts[1] if len(word.parts) > 2 else None
         if not (isinstance(subscript, Dyn) and subscript.kind == "subscript"):

@@ -87,6 +87,7 @@ class Assign:
     subscript: list[Part]
     key: str = ""
     elements: list[BashWord] = field(default_factory=list[BashWord])
+    appends: bool = False
 
 
 @dataclass(slots=True)

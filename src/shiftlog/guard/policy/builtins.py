@@ -4,12 +4,23 @@ from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 
 from shiftlog.guard.bash.tree import Assign, BashWord, Dyn
-from shiftlog.guard.bash.words import HOLE, Arg, holds_subscript_code, is_stdin, text_of, with_holes
+from shiftlog.guard.bash.values import Values, assigned_text
+from shiftlog.guard.bash.words import (
+    HOLE,
+    Arg,
+    holds_subscript_code,
+    is_process,
+    is_stdin,
+    resolve_words,
+    text_of,
+    with_holes,
+)
 from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.found import Danger, Position, When
-from shiftlog.guard.policy.names import DeniedNames
+from shiftlog.guard.policy.lists import DeniedNames
 from shiftlog.guard.policy.options import NAME_VALUE
 from shiftlog.guard.policy.tools import option_values
 
@@ -38,6 +49,11 @@ class Builtins(ABC):
     assigned: list[tuple[str, str]]
     dangers: list[Danger]
     downloaded: set[str]
+    values: Values
+    passing: set[str]
+    resets: set[str]
+    shifts: set[str]
+    function: str
 
     @abstractmethod
     def doubt(self, what: str, text: str, at: int, when: When) -> None: ...
@@ -96,6 +112,14 @@ class Builtins(ABC):
                 self._visit_source(args, position._replace(via=(*position.via, name)))
             case "set":
                 self._visit_set(args)
+                self.resets.update(
+                    {self.function} if any(arg.text[:1] not in "-+" or arg.text == "--" for arg in args) else ()
+                )
+            case "shift":
+                self.shifts.add(self.function)
+            case "shopt":
+                if any("extdebug" in arg.text or HOLE in arg.text for arg in args):
+                    self.values.open_all()  # a trap may skip commands
             case "printf":
                 for target in option_values(args[:2], ("-v",)):
                     self._name_argument(target, inside)
@@ -151,12 +175,16 @@ class Builtins(ABC):
                 self.doubt("what 'source' reads from its input", rest[0].text, rest[0].at, "lists")
             return
         self.visit_script(rest[0], position)
+        if not is_process(rest[0]):
+            self.values.open_all()
 
     def _visit_declaration(self, name: str, args: list[Arg], position: Position) -> None:
         for arg in args:
             if arg.text.startswith("-") and "n" in arg.text and name in ("declare", "typeset", "local"):
                 # Assignments to one name change the other from then on, in later commands too.
                 self.doubt("a name that stands for another variable", arg.text, arg.at, "lists")
+            if arg.text.startswith(("-", "+")) and set(arg.text) & set("lucnA" + HOLE):
+                self.values.open_all()  # an assignment may change what is assigned
         number = any(arg.text.startswith("-") and "i" in arg.text for arg in args)
         for arg in args:
             if arg.text.startswith(("-", "+")):
@@ -170,6 +198,7 @@ class Builtins(ABC):
             elif arg.value is None and not arg.glob:
                 code = "$(" in arg.text or "`" in arg.text
                 self.doubt("a variable whose name is not literal", arg.text, arg.at, "lists" if code else "allow")
+                self.values.open_all()
 
     def _visit_names(self, name: str, args: list[Arg], position: Position, *, certain: bool) -> None:
         removed = self.removed if certain else self.perhaps_removed
@@ -190,10 +219,12 @@ class Builtins(ABC):
         name, bracket, key = arg.text.partition("[")
         if bracket:
             self.set_by_arithmetic(key, arg.at)
-        self.set_elsewhere(name, arg.at)
+        if HOLE not in name:
+            self.set_elsewhere(name, arg.at)
 
     def _doubt_name(self, arg: Arg) -> None:
         if HOLE in arg.text.partition("[")[0]:
+            self.values.open_all()
             self.doubt("a variable whose name is not literal", arg.text, arg.at, "allow")
 
     def doubt_hidden(self, text: str, at: int) -> None:
@@ -240,8 +271,11 @@ class Builtins(ABC):
                 if before not in ("-v", "-R"):
                     self.set_by_arithmetic(arg.text, arg.at)
 
-    def set_elsewhere(self, name: str, at: int) -> None:
-        """Note a variable that a loop or builtin sets to an unknown value."""
+    def set_elsewhere(self, name: str, at: int, values: Sequence[str | None] = (None,)) -> None:
+        """Note a variable that a loop or builtin sets, mostly to an unknown value."""
+        for value in values:
+            self.values.add(name, value)
+        self.values.add_array(name, None)
         if tables.LOOKUP.fullmatch(name):
             self.doubt(f"assigning {name}", name, at, "lists" if name in NAMING else "allow")
         elif name in tables.PROMPTS or name in tables.SHELL_TEXT_VARIABLES:
@@ -263,10 +297,15 @@ class Builtins(ABC):
             self.visit_expansions(key.replace(HOLE, ""), assign.start, position)
             self.set_by_arithmetic(key, assign.start)
             given = Arg(value if known else None, value, assign.start, word)
-            self.set_variable(assign.name, given, position, key=key[1:])
+            self.set_variable(assign.name, given, position, key=key[1:], element=True)
+        keyed = any(text_of(word.parts)[0].startswith("[") for word in assign.elements)
+        self.values.add_array(assign.name.removesuffix("+"), None if keyed else resolve_words(assign.elements))
 
-    def set_variable(self, name: str, value: Arg, position: Position, *, key: str = "") -> None:
+    def set_variable(self, name: str, value: Arg, position: Position, *, key: str = "", element: bool = False) -> None:
         """Follow an assignment: some values are run, others decide where programs are found."""
+        self.values.add(name.removesuffix("+"), None if key or name.endswith("+") else assigned_text(value))
+        if not element:
+            self.values.add_array(name.removesuffix("+"), None)
         if value.value is not None:
             self.assigned.append((name, value.value))
         name = name.removesuffix("+")

@@ -77,7 +77,9 @@ def runs_code(start: Start) -> bool:
     """Return True if a program runs code that no reading of its files decides."""
     base = start.name.rsplit("/", 1)[-1]
     if start.kind != "program" or base in CONNECTORS:
-        return False
+        return start.unjudged
+    if start.unjudged:
+        return True
     if base in FILTERS:
         return sed_runs(start.args) if base in SEDS else awk_runs(start.args)
     return base in RUNNERS or base in BUILDERS or any(each.fullmatch(base) for each in (CODE_RUNNERS, INTERPRETERS))

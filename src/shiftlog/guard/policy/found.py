@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
+from shiftlog.guard.bash.values import ANY
 from shiftlog.guard.bash.words import Arg
 
 StartKind = Literal["program", "builtin", "function", "script"]
@@ -19,7 +20,8 @@ class Start:
 
     `surety`: a `setting` names a program that another one may start (PAGER, GIT_SSH_COMMAND); `stored` is code in a
     variable. `later`: inside a function body, where the name may be a function by then. `defined`: a function that is
-    certain to exist. `code` is a file that an interpreter reads from its standard input.
+    certain to exist. `code` is a file that an interpreter reads from its standard input. `unjudged`: it runs
+    text that only names of files or the output of a known tool complete.
     """
 
     name: str
@@ -31,6 +33,7 @@ class Start:
     later: bool = False
     defined: bool = False
     code: Arg | None = None
+    unjudged: bool = False
 
 
 @dataclass(slots=True)
@@ -58,6 +61,7 @@ class Stdin(NamedTuple):
     kind: Literal["inherited", "pipe", "text", "file", "null"] = "inherited"
     download: bool = False
     text: Arg | None = None
+    file_names: bool = False
 
 
 class Position(NamedTuple):
@@ -76,6 +80,8 @@ class Position(NamedTuple):
     elsewhere: bool = False
     #: Inside a function body, which runs later.
     body: bool = False
+    #: Unknown parts of the next shell text are names of files.
+    file_names: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,3 +90,16 @@ class Definitions:
 
     functions: frozenset[str] = frozenset()
     aliases: Mapping[str, str] = field(default_factory=dict[str, str])
+    #: Functions that run their arguments, and what variables may hold; only kept where nothing but text is checked.
+    passing: frozenset[str] = field(default=frozenset(), compare=False)
+    shifts: frozenset[str] = field(default=frozenset(), compare=False)
+    values: Mapping[str, frozenset[str] | None] = field(
+        default_factory=dict[str, "frozenset[str] | None"], compare=False
+    )
+    settled: frozenset[str] = field(default=frozenset(), compare=False)
+
+
+def told_definitions(functions: Iterable[str], aliases: Mapping[str, str]) -> Definitions:
+    """Return the definitions of a shell of which no more is known: each function may run its arguments."""
+    named = frozenset(functions)
+    return Definitions(functions=named, aliases=aliases, passing=named, shifts=named, values={ANY: None})

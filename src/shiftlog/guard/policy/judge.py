@@ -18,8 +18,7 @@ from shiftlog.guard.policy.copies import copies
 from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
 from shiftlog.guard.policy.files import FileIdentity, NoFiles
 from shiftlog.guard.policy.found import Definitions, Doubt, Position, Start
-from shiftlog.guard.policy.lists import ListEntry, ListName, Lists, ShellRules, Source
-from shiftlog.guard.policy.names import DeniedNames, denied_names
+from shiftlog.guard.policy.lists import DeniedNames, ListEntry, ListName, Lists, ShellRules, Source, denied_names
 from shiftlog.guard.policy.programs import Survey
 from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict
@@ -142,6 +141,7 @@ class Judge:
         survey = Survey(definitions, effort=effort, names=self._names)
         try:
             survey.walk(script, Position())
+            survey.finish()
         except Fault as caught:
             fault = caught
         except RecursionError:
@@ -194,8 +194,10 @@ class Judge:
             open_doubts=tuple(doubt for doubt in survey.doubts if doubt.when == "lists"),
             starts=tuple(survey.starts),
             read_only=fault is None and proves_read_only(survey),
-            definitions=_remember(definitions, survey, {name for name in survey.defined if survey.functions.get(name)}),
-            definitions_if_stopped=_remember(definitions, survey, survey.first),
+            definitions=_remember(
+                definitions, survey, {name for name in survey.defined if survey.functions.get(name)}, to_its_end=True
+            ),
+            definitions_if_stopped=_remember(definitions, survey, survey.first, to_its_end=False),
             learned=frozenset(value for name, value in survey.assigned if value and _is_learned(name, value)),
         )
 
@@ -299,7 +301,10 @@ class Judge:
                 if not missing or not self._lists.matches(entry, start.name, cwd):
                     continue
                 candidates = [
-                    arg for arg in start.args if arg.value is None and any(may_become(arg, w) for w in missing)
+                    arg
+                    for arg in start.args
+                    if arg.value is None and any(may_become(arg, w) for w in missing)
+                    if not survey.prints_branch(arg)
                 ]
                 if any(arg.splits for arg in candidates) or len(candidates) >= len(missing):
                     first = candidates[0]
@@ -331,12 +336,19 @@ def _verdict(violations: list[Violation], asks: list[Ask], deferred: list[Doubt]
     return "not_checked" if unread else "allowed"
 
 
-def _remember(definitions: Definitions, survey: Survey, certain: set[str]) -> Definitions:
+def _remember(definitions: Definitions, survey: Survey, certain: set[str], *, to_its_end: bool) -> Definitions:
     removed = survey.removed | survey.perhaps_removed
-    if not survey.defined and not removed and survey.aliases == definitions.aliases:
+    same = not survey.defined and not removed and survey.aliases == definitions.aliases
+    if same and (survey.names is None or (not survey.assigned and survey.values.known == definitions.values)):
         return definitions
-    functions = (definitions.functions | certain) - removed
-    return Definitions(functions=frozenset(functions), aliases=dict(survey.aliases))
+    return Definitions(
+        functions=frozenset((definitions.functions | certain) - removed),
+        aliases=dict(survey.aliases),
+        passing=frozenset(survey.passing),
+        shifts=frozenset(survey.shifts),
+        values=survey.values.known if survey.names is not None else {},
+        settled=frozenset(survey.values.settled) if to_its_end else definitions.settled,
+    )
 
 
 def _is_learned(name: str, value: str) -> bool:

@@ -5,17 +5,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import takewhile
 from posixpath import normpath
 
 from shiftlog.guard.bash import tree
 from shiftlog.guard.bash.script import read_expansions, read_script
+from shiftlog.guard.bash.values import Values
 from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, resolve_word, resolve_words, show, text_of
 from shiftlog.guard.policy import tables
-from shiftlog.guard.policy.builtins import Builtins
 from shiftlog.guard.policy.filters import sed_runs
 from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start, Stdin, When
-from shiftlog.guard.policy.names import DeniedNames
+from shiftlog.guard.policy.late import Late
+from shiftlog.guard.policy.lists import DeniedNames
 from shiftlog.guard.policy.tools import downloads_to, option_values, tool_commands
 from shiftlog.guard.policy.wrappers import FIND_STARTS, Unwrapped, unwrap
 
@@ -25,7 +27,7 @@ IN_THIS_SHELL = frozenset(("command", "builtin", "eval"))
 WRITING = frozenset("> >> >| &> &>> >&".split())
 
 
-class Survey(Builtins):
+class Survey(Late):
     """The findings about one command; `names` matches denied programs in code if only the text is checked."""
 
     def __init__(self, definitions: Definitions, *, effort: tree.Effort, names: DeniedNames | None = None) -> None:
@@ -46,6 +48,15 @@ class Survey(Builtins):
         self.writes_something = False
         self.written_data = ""
         self.downloaded: set[str] = set()
+        self.passing: set[str] = set(definitions.passing)
+        self.shifts: set[str] = set(definitions.shifts)
+        self.resets: set[str] = set()
+        self.function = ""
+        self.loops = False  # a part of the text may run twice
+        self.values = Values(dict(definitions.values), set(definitions.settled))
+        self.followed: set[int] = set()
+        self.late: list[Callable[[], None]] = []
+        self.calls: list[tuple[Values, list[Arg], Position]] = []
         self._leading = True  # only definitions so far, so that they are certain to be made
         self._returned = False
 
@@ -60,6 +71,7 @@ class Survey(Builtins):
 
     def _visit(self, node: tree.Node, position: Position) -> None:
         self._leading = self._leading and isinstance(node, tree.Function)
+        self.loops = self.loops or isinstance(node, tree.Function) or getattr(node, "kind", "") in ("for", "loop")
         if isinstance(node, tree.Simple):
             self._visit_simple(node, position)
         elif isinstance(node, tree.Pipeline):
@@ -81,15 +93,17 @@ class Survey(Builtins):
         if sure:
             self.removed.discard(node.name)
             self.first.update({node.name} if leading else ())
+        outer, self.function = self.function, node.name
         self._visit(node.body, position._replace(certain=False, stdin=Stdin(), body=True))
-        self._leading, self._returned = leading, returned
+        self._leading, self._returned, self.function = leading, returned, outer
 
     def _visit_pipeline(self, node: tree.Pipeline, position: Position) -> None:
         stdin = position.stdin
         for stage in node.stages:
             first = len(self.starts)
             self._visit(stage, position._replace(stdin=stdin, certain=False))
-            stdin = Stdin("pipe", stdin.download or self._downloads_since(first))
+            listed = self.lists_files(first, stdin)
+            stdin = Stdin("pipe", stdin.download or self._downloads_since(first), file_names=listed)
 
     def _downloads_since(self, first: int) -> bool:
         return any(start.name.rsplit("/", 1)[-1] in tables.DOWNLOADERS for start in self.starts[first:])
@@ -101,7 +115,9 @@ class Survey(Builtins):
         if node.kind == "test":
             self.test_arguments([arg for word in node.words for arg in resolve_word(word)], position, arithmetic=True)
         if node.variable:
-            self.set_elsewhere(node.variable, node.start)
+            given = [arg.value for arg in resolve_words(node.words)] if node.kind == "for" else []
+            self.set_elsewhere(node.variable, node.start, given or (None,))
+            self.values.settled.update({node.variable} if given and position.certain else ())
             for word in node.words:
                 self.doubt_hidden(text_of(word.parts)[0], word.start)
         stdin = self._visit_redirects(node.redirects, position, "")
@@ -135,6 +151,8 @@ class Survey(Builtins):
         position = position._replace(at=node.start)
         for assign in node.assigns:
             self._visit_assign(assign, position)
+        if position.certain and not node.words and not node.redirects and not self._returned:
+            self.values.settled.update(assign.name for assign in node.assigns if not assign.key and not assign.appends)
         for word in node.words:
             if word.bare is None:
                 self.visit_parts(word.parts, position, program)
@@ -164,6 +182,8 @@ class Survey(Builtins):
         text, known = text_of(assign.value.parts)
         self.doubt_hidden(text, assign.start)
         value = Arg(text if known else None, text, assign.start, assign.value)
+        if assign.appends:
+            self.values.add(assign.name, None)
         self.set_variable(assign.name, value, position, key=assign.key)
 
     def _visit_redirects(self, redirects: list[tree.Redirect], position: Position, program: str) -> Stdin:
@@ -207,12 +227,6 @@ class Survey(Builtins):
             if tables.STARTUP_FILES.fullmatch(path):
                 self._doubt_named(self.written_data, f"what programs run from '{path}' with", redirect.start)
 
-    def _doubt_named_data(self, runner: str, args: list[Arg], at: int) -> None:
-        """Doubt a program that may run what was written before; its arguments may complete a denied command."""
-        if self.written_data:
-            told = " ".join((self.written_data, *(arg.text for arg in args)))
-            self._doubt_named(told, f"what '{runner}' runs from files with", at)
-
     def _input_from(self, redirect: tree.Redirect, target: tree.BashWord, stdin: Stdin) -> Stdin:
         arg = resolve_word(target)[0]
         self.reads.append(arg)
@@ -246,10 +260,12 @@ class Survey(Builtins):
             raise tree.TooMuch(first.at, "nesting this deep")
         name = first.value
         if name is None:
-            self._doubt_program(first, position)
+            self._doubt_program(args, position)
             return
         if not name:
             return
+        if self.names is not None:
+            self.calls.append((self.values, args, position))
         base = name.rsplit("/", 1)[-1]
         if name in self.aliases and "/" not in name:
             self._expand_alias(name, args, position)
@@ -276,12 +292,19 @@ class Survey(Builtins):
         else:
             self._visit_tool(base, args[1:], first.at, position)
 
-    def _doubt_program(self, first: Arg, position: Position) -> None:
+    def _doubt_program(self, args: list[Arg], position: Position) -> None:
+        first = args[0]
         parts = first.word.parts if first.word else []
         if _is_download(parts):
             self.dangers.append(Danger(first.at, position.via, "eval"))
-        if position.surety == "sure":
+        if position.surety != "sure":
+            return
+
+        def doubt() -> None:
             self.doubt(f"the program '{show(first)}'", show(first), first.at, "lists")
+
+        if not self.follow_named(args, position, doubt):
+            doubt()
 
     def _expand_alias(self, name: str, args: list[Arg], position: Position) -> None:
         value = self.aliases.pop(name)
@@ -297,14 +320,23 @@ class Survey(Builtins):
             depth=position.depth + 1,
             certain=position.certain and here,
             elsewhere=position.elsewhere or not here,
+            file_names=base == "find" or (base == "xargs" and position.stdin.file_names) or position.file_names,
         )
         for setting in answer.settings:
             self.set_from_argument(setting, inside)
         if base == "find" and any(argv[0].text.rsplit("/", 1)[-1] in tables.SHELLS for argv in answer.argvs):
             told = takewhile(lambda arg: arg.value not in FIND_STARTS, self.starts[-1].args)
             self._doubt_named(" ".join(arg.text for arg in told), "files for a shell named", at)
-        if answer.hidden and position.surety == "sure":
-            self.doubt(f"the program that '{base}' starts", base, at, "lists")
+        if position.surety == "sure":
+
+            def doubt() -> None:
+                self.doubt(f"the program that '{base}' starts", base, at, "lists")
+
+            for arg in answer.splitting:
+                self.starts[-1].unjudged = True
+                self.doubt_unless_plain(arg, doubt, unset=True)
+            if answer.hidden:
+                doubt()
         for text in answer.texts:
             self.visit_text(text, inside, data=answer.holes_are_data)
         for argv in answer.argvs:
@@ -336,11 +368,11 @@ class Survey(Builtins):
             if named or (position.stdin.download and "xargs" in position.via):
                 self.dangers.append(Danger(arg.at, position.via[:-1], position.via[-1]))
         if HOLE in arg.text and not data and position.surety == "sure":
-            self.doubt("text that is put together when it runs", show(arg), arg.at, "lists")
+            self._doubt_text(arg, position)
         if arg.text.strip() in ("", HOLE):
             return
         script, fault = read_script(arg.text, effort=self.effort, depth=position.depth, at=arg.at)
-        inside = position._replace(depth=position.depth + 1, started=False)
+        inside = position._replace(depth=position.depth + 1, started=False, file_names=False)
         if position.elsewhere:
             self._walk_elsewhere(script, inside._replace(elsewhere=False, certain=True, body=False))
         else:
@@ -356,7 +388,10 @@ class Survey(Builtins):
         progress = self._leading, self._returned
         self.functions, self.defined, self.first, self.removed, self.perhaps_removed = {}, set(), set(), set(), set()
         self._leading, self._returned = False, False
+        values, self.values = self.values, self.values.child()
+        function, self.function = self.function, ""
         self.walk(script, position)
+        self.values, self.function = values, function
         self.functions, self.defined, self.first, self.removed, self.perhaps_removed = kept
         self._leading, self._returned = progress
 
@@ -368,7 +403,10 @@ class Survey(Builtins):
         if processes:
             if any(part.download for part in processes):
                 self.dangers.append(Danger(arg.at, position.via[:-1], shell))
-            self.doubt(f"what '{shell}' reads from a substitution", arg.text, arg.at, "lists")
+            if self.names is not None and self.sets_environment(arg):
+                self.starts[-1].unjudged = True
+            else:
+                self.doubt(f"what '{shell}' reads from a substitution", arg.text, arg.at, "lists")
             return
         if is_stdin(arg):
             return
@@ -434,13 +472,6 @@ class Survey(Builtins):
             self._doubt_written_code(base, args[1:], at)
             self._visit_code(base, args[1:], at, position)
 
-    def _doubt_written_code(self, base: str, args: list[Arg], at: int) -> None:
-        """Doubt a program file or module that this same command writes, with a denied name in what it wrote."""
-        written = {path.removeprefix("./") for path in self.writes}
-        given = {arg.text.removeprefix("./") for arg in args}
-        if written & (given | {f"{name}.py" for name in given}):
-            self._doubt_named_data(base, args, at)
-
     def _visit_code(self, base: str, args: list[Arg], at: int, position: Position) -> None:
         stdin = position.stdin
         code = " ".join(arg.text for arg in args)
@@ -460,11 +491,6 @@ class Survey(Builtins):
             self._doubt_named("\n".join((*told, *settings)).replace("=", "= "), f"code for '{base}' with", at)
         elif base not in tables.SEDS and tables.STARTING.search(code):
             self._doubt_named(code, f"code for '{base}' with", at)
-
-    def _doubt_named(self, code: str, what: str, at: int) -> None:
-        named = self.names.search(code) if self.names is not None else None
-        if named is not None:
-            self.doubt(f"{what} '{named}'", named, at, "text only")
 
 
 def _is_download(parts: list[tree.Part]) -> bool:

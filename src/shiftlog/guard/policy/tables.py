@@ -99,6 +99,26 @@ GIT_COMMAND_KEYS = re.compile(
     re.I,
 )
 COPIERS = frozenset("cp ln mv install cat dd rsync link scp tee tar cpio objcopy strip upx patchelf xxd base64".split())
+# Commands that print one path without blanks, and those that print settings for `eval`; by their first words.
+PLACES = frozenset({("pwd",), ("git", "rev-parse", "--show-toplevel")})
+PRINTERS = frozenset(
+    tuple(words.split())
+    for words in (
+        "ssh-agent", "ssh-agent -s", "pyenv init", "rbenv init", "nodenv init", "jenv init", "conda shell.bash hook",
+        "micromamba shell hook", "brew shellenv", "opam env", "fnm env", "mise activate", "mise env", "starship init",
+        "zoxide init", "direnv hook", "dircolors", "keychain", "luarocks path", "minikube docker-env", "minikube -p",
+        "docker-machine env", "poetry env activate", "kubectl completion", "helm completion", "gh completion",
+        "npm completion", "pip completion", "docker completion", "register-python-argcomplete",
+        "/opt/homebrew/bin/brew shellenv", "/home/linuxbrew/.linuxbrew/bin/brew shellenv",
+    )
+)  # fmt: skip
+# Programs that change no file, so that the names of files in the same command are not its own work.
+QUIET = frozenset(
+    "find fd fdfind ls xargs sort uniq head tail grep egrep fgrep wc cd echo pwd true test [ tac shuf sh bash".split()
+)
+LISTERS = frozenset("find fd fdfind ls".split())
+LINE_FILTERS = frozenset("sort uniq head tail grep tac shuf".split())
+BRANCHES = frozenset({("git", "branch", "--show-current"), ("git", "rev-parse", "--abbrev-ref", "HEAD")})
 LOOKUPS = frozenset("which whereis whence command type".split())
 RUNNERS = frozenset("make gmake bmake npm yarn pnpm just ninja rake run-parts ansible-playbook docker tox nox".split())
 # Programs that run code of a project or of a package which no argument names as a file.

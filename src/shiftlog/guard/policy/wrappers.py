@@ -35,6 +35,8 @@ class Unwrapped:
     scripts: list[Arg] = field(default_factory=list[Arg])
     hidden: bool = False
     settings: list[Arg] = field(default_factory=list[Arg])
+    splitting: list[Arg] = field(default_factory=list[Arg])
+    """Words of `find` that hide a program if they are more than one word."""
 
 
 def unwrap(name: str, args: list[Arg]) -> Unwrapped | None:
@@ -160,7 +162,7 @@ def _with_hole(arg: Arg, mark: str) -> Arg:
 
 
 def _find(args: list[Arg]) -> Unwrapped:
-    answer = Unwrapped(hidden=_hides_start(args))
+    answer = Unwrapped(hidden=_hides_start(args), splitting=[arg for arg in args if arg.splits and HOLE in arg.text])
     index = 0
     while index < len(args):
         if args[index].value in FIND_STARTS:
@@ -179,8 +181,6 @@ def _find(args: list[Arg]) -> Unwrapped:
 
 def _hides_start(args: list[Arg]) -> bool:
     """Return True if a dynamic word may expand to `-exec`."""
-    if any(arg.splits and HOLE in arg.text for arg in args):
-        return True
     ends = [index for index, arg in enumerate(args) if arg.value in (";", "+") or arg.text.startswith(HOLE)]
     return any(
         arg.value is None

@@ -1,0 +1,215 @@
+"""Follows programs that variables and a function's arguments name, where only the text is checked.
+
+A later command of the same text may change a variable or a function, so most of this is decided at the end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from shiftlog.guard.bash.tree import Dyn, Lit, Simple, TooMuch
+from shiftlog.guard.bash.values import Values, array_name, parameter_name
+from shiftlog.guard.bash.words import HOLE, Arg, literal, resolve_words, show
+from shiftlog.guard.policy import tables
+from shiftlog.guard.policy.builtins import Builtins
+from shiftlog.guard.policy.found import Position, Start, Stdin
+
+HARMLESS = re.compile(r"[\w./@+=~:,*?!()\[\]-]+", re.A)  # nothing here ends a command or starts an expansion
+MAX_LATE = 400
+MAX_ROUNDS = 4
+CALLED_BY_BASH = frozenset(("command_not_found_handle", "shared_function"))
+
+
+class Late(Builtins):
+    """The part of a survey that waits for the end of the text."""
+
+    late: list[Callable[[], None]]
+    calls: list[tuple[Values, list[Arg], Position]]
+    followed: set[int]
+    starts: list[Start]
+    writes: dict[str, Arg | None]
+    writes_something: bool
+    written_data: str
+    loops: bool
+
+    def finish(self) -> None:
+        """Decide what waited for the end, again as long as that finds new values or functions."""
+        for _ in range(MAX_ROUNDS):
+            before = self._state()
+            index = 0
+            while index < len(self.late):  # deciding may add more
+                self.late[index]()
+                index += 1
+                if index > MAX_LATE:
+                    raise TooMuch(0, "naming programs by variables this often")
+            self._follow_calls()
+            if self._state() == before:
+                return
+        if self.late:
+            raise TooMuch(0, "naming programs by variables this often")
+
+    def _state(self) -> tuple[object, ...]:
+        return dict(self.values.known), set(self.passing), set(self.resets), set(self.shifts), len(self.late)
+
+    def _follow_calls(self) -> None:
+        """Follow each call of a function that runs its arguments, once."""
+        index = 0
+        while index < len(self.calls):
+            values, args, position = self.calls[index]
+            if args[0].value in self.passing and index not in self.followed:
+                self.followed.add(index)
+                self._with(values, lambda args=args, position=position: self._follow_call(args, position))
+                if len(self.followed) > MAX_LATE:
+                    raise TooMuch(0, "calling functions this often")
+            index += 1
+
+    def _with(self, values: Values, visit: Callable[[], None]) -> None:
+        kept, self.values = self.values, values
+        visit()
+        self.values = kept
+
+    def _wait(self, decide: Callable[[], None]) -> None:
+        values = self.values
+        self.late.append(lambda: self._with(values, decide))
+
+    def follow_named(self, args: list[Arg], position: Position, doubt: Callable[[], None]) -> bool:
+        """Follow a program that a variable or `"$@"` names, at the end; False if the word is neither."""
+        word = args[0].word
+        parts = [part for part in (word.parts if word else ()) if part != Lit("", True)]
+        dynamic = [part for part in parts if isinstance(part, Dyn)]
+        if HOLE in "".join(part.text for part in parts if isinstance(part, Lit)) or self.names is None:
+            return False
+        if len(parts) == 1 and args[0].parameter == "@" and dynamic[0].quoted and self.function:
+            return self._pass_on(args, position, doubt)
+        if array_name(word):
+            self._wait(lambda: self._follow_array(array_name(word), args, position, doubt))
+            return True
+        if not dynamic or not all(parameter_name(part) for part in dynamic):
+            return False
+        self._wait(lambda: self._follow_values(args, position, doubt))
+        return True
+
+    def _follow_values(self, args: list[Arg], position: Position, doubt: Callable[[], None]) -> None:
+        texts = self.values.texts(args[0].word)
+        if not texts or (self.names is not None and self.names.search(" ".join(texts))):
+            doubt()
+            return
+        self.doubt(f"the program '{show(args[0])}'", show(args[0]), args[0].at, "allow")
+        for text in texts:
+            self.visit_argv([literal(text, args[0].at), *args[1:]], position)
+
+    def _follow_array(self, name: str, args: list[Arg], position: Position, doubt: Callable[[], None]) -> None:
+        elements = self.values.arrays.get(name) if name in self.values.settled and not self.values.open else None
+        if not elements or (self.names is not None and self.names.search(" ".join(each.text for each in elements))):
+            doubt()
+        else:
+            self.doubt(f"the program '{show(args[0])}'", show(args[0]), args[0].at, "allow")
+            self.visit_argv([*elements, *args[1:]], position)
+
+    def _pass_on(self, args: list[Arg], position: Position, doubt: Callable[[], None]) -> bool:
+        """Note a function that runs its arguments; its callers name the program."""
+        function = self.function
+        if function in CALLED_BY_BASH:
+            return False
+        self.passing.add(function)
+        self.doubt(f"the program \"$@\" of '{function}'", "$@", args[0].at, "allow")
+        self._wait(lambda: doubt() if function in self.resets else None)
+        return True
+
+    def _follow_call(self, args: list[Arg], position: Position) -> None:
+        """Follow the arguments of a function that runs them; after a `shift` any of them may be the program."""
+        name = args[0].value or ""
+        if name in self.passing:
+            last = len(args) if name in self.shifts else 2
+            for first in range(1, min(last, len(args))):
+                self.visit_argv(args[first:], position._replace(via=(*position.via, name)))
+
+    def doubt_unless_plain(self, arg: Arg, doubt: Callable[[], None], *, unset: bool) -> None:
+        """Doubt an argument at the end, unless its unknown parts are variables with plain values."""
+        parts = arg.word.parts if arg.word else []
+        dynamic = [part for part in parts if isinstance(part, Dyn)]
+        if self.names is None or not dynamic or len(dynamic) != arg.text.count(HOLE):
+            doubt()
+        else:
+            self._wait(lambda: None if all(self._is_plain(part, unset=unset) for part in dynamic) else doubt())
+
+    def _is_plain(self, part: Dyn, *, unset: bool) -> bool:
+        return self.values.is_plain(part, unset=unset) or (unset and self._prints(part, tables.PLACES))
+
+    def sets_environment(self, arg: Arg) -> bool:
+        """Return True for what tools such as `ssh-agent` print for `eval`."""
+        parts = [
+            part for part in (arg.word.parts if arg.word else ()) if not isinstance(part, Lit) or part.text.strip()
+        ]
+        steady = all(values is not None for values in self.values.known.values())
+        return steady and len(parts) == 1 and isinstance(parts[0], Dyn) and self._prints(parts[0], tables.PRINTERS)
+
+    def _prints(self, part: Dyn, known: frozenset[tuple[str, ...]]) -> bool:
+        """Return True if a substitution is one of these commands, by literal words."""
+        script = part.script or []
+        node = script[0] if len(script) == 1 else None
+        if not isinstance(node, Simple) or node.assigns or node.redirects or not node.words:
+            return False
+        words = [arg.value for arg in resolve_words(node.words)]
+        harmless = [word for word in words if word and HARMLESS.fullmatch(word)]
+        if len(harmless) < len(words) or harmless[0] in self.functions or harmless[0] in self.aliases:
+            return False
+        whole = known is not tables.PRINTERS
+        return any(tuple(harmless if whole else harmless[: len(head)]) == head for head in known)
+
+    def prints_branch(self, arg: Arg) -> bool:
+        """Return True if an argument is the name of a git branch, which is no option."""
+        parts = [part for part in (arg.word.parts if arg.word else ()) if part != Lit("", True)]
+        return len(parts) == 1 and isinstance(parts[0], Dyn) and self._prints(parts[0], tables.BRANCHES)
+
+    def lists_files(self, first: int, stdin: Stdin) -> bool:
+        """Return True if a stage of a pipe, whose starts begin at `first`, prints names of files."""
+        starts = self.starts[first:]
+        known = (
+            tables.LISTERS if stdin.kind != "pipe" else tables.LINE_FILTERS if stdin.file_names else frozenset[str]()
+        )
+        harmless = all(HARMLESS.fullmatch(arg.text) or not arg.text for start in starts for arg in start.args)
+        return bool(starts) and harmless and all(start.name in known for start in starts)
+
+    def is_quiet(self) -> bool:
+        """Return True if the command so far makes no file."""
+        return all(start.name.rsplit("/", 1)[-1] in tables.QUIET for start in self.starts)
+
+    def _doubt_text(self, arg: Arg, position: Position) -> None:
+        """Doubt text with unknown parts, unless those are plain values, names of files or settings of a known tool."""
+
+        def doubt() -> None:
+            self.doubt("text that is put together when it runs", show(arg), arg.at, "lists")
+
+        known = not any(isinstance(part, Dyn) for part in (arg.word.parts if arg.word else ()))
+        if not self.starts or self.names is None:
+            doubt()
+        elif position.file_names and known and arg.text.strip() != HOLE:
+            self.starts[-1].unjudged = True
+            if self.writes_something or self.loops or not self.is_quiet():
+                doubt()
+        elif position.via[-1:] == ("eval",) and self.sets_environment(arg):
+            self.starts[-1].unjudged = True
+        elif arg.text.strip() == HOLE:
+            doubt()
+        else:
+            self.doubt_unless_plain(arg, doubt, unset=False)
+
+    def _doubt_named_data(self, runner: str, args: list[Arg], at: int) -> None:
+        """Doubt a program that may run what was written before; its arguments may complete a denied command."""
+        if self.written_data:
+            told = " ".join((self.written_data, *(arg.text for arg in args)))
+            self._doubt_named(told, f"what '{runner}' runs from files with", at)
+
+    def _doubt_written_code(self, base: str, args: list[Arg], at: int) -> None:
+        """Doubt a program file or module that this same command writes, with a denied name in what it wrote."""
+        written = {path.removeprefix("./") for path in self.writes}
+        given = {arg.text.removeprefix("./") for arg in args}
+        if written & (given | {f"{name}.py" for name in given}):
+            self._doubt_named_data(base, args, at)
+
+    def _doubt_named(self, code: str, what: str, at: int) -> None:
+        named = self.names.search(code) if self.names is not None else None
+        if named is not None:
+            self.doubt(f"{what} '{named}'", named, at, "text only")
