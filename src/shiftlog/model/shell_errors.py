@@ -79,6 +79,11 @@ class ShellEnded(ShiftlogError, RuntimeError):
     hint = "Open a new shell with this cwd"
 
 
+def ended_because(why: str) -> ShellEnded:
+    """Return the error for a shell that the engine had to end before a command ran."""
+    return ShellEnded(f"the shell was ended: {why}", details={"why": why})
+
+
 class ShellLost(ShiftlogError, ConnectionError):
     code = "shell_lost"
     category = Category.FAILED

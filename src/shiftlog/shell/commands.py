@@ -280,7 +280,8 @@ class Commands:
             call = (caller.client_id, caller.call_id)
             note = command_note(shell, command, values, call) if shell.live.can_be_held else b""
             command.running = await shell.live.start(spec_of(shell, command, values, note), command.output)
-        except ShiftlogError:
+        except ShiftlogError as told:
+            shell.ended_because = str(told.details.get("why", ""))
             # The shell ended before it confirmed the command: whether the command ran is unknown.
             gone = CommandEnd(exit_code=None, cwd=shell.cwd, lost=True, shell_ended="killed")
             await self._finish(shell, command, gone)

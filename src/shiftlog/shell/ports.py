@@ -81,11 +81,12 @@ class CommandEnd:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ShellEnd:
-    """The end of a shell; `lost` if its connection went away."""
+    """The end of a shell; `lost` if its connection went away; `why` is in words, if that is known."""
 
     reason: EndedReason
     exit_code: int | None
     lost: bool = False
+    why: str = ""
 
 
 class CallCancelled(asyncio.CancelledError):

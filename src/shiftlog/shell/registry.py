@@ -60,7 +60,8 @@ class ShellRegistry:
         if not shell.is_live:
             told = shell.last_command or {}
             last = {name: told[name] for name in ("command_id", "state") if name in told}
-            raise results.over_error(shell.shell_id, results.ending_facts(shell), shell.ended_at, last)
+            ended = results.ending_facts(shell)
+            raise results.over_error(shell.shell_id, ended, shell.ended_at, last, shell.ended_because)
 
     def check_bounds(self, wanted: ShellBounds, caller: Caller) -> None:
         """Reject a caller inside a shell that would reach beyond it, through another shell or without one."""
@@ -91,6 +92,7 @@ class ShellRegistry:
         """Mark a shell as over; its command and its own end may both report it."""
         if shell.is_live:
             shell.end("lost" if end.lost else "ended", end.reason, end.exit_code, self.now())
+            shell.ended_because = shell.ended_because or end.why
             self.approvals.withdraw(shell.shell_id)
 
 

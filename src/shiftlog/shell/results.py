@@ -201,7 +201,9 @@ def _read_cursor(cursor: str) -> tuple[str, str]:
     return created_at, shell_id
 
 
-def over_error(shell_id: str, ended: Facts, ended_at: datetime | None, last: Facts) -> ShellEnded | ShellLost:
+def over_error(
+    shell_id: str, ended: Facts, ended_at: datetime | None, last: Facts, why: str = ""
+) -> ShellEnded | ShellLost:
     """Return the error for a shell that is over, from the facts of its end and of its last command."""
     if ended.get("state") == "lost":
         return ShellLost(
@@ -210,7 +212,7 @@ def over_error(shell_id: str, ended: Facts, ended_at: datetime | None, last: Fac
         )
     reason = ended.get("reason")
     return ShellEnded(
-        f"shell {shell_id} ended ({reason})",
+        f"shell {shell_id} ended ({reason}){': ' if why else ''}{why}",
         details={
             "ended_reason": reason,
             "exit_code": ended.get("exit_code"),

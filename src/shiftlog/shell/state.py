@@ -107,6 +107,7 @@ class Shell:
     askpass: "AskpassDoor | None" = None  # where its programs ask a person for passwords
     state: ShellState = "idle"
     ended_reason: EndedReason | None = None
+    ended_because: str = ""
     exit_code: int | None = None
     ended_at: datetime | None = None
     cwd: str = ""

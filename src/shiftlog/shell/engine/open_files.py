@@ -9,7 +9,8 @@ import resource
 from collections.abc import Iterable
 from pathlib import Path
 
-TOO_FEW = "the shell may open too few files to run a command (see `ulimit -n`), so it was ended"
+TOO_FEW = "it may open too few files to run a command (see `ulimit -n`)"
+PERHAPS_TOO_FEW = "perhaps because it may open too few files (see `ulimit -n`)"
 _NEEDED = 5
 _ABOVE = 8  # descriptors that bash may hold above its own limit
 _SOFT_LIMIT = re.compile(rb"Max open files\s+(\d+)")

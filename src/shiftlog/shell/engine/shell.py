@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from anyio import move_on_after
 
-from shiftlog.model.shell_errors import ShellEnded
+from shiftlog.model.shell_errors import ShellEnded, ended_because
 from shiftlog.shell.engine import open_files, protocol, words
 from shiftlog.shell.engine.command import EngineCommand
 from shiftlog.shell.engine.held_state import HeldState
@@ -140,12 +140,12 @@ class EngineShell(HeldState):
             await self._until_ready()
             if self.pid is not None and open_files.are_exhausted(self.pid):
                 await self.close("killed")
-                raise ShellEnded(open_files.TOO_FEW)
+                raise ended_because(open_files.TOO_FEW)
             try:
                 started = self._start(command, sink)
             except OSError as error:
                 await self.close("killed")
-                raise ShellEnded("the shell's private directory is gone, so the shell was ended") from error
+                raise ended_because("its private directory is gone") from error
             if started.copied is not None:
                 await asyncio.wait([started.copied])
             return started

@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 
 from anyio.abc import TaskGroup
 
-from shiftlog.model.shell_errors import OpenFailed, ShellEnded, ShellLost
+from shiftlog.model.shell_errors import OpenFailed, ShellEnded, ShellLost, ended_because
 from shiftlog.shell.engine import open_files, protocol
 from shiftlog.shell.engine.command import SIGNAL_NUMBERS
 from shiftlog.shell.engine.streams import CollectedOutput
@@ -283,7 +283,8 @@ class RemoteShell:
         if lost:
             self._end_copies(lost=True)
         if not self.ended.done():
-            self.ended.set_result(ShellEnd(reason=self._reason, exit_code=end.exit_code, lost=lost))
+            why = open_files.PERHAPS_TOO_FEW if self._has_set_limits and not (requested or lost) else ""
+            self.ended.set_result(ShellEnd(reason=self._reason, exit_code=end.exit_code, lost=lost, why=why))
         self._begin_closing(self._reason)
 
     def _end_copies(self, *, lost: bool) -> None:
@@ -393,7 +394,7 @@ class RemoteShell:
         with contextlib.suppress(TimeoutError, ConnectionError):
             if open_files.tell_exhausted(await self.control.ask(open_files.query(self.pid or 0), _READY_S)):
                 await self.close("killed")
-                raise ShellEnded(open_files.TOO_FEW)
+                raise ended_because(open_files.TOO_FEW)
 
     def _check_alive(self) -> None:
         if self.ended.done() and self.ended.result().lost:

@@ -294,7 +294,7 @@ async def test_a_command_in_the_background_over_ssh_that_ends_meanwhile_writes_i
 
 async def test_a_shell_over_ssh_that_may_open_no_more_files_is_ended(rig: ShellRig) -> None:
     await rig.run("ulimit -n 5")
-    with pytest.raises(ShellEnded):
+    with pytest.raises(ShellEnded, match="too few files"):
         await rig.run("echo hi")
 
 
