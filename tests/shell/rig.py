@@ -79,7 +79,7 @@ async def shell_rig(
     given = {**usual, "SHIFTLOG_DURABILITY": "process", **store_environ(home), **(environ or {})}
     async with open_app(home, given) as app:
         rig = ShellRig(home=home, place=place, app=app)
-        if opening.pop("shell", True):
+        if opening.get("shell") is not False:
             await rig.open(**opening)
         yield rig
 

@@ -14,6 +14,7 @@ from tests.shell.rig import ShellRig, shell_rig, until
 @pytest.fixture
 async def rig(tmp_path: Path, server: SshServer) -> AsyncIterator[ShellRig]:
     async with shell_rig(tmp_path, settings=settings_for(server), **where(server, shell="sh")) as rig:
+        assert rig.shells.registry.shells[rig.shell_id].live.kind == "sh"
         yield rig
 
 
