@@ -132,3 +132,25 @@ def test_all_files_are_rewound_to_where_a_turn_found_them(server: PageServer, pa
     page.wait_for_url(f"{server.base}/sessions/{named['session_id']}")
     assert [file.name for file in tmp_path.glob("*.txt")] == ["one.txt"]
     expect(page.locator("article.turn")).to_have_count(3)
+
+
+def test_the_filter_of_the_usage_fits_on_one_row_of_a_wide_screen(server: PageServer, page: Page) -> None:
+    page.set_viewport_size({"width": 1440, "height": 900})
+    page.goto(f"{server.base}/usage")
+    main = page.get_by_role("main")
+    boxes = [main.get_by_label("From").bounding_box(), main.get_by_role("link", name="All days").bounding_box()]
+    tops, bottoms = [box["y"] for box in boxes if box], [box["y"] + box["height"] for box in boxes if box]
+    assert max(tops) < min(bottoms), "they share a row"
+
+
+def test_a_turn_with_nothing_but_bookkeeping_offers_no_steps(server: PageServer, page: Page) -> None:
+    named = {"session_id": server.tool("open_session", {"agent": "Codex", "title": "Said in a word"})["session_id"]}
+    server.tool("begin_turn", {**named, "query_title": "Are you there?", "query_text": "Are you there?"})
+    usage = {"input_tokens": 900, "output_tokens": 30}
+    server.tool("finish_turn", {**named, "outcome": "completed", "response": "Yes", "usage": usage})
+    page.goto(f"{server.base}/sessions/{named['session_id']}")
+    steps = page.locator("article.turn details.steps")
+    expect(page.locator("article.turn").get_by_text("Yes", exact=True)).to_be_visible()
+    expect(steps).to_be_hidden()
+    page.get_by_label("Bookkeeping").check()
+    expect(steps).to_be_visible()
