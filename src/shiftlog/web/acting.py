@@ -5,6 +5,7 @@ first, which shows what would change.
 """
 
 import hmac
+import shlex
 from collections.abc import Mapping
 from typing import Any
 from urllib.parse import parse_qs
@@ -42,7 +43,8 @@ async def act(app: App, door: Door, request: Request) -> PageView | Response:
         return json_response(done)
     shown = done.get("token") or done.get("recovery_token")
     if shown:
-        data = {"heading": "Offered", "token": shown, "done": done, "back": _back(given)}
+        agent = shlex.quote(done["offered_to"]) if done.get("offered_to") else "AGENT"
+        data = {"heading": "Offered", "token": shown, "agent": agent, "done": done, "back": _back(given)}
         return PageView(data=data, template="offered.html", extra={"here": "?"})
     return RedirectResponse(_back(given), 303, HEADERS)
 

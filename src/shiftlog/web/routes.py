@@ -98,6 +98,8 @@ def _routes(app: App, door: Door | None, live: Live) -> list[BaseRoute]:
     return [
         Route("/openapi.json", _describe),
         Route(STATIC + "{name:path}", _static),
+        # Browsers ask here for the icon of an answer that is no page, as of an image.
+        Route("/favicon.ico", _icon),
         Route("/", answering(partial(_framed, sessions_page, app, door))),
         Route("/events", answering(live.sessions)),
         Route(f"{one}/events", answering(live.session)),
@@ -173,6 +175,10 @@ async def _static(request: Request) -> Response:
         return refusal(request, UnknownTool("There is no such file", hint="The page links its own files"), NOT_FOUND)
     headers = {**HEADERS, "Cache-Control": "private, max-age=60"}
     return Response(path.read_bytes(), 200, headers, _TYPES[path.suffix])
+
+
+async def _icon(request: Request) -> Response:
+    return RedirectResponse(STATIC + "icon.svg", 308, HEADERS)
 
 
 async def _missing(request: Request, error: Exception) -> Response:

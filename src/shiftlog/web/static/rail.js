@@ -123,7 +123,7 @@ export function start() {
   startChips();
   rail.scrollTop = Number(kept("rail-top"));
   const current = rail.querySelector("a[aria-current=page]")?.closest(".row");
-  if (current && !kept("rail-top")) current.scrollIntoView({ block: "nearest" });
+  if (current) current.scrollIntoView({ block: "nearest" });
   rail.addEventListener("scroll", () => keep("rail-top", String(rail.scrollTop)), { passive: true });
   const back = document.querySelector('.top nav a[href="/sessions"]');
   if (back && kept("rail")) back.href = `/sessions?${kept("rail")}`;
