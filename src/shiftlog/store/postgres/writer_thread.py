@@ -1,8 +1,8 @@
 """The thread of a process that writes to PostgreSQL: group commit, retries, and commits whose answer got lost.
 
 The works of a group share one transaction. A failed work takes nothing else with it. A transaction that met another one
-in its way is run again, each work alone; works are therefore run more than once. A group costs about as much as three
-works, so the thread waits a moment for as many works as the groups before had.
+in its way is run again, each work alone; works are therefore run more than once. A group costs as much as three or
+four works, so the thread waits a moment for as many works as the groups before had.
 """
 
 import logging
