@@ -276,7 +276,7 @@ _FIELDS: dict[str, Field] = {
         default=True, description="Bring the schema of that database up to date at start, instead of refusing it"
     ),
     "store.connections": Integer(
-        minimum=2, maximum=100, default=5, description="Connections to that database, at most; two of them write"
+        minimum=2, maximum=100, default=5, description="Connections to that database, at most; one of them writes"
     ),
     "store.statement_timeout_s": Integer(
         minimum=1,

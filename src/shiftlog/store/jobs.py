@@ -7,6 +7,7 @@ import asyncio
 import math
 import queue
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
@@ -21,6 +22,8 @@ GROUP_LIMIT = 256
 
 # At most so many pieces of bulk work share a commit, fewer if other work arrives.
 BULK_LIMIT = 6
+
+GATHER_STEP_S = 0.002
 
 
 class Job:
@@ -122,6 +125,17 @@ class WriteQueue:
         self._is_bulk_next = True
         group = [self._awaited.popleft() for _ in range(min(len(self._awaited), GROUP_LIMIT))]
         return group or None
+
+    def gather(self, many: int, within_s: float) -> None:
+        """Sleep until so many works are here, the next group need not wait for others, or the time is over."""
+        if many < 2:  # a caller alone waits for nobody
+            return
+        end = time.monotonic() + within_s
+        self._take_arrived()
+        while len(self._awaited) < many and not (self._bulk or self._is_ending) and time.monotonic() < end:
+            # Waking up with each arrival would take the interpreter from the threads that the works come from.
+            time.sleep(GATHER_STEP_S)
+            self._take_arrived()
 
     def _bulk_group(self) -> Iterator[Job]:
         """Yield bulk work, including what arrives meanwhile, until the limit or until other work arrives."""

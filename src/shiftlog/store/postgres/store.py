@@ -30,7 +30,7 @@ from shiftlog.store.postgres.distribution import MONTHS_AHEAD
 from shiftlog.store.postgres.faults import is_interruption, storage_error
 from shiftlog.store.postgres.migrate import migrate, require_current
 from shiftlog.store.postgres.reader import PostgresReader
-from shiftlog.store.postgres.writer_thread import WRITERS, PostgresWriterThreads
+from shiftlog.store.postgres.writer_thread import PostgresWriterThread
 from shiftlog.store.protocol import NOTHING_KNOWN, About, Reader, Writer
 
 T = TypeVar("T")
@@ -62,7 +62,7 @@ class PostgresStore:
         self._statement_s = statement_s
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: Pool | None = None
-        self._writer: PostgresWriterThreads | None = None
+        self._writer: PostgresWriterThread | None = None
         self._announcer: Announcer | None = None
         self._readers: ThreadPoolExecutor | None = None
 
@@ -90,7 +90,7 @@ class PostgresStore:
         self._announcer.start()
         lasting = "off" if self._durability == "process" else None
         # A server that is set not to wait for its disk is told to, where we promised that.
-        self._writer = PostgresWriterThreads(
+        self._writer = PostgresWriterThread(
             pool,
             self._answer,
             self._announcer.tell,
@@ -99,7 +99,7 @@ class PostgresStore:
             statement_s=self._statement_s,
         )
         self._writer.start()
-        readers = max(1, self._connections - WRITERS)
+        readers = max(1, self._connections - 1)
         self._readers = ThreadPoolExecutor(max_workers=readers, thread_name_prefix="store-reader")
         return self
 
@@ -205,7 +205,7 @@ class PostgresStore:
             if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
                 connection.execute("ROLLBACK")
 
-    def _open_writer(self) -> PostgresWriterThreads:
+    def _open_writer(self) -> PostgresWriterThread:
         if self._writer is None:
             _not_open()
         return self._writer

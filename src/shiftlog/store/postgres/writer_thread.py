@@ -1,8 +1,8 @@
-"""The threads of a process that write to PostgreSQL: group commit, retries, and commits whose answer got lost.
+"""The thread of a process that writes to PostgreSQL: group commit, retries, and commits whose answer got lost.
 
 The works of a group share one transaction. A failed work takes nothing else with it. A transaction that met another one
-in its way is run again, each work alone; works are therefore run more than once. Works run one at a time: one thread
-runs the works of the next group while another one waits for the server to commit those of the group before.
+in its way is run again, each work alone; works are therefore run more than once. A group costs as much as three or
+four works, so the thread waits a moment for as many works as the groups before had.
 """
 
 import logging
@@ -10,8 +10,7 @@ import random
 import threading
 import time
 import uuid
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import psycopg
@@ -35,7 +34,8 @@ from shiftlog.store.sql.tallies import add
 
 _log = logging.getLogger("shiftlog.store")
 
-WRITERS = 2
+# Callers who were just answered ask again; how long the next group waits for them, at most.
+GATHER_S = 0.02
 # How often a work meets others in its way before its caller is told, and how long it waits for a new connection.
 MOST_TRIES = 12
 RECONNECT_S = 20.0
@@ -55,8 +55,8 @@ class _LostCommit(Exception):
         self.error = error
 
 
-class PostgresWriterThreads:
-    """Commit queued works and hand the outcomes of each group to `answer`, on these threads."""
+class PostgresWriterThread:
+    """Commit queued works and hand the outcomes of each group to `answer`, on this thread."""
 
     def __init__(
         self,
@@ -79,15 +79,10 @@ class PostgresWriterThreads:
         # What `synchronous_commit` is set to: for commits that must last, and for the others.
         self._levels = {True: lasting, False: passing}
         self._statement_s = statement_s
-        # Held by the thread that waits for a group, and by the one that runs the works of a group.
-        self._taking = threading.Lock()
-        self._works = threading.Lock()
         self._kept = KeptNouns()
         # Commits that did not wait for the disk, and how many of them a later one has made last.
         self._passed = self._made_last = 0
-        # Protects these two, and the counts above.
-        self._counting = threading.Lock()
-        self._threads = [threading.Thread(target=self._run, name="store-writer", daemon=True) for _ in range(WRITERS)]
+        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
 
     @property
     def owes_sync(self) -> bool:
@@ -95,53 +90,44 @@ class PostgresWriterThreads:
         return self._passed > self._made_last
 
     def start(self) -> None:
-        """Start the threads."""
-        for thread in self._threads:
-            thread.start()
+        """Start the thread."""
+        self._thread.start()
 
     def finish(self) -> None:
         """Commit what is queued and end; blocks until then."""
         self.queue.end()
-        for thread in self._threads:
-            thread.join()
+        self._thread.join()
 
     def _run(self) -> None:
-        while True:
-            with self._taking:
-                queued = self.queue.next_group()
-                if queued is None:
-                    return
-                group = [job for job in queued if job.begin()]
-                # Groups run their works in the order in which they were taken.
-                self._works.acquire()
-                permit = _Permit(self._works)
-            try:
-                outcomes = self._commit(group, permit) if group else []
-            finally:
-                permit.end()
-            self._answer(outcomes)
+        expected = 1
+        while (queued := self.queue.next_group()) is not None:
+            group = [job for job in queued if job.begin()]
+            self._answer(self._commit(group) if group else [])
+            # One small group does not mean that fewer callers are there: those of a large one come back by and by.
+            expected = max(len(group), expected // 2)
+            self.queue.gather(expected, GATHER_S)
 
-    def _commit(self, group: list[Job], permit: "_Permit") -> list[Outcome]:
+    def _commit(self, group: list[Job]) -> list[Outcome]:
         # A group may have waited for a lock that holds up one of its works, or all of them: not all wait again in turn.
         deadline = time.monotonic() + 2 * self._statement_s
-        together = self._tried(group, permit, tries=1 if len(group) > 1 else MOST_TRIES)
+        together = self._tried(group, tries=1 if len(group) > 1 else MOST_TRIES)
         if together is not None:
             return together
         outcomes: list[Outcome] = []
         for job in group:
             if time.monotonic() < deadline:
-                outcomes += self._tried([job], permit, tries=MOST_TRIES) or ()
+                outcomes += self._tried([job], tries=MOST_TRIES) or ()
             else:
                 outcomes += _all_failed([job], timed_out())
         return outcomes
 
-    def _tried(self, group: list[Job], permit: "_Permit", tries: int) -> list[Outcome] | None:
+    def _tried(self, group: list[Job], tries: int) -> list[Outcome] | None:
         """Run a group until it is committed or fails for good; None if one of several works is to blame."""
         deadline = time.monotonic() + RECONNECT_S
         while True:
             tries -= 1
             try:
-                return self._attempt(group, permit)
+                return self._attempt(group)
             except psycopg.Error as error:
                 is_lost = is_interruption(error)
                 if len(group) > 1 and not is_lost:
@@ -154,17 +140,15 @@ class PostgresWriterThreads:
                 return _all_failed(group, error)
             except BaseException as error:  # noqa: BLE001 - raised where each work is awaited; the thread goes on
                 return [(job, None, error) for job in group]
-            permit.end()
             self.retries += 1
             time.sleep(PAUSE_S * random.uniform(1, 8))  # noqa: S311 - two processes must not meet again at once
 
-    def _attempt(self, group: list[Job], permit: "_Permit") -> list[Outcome]:
+    def _attempt(self, group: list[Job]) -> list[Outcome]:
         commit_id, begun_at, appended = uuid.uuid4(), time.monotonic(), set[str]()
         lasts = any(job.lasting for job in group)
-        passed = self._passed
         try:
             with self._pool.connection() as connection:
-                outcomes = self._transaction(connection, group, commit_id, self._levels[lasts], permit, appended)
+                outcomes = self._transaction(connection, group, commit_id, self._levels[lasts], appended)
         except _LostCommit as unresolved:
             is_done = self._was_committed(commit_id)
             _log.warning("the answer to a commit was lost; it was %s", "made" if is_done else "not made")
@@ -172,14 +156,13 @@ class PostgresWriterThreads:
                 raise unresolved.error from None
             outcomes = unresolved.outcomes
         if any(error is None for _, _, error in outcomes):
-            with self._counting:
-                if lasts or self._levels[False] == self._levels[True]:
-                    self._made_last = max(self._made_last, passed)
-                else:
-                    self._passed += 1
-                self.commits += 1
-                self.works += len(group)
-                self.commit_s += time.monotonic() - begun_at
+            if lasts or self._levels[False] == self._levels[True]:
+                self._made_last = self._passed
+            else:
+                self._passed += 1
+            self.commits += 1
+            self.works += len(group)
+            self.commit_s += time.monotonic() - begun_at
             if appended:
                 self._tell(frozenset(appended))
         return outcomes
@@ -190,7 +173,6 @@ class PostgresWriterThreads:
         group: Sequence[Job],
         commit_id: uuid.UUID,
         level: str | None,
-        permit: "_Permit",
         appended: set[str],
     ) -> list[Outcome]:
         outcomes: list[Outcome] = []
@@ -199,11 +181,10 @@ class PostgresWriterThreads:
             with connection.pipeline():
                 pending = Pending(appended=appended)
                 db = PendingDatabase(connection, pending, is_alone=len(group) == 1)
-                with permit.held():
-                    self._begin(connection, level)
-                    look_up(db, pending, self._kept, (job.about for job in group))
-                    outcomes += [(job, *_worked(db, pending, job)) for job in group]
-                    self._kept.take(pending)
+                self._begin(connection, level)
+                look_up(db, pending, self._kept, (job.about for job in group))
+                outcomes += [(job, *_worked(db, pending, job)) for job in group]
+                self._kept.take(pending)
                 has_changes = any(error is None for _, _, error in outcomes)
                 if has_changes:
                     db.end_works()
@@ -250,31 +231,6 @@ class PostgresWriterThreads:
                     hint = "Send the request again with the same idempotency key"
                     raise StorageError("Storage error", details={"reason": reason}, hint=hint) from error
                 time.sleep(PAUSE_S * 10)
-
-
-class _Permit:
-    """A thread's permit to run works; it has one when it takes a group from the queue."""
-
-    def __init__(self, works: threading.Lock) -> None:
-        self._works = works
-        self._is_held = True
-
-    def end(self) -> None:
-        """Let another thread take the next group, if this one has not done so."""
-        if self._is_held:
-            self._is_held = False
-            self._works.release()
-
-    @contextmanager
-    def held(self) -> Generator[None]:
-        """Wait for a permit where it was given back, and give it back after the block."""
-        if not self._is_held:
-            self._works.acquire()
-            self._is_held = True
-        try:
-            yield
-        finally:
-            self.end()
 
 
 def _worked(db: PendingDatabase, pending: Pending, job: Job) -> tuple[Any, BaseException | None]:
