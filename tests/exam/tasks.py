@@ -270,8 +270,8 @@ TASKS: tuple[Task, ...] = (
     ),
     _task(
         "Undo all that the present turn did to the files, but look first at what would change.",
-        call("restore_checkpoint", shell_id="$shell", before_turn="$turn", dry_run=True),
-        call("restore_checkpoint", shell_id="$shell", before_turn="$turn"),
+        call("restore_checkpoint", shell_id="$shell", before_turn="$turn", clean=True, dry_run=True),
+        call("restore_checkpoint", shell_id="$shell", before_turn="$turn", clean=True),
     ),
     _task(
         "No shell is open. Bring NOTES.md of /srv/shop, and nothing else, back to the state before your last command.",

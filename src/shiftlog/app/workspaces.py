@@ -48,7 +48,7 @@ _WHERE: dict[str, Any] = {
     ),
 }
 _TARGET: dict[str, Any] = {
-    "checkpoint_id": RawText(max_chars=64, description="Its id, or the first 4 or more characters of it."),
+    "checkpoint_id": RawText(max_chars=64, description="Its id, or 4 or more of its first characters."),
     "before_turn": RawText(max_chars=300, description="Or the state before this turn, a request_id."),
     "before_command": RawText(max_chars=300, description="Or the state before this command, a command_id."),
 }
@@ -56,8 +56,7 @@ LISTS_OF_NAMES = ("files", "changes", "left_in_place", "failed")
 _PATHS = ListOf(
     item=RawText(max_chars=4096),
     max_items=64,
-    description="Only these files or directories. Default: all.",
-    examples=(["src/cart.py"],),
+    description="Only these files or directories, relative to the workspace. Default: all.",
 )
 
 CREATE_CHECKPOINT = Record(

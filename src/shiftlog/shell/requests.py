@@ -81,7 +81,7 @@ OPEN_SHELL = Record(
         "transport": Choice(
             values=TRANSPORTS,
             default="local",
-            description="local: this machine. ssh: a host. docker: a running container.",
+            description="Where. ssh needs host, docker needs container.",
         ),
         "workspace": RawText(
             max_chars=4096,
@@ -234,7 +234,7 @@ READ_OUTPUT = Record(
         "stream": Choice(values=("stdout", "stderr"), default="stdout", description="The stream."),
         "cursor": RawText(
             max_chars=128,
-            description="Read on from next_cursor, or from output.stdout.cursor of run_command. Default: the start.",
+            description="Read on from next_cursor, or from output.<stream>.cursor of run_command. Default: the start.",
         ),
         "from_line": Integer(minimum=1, maximum=1 << 53, description="Or read from this line; 1 is the first."),
         "budget": replace(
@@ -244,7 +244,7 @@ READ_OUTPUT = Record(
         "wait_for": Choice(
             values=("output", "end"),
             default="output",
-            description="output: more than cursor has; end: the command's end.",
+            description="output: anything new; end: its end.",
         ),
         **unlisted(
             {

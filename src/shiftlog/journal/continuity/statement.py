@@ -94,7 +94,7 @@ class _Items(Field):
 
 
 STATEMENT: Record = _Statement(
-    description="Your note to the next shift, shown as your claim.",
+    description="Your note to the next shift, kept as your words beside the recorded facts.",
     examples=({"version": 1, "next": ["Write the rounding tests"]},),
     fields={
         "version": _Version(required=True, description="Always 1."),

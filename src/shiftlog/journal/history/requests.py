@@ -70,8 +70,8 @@ QUERY_HISTORY = Record(
         "kinds": ListOf(
             item=Choice(values=KINDS),
             default=["session"],
-            description="What to return. session: one per piece of work; turn: one per request; run: tokens and cost; "
-            "entry: any line.",
+            description="What to return. session: one per piece of work; turn: one per request; command, decision, "
+            "file: one each; run: a session's tokens and cost; entry: any recorded line.",
         ),
         "agent": Text(max_chars=64, description="Agent kind, such as Codex."),
         "agent_id": Text(max_chars=200, description="Stable name of the agent."),

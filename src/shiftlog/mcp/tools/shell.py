@@ -52,32 +52,29 @@ host and user), container_not_running, docker_unavailable (start it), sandbox_un
 
 RUN_COMMAND_TEXT = """\
 Run a command in a shell and wait for its end, or start it in the background.
-For long work use background and wait with read_output, which also filters output again. To answer or \
-stop it call send_input.
+For long work use background, then read_output. To answer or stop it call send_input.
 It may change or delete whatever rules and sandbox permit. The files of its workspace are saved before (not ignored, \
 secret or huge ones), and restore_checkpoint brings them back. It is recorded in the open turn. \
 A repeat runs it again; cancelling the call ends it.
 Secrets in the output are masked; a stream over 30,000 characters loses its middle (truncated). A non-zero exit_code \
-is no error: 124 is over the time limit (the shell lives), 126 a program refused while it ran, 130 cancelled. `exit` \
-ends the shell.
-Returns stdout, stderr, exit_code, state, cwd, command_id.
-Errors: shell_busy (wait with read_output, or open another), shell_not_found (list_shells), shell_ended, shell_lost \
+is no error: 124 is over the time limit (the shell lives), 126 a program refused while it ran, 130 cancelled.
+Returns stdout, stderr, exit_code, state, cwd, command_id; of a cut stream output.stdout.cursor, where the cut begins.
+Errors: shell_busy (wait, or open another), shell_not_found (list_shells), shell_ended, shell_lost \
 (open_shell), policy_denied (nothing ran; use another program), policy_undecidable (name programs literally), \
-approval_required (a person must approve; then repeat), approval_declined (another way), budget_invalid, \
+approval_required (a person must approve; then repeat), approval_declined (another way), \
 command_too_large (put it in a file), session_closed (resume_session), journal_unavailable (nothing ran)."""
 
 READ_OUTPUT_TEXT = """\
 Read a command's output: what run_command cut off, or what a running command has written.
 Use it when run_command answered truncated, or for a background command. To run again call run_command.
-It reads a page of one stream, up to 30,000 characters, from the start, from_line or cursor; with budget the part of \
-all output that fits. With wait_s it waits first, then returns what is there; the command goes on.
+It reads a page of one stream, up to 30,000 characters, from the start, from_line or cursor; with budget, what that \
+selects of the whole stream. With wait_s it waits first, then returns what is there; the command goes on.
 Read-only. Output is masked and kept 14 days.
 Returns text, state, exit_code, next_cursor, eof; of a running pty its screen.
-Errors: command_not_found (list_shells), cursor_invalid (use from_line 1), output_expired (run it again), \
-budget_invalid."""
+Errors: command_not_found (list_shells), cursor_invalid (use from_line 1), output_expired (run it again)."""
 
 SEND_INPUT_TEXT = """\
-Send text, end-of-file or a signal to a running command; given together, in this order.
+Send text, end-of-file or a signal to a running command: one of them, or several in this order.
 Use it to answer a prompt (run_command with stdin open or pty) or to end a command: interrupt, then kill if it still \
 runs. To end the whole shell call close_shell.
 The program may do anything with it; a repeat sends it again. Signals reach the command and its children, never the \
@@ -86,9 +83,9 @@ Returns state, bytes_written, signalled; read_output shows the effect.
 Errors: command_not_running (read_output), command_not_found (list_shells), stdin_closed (run it with stdin open)."""
 
 LIST_SHELLS_TEXT = """\
-List the open shells of every session, newest first: directory, state, running commands, last command.
-Use it to find a shell_id or command_id again. Output is in read_output; older commands are in query_history. \
-Read-only.
+List the open shells of every session, newest first: session_id, directory, state, running commands, last command.
+Use it to find a shell_id or command_id again; work in your own session's shells. Output is in read_output; older \
+commands are in query_history. Read-only.
 Returns shells, next_cursor.
 Errors: session_not_found (leave session_id out)."""
 
@@ -96,7 +93,7 @@ CLOSE_SHELL_TEXT = """\
 Close a shell and end every process that it started, background ones too.
 Use it when its work is done; to end one command call send_input with a signal. It cannot be undone; outputs and \
 record stay. A repeat answers already_ended. A session that open_shell made by itself closes too; yours stays open.
-Returns state, killed (processes), kill_scope, stopped_commands.
+Returns state, killed (number of processes), stopped_commands.
 Errors: shell_not_found (list_shells)."""
 
 _ENFORCEMENT = one_of("none", "syntax", "kernel", "syntax+kernel")
