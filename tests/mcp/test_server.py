@@ -58,6 +58,7 @@ def test_instructions_speak_only_of_tools_that_are_served():
     assert "open_shell" in str(build_server(whole).instructions)
     assert "open_session" in str(build_server(whole, Selection(toolsets=("journal",))).instructions)
     assert "open_shell" not in str(build_server(whole, Selection(toolsets=("journal",))).instructions)
+    assert 'detail: "full"' in str(build_server(whole).instructions)
 
 
 async def test_a_tool_is_listed_with_schemas_and_four_annotations():

@@ -78,6 +78,8 @@ _ADVICE = (
     ),
 )
 
+# One tool of each toolset whose answers are short unless `detail` asks for more.
+_SHORT_ANSWERS = frozenset({"open_session", "open_shell", "restore_checkpoint"})
 
 # Errors that descriptions do not repeat, because they mean the same everywhere.
 COMMON_CODES = (
@@ -134,6 +136,8 @@ def _instructions(chosen: Registry) -> str:
     ids = "Pass the ids that results gave you; nothing is bound to the connection."
     if "open_session" in names:
         ids += " run_id, a short number, stands for session_id everywhere."
+    if not names.isdisjoint(_SHORT_ANSWERS):
+        ids += ' Answers leave out what is null, default or just sent; detail: "full" brings it.'
     errors = (
         "Errors are plain text; each tool lists its own."
         if "session_create" in names

@@ -85,11 +85,14 @@ OPEN_SHELL = Record(
         ),
         "workspace": RawText(
             max_chars=4096,
-            description="Absolute path of the project. Enables checkpoints and, locally, the workspace-write sandbox.",
+            description="Absolute path of the project on the target machine. Needed for checkpoints and, locally, for "
+            "the workspace-write sandbox.",
+            examples=("/srv/shop",),
         ),
         "cwd": RawText(
             max_chars=4096,
-            description="Existing directory to start in. Default: workspace, else your client's, over ssh the login's.",
+            description="Existing directory to start in. Default: workspace, else your client's; over ssh the login's, "
+            "in docker the container's.",
         ),
         "session_id": RawText(
             numbers=True,
@@ -100,13 +103,14 @@ OPEN_SHELL = Record(
         "sandbox": Choice(
             values=SANDBOXES,
             description="Where commands may write. read-only: a temporary directory; workspace-write: the workspace "
-            "too; full-access: anywhere. Default: the operator's; only a stricter one is accepted. ssh, docker: leave "
+            "too; full-access: anywhere. Default: the operator's; a looser one is refused. ssh, docker: leave "
             "it out.",
         ),
         "allow": ListOf(
             item=NAME,
             max_items=256,
-            description="Only these programs may start, such as git. Default: all that the operator permits.",
+            description="Only these programs may start, names alone. Default: all that the operator permits.",
+            examples=(["git", "pytest"],),
         ),
         "deny": ListOf(
             item=NAME,
@@ -244,7 +248,7 @@ READ_OUTPUT = Record(
         "wait_for": Choice(
             values=("output", "end"),
             default="output",
-            description="output: anything new; end: its end.",
+            description="What wait_s waits for. output: text after cursor; end: the command's end.",
         ),
         **unlisted(
             {

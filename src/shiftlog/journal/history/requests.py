@@ -71,7 +71,7 @@ QUERY_HISTORY = Record(
             item=Choice(values=KINDS),
             default=["session"],
             description="What to return. session: one per piece of work; turn: one per request; command, decision, "
-            "file: one each; run: a session's tokens and cost; entry: any recorded line.",
+            "file: one each; run: a session's whole tokens and cost; entry: any recorded line. With session_id: in it.",
         ),
         "agent": Text(max_chars=64, description="Agent kind, such as Codex."),
         "agent_id": Text(max_chars=200, description="Stable name of the agent."),

@@ -41,14 +41,14 @@ Open a stateful shell on this machine, on a host over ssh or in a running contai
 Needed once before run_command. Directory, variables and functions stay, so reuse it (list_shells); each call opens \
 another.
 It is recorded in your session and lives until close_shell, `exit` or 30 minutes without a running command, even if \
-your client goes away. With workspace, also over ssh and docker, restore_checkpoint can undo what commands change \
-there. allow, deny and sandbox only tighten the operator's rules; over ssh and docker a forbidden program is \
-recognised only if the command names it.
+your client goes away. What commands change in the workspace, restore_checkpoint can undo, on hosts and in containers \
+too. allow, deny and sandbox only tighten the operator's rules; over ssh and docker a forbidden program is recognised \
+only if the command names it.
 Returns shell_id, cwd, sandbox, checkpoints. Next: run_command.
 Errors: open_failed (check cwd), workspace_invalid (name an existing project), shell_limit (close one), \
 session_closed (resume_session), transport_not_allowed, host_not_allowed, container_not_allowed, sandbox_not_allowed \
-(the operator forbids it), host_key_unknown (ask the operator), ssh_connect_failed, ssh_auth_failed (check \
-host and user), container_not_running, docker_unavailable (start it), sandbox_unavailable (another mode)."""
+(the operator forbids it), host_key_unknown (ask the operator), ssh_connect_failed, ssh_auth_failed (check host and \
+user), container_not_running, docker_unavailable (start it), sandbox_unavailable (another mode)."""
 
 RUN_COMMAND_TEXT = """\
 Run a command in a shell and wait for its end, or start it in the background.
@@ -83,7 +83,8 @@ Returns state, bytes_written, signalled; read_output shows the effect.
 Errors: command_not_running (read_output), command_not_found (list_shells), stdin_closed (run it with stdin open)."""
 
 LIST_SHELLS_TEXT = """\
-List the open shells of every session, newest first: session_id, directory, state, running commands, last command.
+List the open shells of every session, newest first: shell_id, session_id, directory, state, running commands, last \
+command.
 Use it to find a shell_id or command_id again; work in your own session's shells. Output is in read_output; older \
 commands are in query_history. Read-only.
 Returns shells, next_cursor.

@@ -31,11 +31,11 @@ Create a named checkpoint of a workspace's files, to which restore_checkpoint ca
 Use it to mark a good state. Not needed to undo a command or a turn: files are saved before each.
 It changes neither files nor your git repository. Not saved: what .gitignore excludes, secrets such as .env, files \
 over 50 MiB (not_covered counts them). Kept for ever; each call makes another.
-Returns checkpoint_id, files, unchanged (nothing new).
+Returns checkpoint_id, files, unchanged (true: equal to the one before).
 Errors: workspace_required (open_shell with workspace), workspace_invalid (open_shell with it once), git_missing (ask \
 the operator), checkpoint_too_large (extend .gitignore), shell_not_found (list_shells), shell_ended (use workspace)."""
 LIST_TEXT = """\
-List a workspace's checkpoints, newest first: checkpoint_id, label, kind, time, turn.
+List a workspace's checkpoints, newest first: checkpoint_id, label, kind, time, turn, command.
 Use it to choose a target for restore_checkpoint; what changed is in diff_checkpoint. The 500 newest automatic ones \
 and all named ones are kept. Read-only.
 Returns checkpoints, next_cursor.
