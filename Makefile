@@ -14,7 +14,7 @@ WITH_BYTECODE := env -u PYTHONDONTWRITEBYTECODE
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules
 
-.PHONY: help run test test-docker test-postgres test-podman test-guard test-clients soak check check-style check-types check-imports check-docs check-plugins format docs \
+.PHONY: help run test test-docker test-postgres test-podman test-long test-guard test-clients soak check check-style check-types check-imports check-docs check-plugins format docs \
 	bench bench-peers conformance clean distclean
 
 help: ## list the targets
@@ -42,6 +42,9 @@ test-postgres: system-packages .venv/.stamp-dev ## run the tests of journal, dia
 test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
 	@scripts/ensure-system-packages requirements/system-packages-podman
 	@$(WITH_BYTECODE) SHIFTLOG_TEST_DOCKER=podman $(BIN)/python -m pytest -q tests/shell/remote/docker $(ARGS)
+
+test-long: system-packages .venv/.stamp-dev ## run the tests that take seconds each: properties, faults under load, whole matrices
+	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -m "long and not guard and not soak" -n $(JOBS) $(ARGS)
 
 test-guard: system-packages .venv/.stamp-dev ## run the long races against the guard
 	@$(BIN)/python -m pytest -q -m guard --timeout 1800 $(ARGS)

@@ -10,6 +10,8 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+import pytest
+
 from shiftlog.model.ids import short_id
 from tests.cli.support import PROGRAM, on_terminal, shiftlog, write
 from tests.daemon.support import DEADLINE_S, INITIALIZE, INITIALIZED, Bridge, environment, lock_holder
@@ -61,6 +63,7 @@ def test_the_daemon_is_started_looked_at_and_stopped(home: Path) -> None:
     assert shiftlog(home, "daemon", "stop", "--json").json() == stopped
 
 
+@pytest.mark.long
 def test_a_daemon_that_hangs_is_ended(home: Path) -> None:
     shiftlog(home, "daemon", "start")
     pid = lock_holder(home)

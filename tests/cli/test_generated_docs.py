@@ -5,6 +5,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).parent.parent.parent
 SCRIPT = Path("scripts") / "generate_docs.py"
 
@@ -14,6 +16,7 @@ def generate(root: Path, *arguments: str) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
+@pytest.mark.long
 def test_a_stale_file_is_named_and_written_anew(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "docs", tmp_path / "docs")
     for folder in ("scripts", "tests/guard/policy", "tests/exam", "tests/clients"):

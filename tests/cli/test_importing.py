@@ -106,6 +106,7 @@ def test_quiet_prints_nothing(home: Path, folder: Path) -> None:
     assert shiftlog(home, "import", "--quiet", env=where(folder)).out == ""
 
 
+@pytest.mark.long
 def test_an_interrupt_ends_after_the_batch_with_the_summary(home: Path, tmp_path: Path) -> None:
     write_corpus(tmp_path, 30_000_000, turns=8)
     shiftlog(home, "daemon", "start")
@@ -203,6 +204,7 @@ def test_watching_ends_with_the_summary_of_all_that_came(home: Path, folder: Pat
     assert last.startswith("skipped: ")
 
 
+@pytest.mark.long
 def test_an_import_whose_daemon_is_stopped_says_that_it_was_not_done(home: Path, tmp_path: Path) -> None:
     """8.1: exit 0 means done."""
     write_corpus(tmp_path, 60_000_000, turns=8)

@@ -132,6 +132,7 @@ def test_a_client_that_sends_no_more_gets_its_answers_and_is_closed(home: Path) 
         eventually(lambda: len(other.call("daemon.status")["connections"]) <= 1)
 
 
+@pytest.mark.long
 def test_a_connection_that_says_nothing_is_closed_and_the_others_are_served(home: Path) -> None:
     start_daemon(home, program=REAL)
     silent = [socket.socket(socket.AF_UNIX) for _ in range(20)]

@@ -162,6 +162,7 @@ def test_a_client_that_ends_its_mcp_session_gives_up_what_it_held_at_once(url: s
     assert (resumed["resume_mode"], resumed["state_before"]) == ("reattached", "suspended")
 
 
+@pytest.mark.long
 def test_a_body_that_is_shorter_than_announced_does_not_hold_the_daemon_up(url: str, home: Path) -> None:
     host, port = urlsplit(url).hostname, urlsplit(url).port
     token = (home / "http.token").read_text().strip()

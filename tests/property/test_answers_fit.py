@@ -113,6 +113,7 @@ QUESTIONS: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.long
 @given(
     question=st.sampled_from(QUESTIONS),
     limit=st.integers(1, 200),

@@ -317,6 +317,7 @@ TestDaysOfWork = JournalMachine.TestCase
 TestDaysOfWork.settings = settings(max_examples=40, stateful_step_count=25)
 
 
+@pytest.mark.long
 def test_days_of_work_on_postgresql(postgres_server: PostgresServer) -> None:
     with databases_for_homes(postgres_server):
         run_state_machine_as_test(JournalMachine, settings=settings(max_examples=6, stateful_step_count=25))

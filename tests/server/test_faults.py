@@ -29,6 +29,7 @@ def database() -> Iterator[PostgresServer]:
         server.remove()
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.mark.soak)])
 def test_kills_of_replicas_and_of_the_database_lose_and_double_nothing(
@@ -57,6 +58,7 @@ def test_kills_of_replicas_and_of_the_database_lose_and_double_nothing(
         run(tmp_path, url, "daemon", "stop")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(3000)
 @pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.soak)])
 def test_connections_that_are_cut_in_mid_commit_lose_and_double_nothing(

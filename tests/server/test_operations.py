@@ -26,6 +26,7 @@ def serving(home: Path, url: str) -> Callable[[], Replica]:
     return lambda: Replica(home, url, SHIFTLOG_SERVER_DRAIN_S="1")
 
 
+@pytest.mark.long
 @pytest.mark.timeout(240)
 def test_a_rolling_restart_under_load_loses_no_request(postgres_url: str, home: Path) -> None:
     key, start = make_key(home, postgres_url), serving(home, postgres_url)
@@ -97,6 +98,7 @@ def own_database() -> Generator[PostgresServer]:
         server.remove()
 
 
+@pytest.mark.long
 def test_a_server_whose_database_is_away_is_alive_but_not_ready_until_it_is_back(
     own_database: PostgresServer, home: Path
 ) -> None:

@@ -35,6 +35,7 @@ def hears(base: str, key: str) -> bool:
     return "shiftlog_hears_changes 1.0" in httpx.get(f"{base}/metrics", headers=bearer(key)).text
 
 
+@pytest.mark.long
 def test_a_server_works_through_a_pooler_in_transaction_mode(
     through: str, postgres_server: PostgresServer, tmp_path: Path
 ) -> None:

@@ -16,6 +16,7 @@ from tests.server.scripts import NOON, Call, Script, compared, open_side
 SEED = int(os.environ.get("SCRIPT_SEED", "25"))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("calls", [300, pytest.param(5_000, marks=pytest.mark.soak)])
 async def test_replicas_and_the_embedded_store_give_the_same_answers(
     calls: int, postgres_url: str, tmp_path: Path

@@ -12,6 +12,7 @@ from tests.shell.rig import CLIENT, shell_rig
 needs_kernel = pytest.mark.skipif(not detect().any_kernel, reason="this kernel can confine no shell")
 
 
+@pytest.mark.long
 @needs_kernel
 @pytest.mark.parametrize("tries", [FEW_TRIES, pytest.param(TRIES, marks=pytest.mark.guard)])
 async def test_a_shell_never_writes_where_a_flipping_workspace_points(tmp_path: Path, tries: int) -> None:

@@ -66,7 +66,7 @@ async def test_commands_that_never_ran_are_actions_of_the_open_turn(tmp_path: Pa
 
 
 async def test_a_closed_session_takes_no_refusal_either(tmp_path: Path) -> None:
-    async with shell_rig(tmp_path, deny=["ls"]) as rig:
+    async with asyncio.timeout(4), shell_rig(tmp_path, deny=["ls"]) as rig:  # and keeps nothing from ending
         await rig.run("read x", background=True, stdin="open")
         await rig.app.continuity.close_session({"session_id": rig.session_id}, CLIENT)
         count = len(await rig.entries())

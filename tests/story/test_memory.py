@@ -41,6 +41,7 @@ def work(home: Path, writes: int, commands: int) -> int:
         return processes.rss_bytes(pid) or 0
 
 
+@pytest.mark.long
 def test_a_thousand_writes_and_some_hundred_commands_fit_into_the_limit(home: Path) -> None:
     assert work(home, 1_000, 400) < LIMIT_BYTES
 

@@ -306,6 +306,7 @@ def disk(tmp_path: Path) -> Generator[Path]:
             shutil.copyfile(home / "daemon.log", tmp_path / "daemon.log")
 
 
+@pytest.mark.long
 @needs_root
 def test_a_fault_of_some_kinds_loses_nothing_and_leaves_no_call_unanswered(disk: Path) -> None:
     soak(disk, 60, [fill_disk, remove_log, move_database, kill_and_move, freeze], 0.1)

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from pathlib import Path
 
+import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
@@ -129,6 +130,7 @@ async def live(root: Path, rounds: list[list[Edit]], order: list[int], *, remote
 
 
 # Not shrunk: an example costs a second, and the edits of a failing one are short enough to read.
+@pytest.mark.long
 @settings(max_examples=10, phases=[Phase.explicit, Phase.reuse, Phase.generate])
 @given(
     rounds=st.lists(EDITS, min_size=2, max_size=4),

@@ -29,6 +29,7 @@ def raced(tmp_path: Path) -> Yard:
     return yard
 
 
+@pytest.mark.long
 @tries
 async def test_a_restore_changes_nothing_outside(raced: Yard, tmp_path: Path, tries: int) -> None:
     raced.write("other-file", "beside\n")

@@ -41,10 +41,12 @@ log = logging.getLogger(__name__)
 
 KINDS = ("manual", "auto", "open", "turn", "end", "safety")
 _WHERE: dict[str, Any] = {
-    "shell_id": RawText(max_chars=300, description="A shell of the workspace; or give workspace."),
+    "shell_id": RawText(
+        max_chars=300, description="A shell of the workspace, wherever that is. Give this or workspace."
+    ),
     "workspace": RawText(
         max_chars=4096,
-        description="Or its absolute path, if open_shell had it before.",
+        description="Or its absolute path on this machine, if open_shell had it before.",
     ),
 }
 _TARGET: dict[str, Any] = {
@@ -57,6 +59,7 @@ _PATHS = ListOf(
     item=RawText(max_chars=4096),
     max_items=64,
     description="Only these files or directories, relative to the workspace. Default: all.",
+    examples=(["src/cart.py"],),
 )
 
 CREATE_CHECKPOINT = Record(
@@ -65,7 +68,8 @@ CREATE_CHECKPOINT = Record(
         "label": RawText(
             max_chars=LABEL_CHARS,
             default="checkpoint",
-            description="A name for it.",
+            description="A name for it; names may repeat.",
+            examples=("tests pass",),
         ),
     }
 ).worded(SHELL)

@@ -119,11 +119,15 @@ OPEN_SESSION = Record(
             max_chars=64,
             pattern=AGENT_PATTERN,
             pattern_says="PascalCase letters and digits, such as ClaudeCode",
-            description="The kind of agent that you are.",
+            description="The kind of agent that you are, one word in PascalCase.",
             examples=("ClaudeCode", "Codex"),
         ),
         "title": Text(
-            required=True, lines=True, max_chars=TITLE_CHARS, description="What the work is for, in one line."
+            required=True,
+            lines=True,
+            max_chars=TITLE_CHARS,
+            description="What the work is for, in one line.",
+            examples=("Fix the cart total",),
         ),
         "agent_id": Text(
             max_chars=NAME_CHARS,

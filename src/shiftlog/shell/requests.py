@@ -102,9 +102,9 @@ OPEN_SHELL = Record(
         ),
         "sandbox": Choice(
             values=SANDBOXES,
-            description="Where commands may write. read-only: a temporary directory; workspace-write: the workspace "
-            "too; full-access: anywhere. Default: the operator's; a looser one is refused. ssh, docker: leave "
-            "it out.",
+            description="Where commands may write. read-only: a temporary directory only; workspace-write: that and "
+            "the workspace; full-access: anywhere. Default: the operator's; a looser one is refused. ssh, docker: "
+            "leave it out.",
         ),
         "allow": ListOf(
             item=NAME,

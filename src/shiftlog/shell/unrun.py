@@ -24,8 +24,12 @@ async def refuse(journal: ShellJournal, outputs: OutputKeeper, shell: Shell, com
     command.exit_code = None if syntax is None else 2
     try:
         await _record(journal, shell, command, caller)
-    except (StorageError, LookupError) as error:
-        raise unavailable(error) from None
+    except BaseException as error:
+        command.end()
+        shell.forget(command.command_id)
+        if isinstance(error, StorageError | LookupError):
+            raise unavailable(error) from None
+        raise
     command.end()
     if refusal is not None:
         raise refusal

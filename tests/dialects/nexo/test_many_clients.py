@@ -69,6 +69,7 @@ def test_13_clients_at_once_lose_nothing_and_none_fails(home: Path) -> None:
     check_intact(home)
 
 
+@pytest.mark.long
 def test_13_processes_that_share_the_file_itself_lose_nothing_and_none_fails(home: Path) -> None:
     run_clients(home, 3, 5, "--in-process")
     check_intact(home)

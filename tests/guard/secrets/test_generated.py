@@ -25,6 +25,7 @@ def drawn() -> tuple[int, list[Sample]]:
     return seed, list(draw_samples(seed, SAMPLES))
 
 
+@pytest.mark.long
 def test_secrets_are_told_from_look_alikes_in_contexts_of_all_kinds(drawn: tuple[int, list[Sample]]) -> None:
     seed, samples = drawn
     seen, held_out = tally(lambda text: redactor.text(text).text, samples)

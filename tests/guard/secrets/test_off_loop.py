@@ -28,6 +28,7 @@ async def test_long_values_are_masked_in_a_thread_and_short_ones_at_once(given: 
     assert (thread == threading.get_ident()) is here
 
 
+@pytest.mark.long
 async def test_a_megabyte_of_repeated_headers_stalls_no_other_task() -> None:
     text = "Cookie: " * 125_000
     longest, done = 0.0, anyio.Event()

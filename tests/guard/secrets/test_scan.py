@@ -68,6 +68,7 @@ def test_a_secret_longer_than_the_window_leaves_nothing_visible() -> None:
     assert streamed(cut(text, [4096, 9999], random.Random(4))) == expected
 
 
+@pytest.mark.long
 @settings(max_examples=8)
 @given(seed=st.integers())
 def test_long_lines_cut_anywhere_give_what_the_whole_gives(seed: int) -> None:
@@ -90,6 +91,7 @@ def test_a_key_is_held_back_no_longer_than_its_second_line() -> None:
     assert stream.feed("MIIEpAIBAAKC\n-----END RSA PRIVATE KEY-----\nafter\n") == "\nafter\n"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "chunk",
     [

@@ -110,6 +110,7 @@ async def test_a_dry_run_counts_as_a_real_one_and_stores_nothing(tmp_path: Path)
         assert (await app.take(*paths)).shown()["totals"] == tried
 
 
+@pytest.mark.long
 async def test_two_machines_and_any_number_of_workers_end_with_equal_heads(tmp_path: Path) -> None:
     found: list[dict[str, str]] = []
     for number, jobs in enumerate((0, 1, 3)):

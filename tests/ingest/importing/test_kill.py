@@ -29,6 +29,7 @@ def journal(home: Path) -> list[dict[str, Any]]:
     return sorted(heads, key=lambda one: str(one["session_id"]))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kills", [6, pytest.param(20, marks=pytest.mark.soak)])
 def test_killing_the_daemon_at_random_moments_changes_nothing_in_the_end(tmp_path: Path, kills: int) -> None:
     """Case 42."""

@@ -106,6 +106,7 @@ async def test_a_program_that_ends_takes_its_question_along(tmp_path: Path) -> N
         await until(lambda: not rig.shells.open_questions())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("command", "why"),
     [

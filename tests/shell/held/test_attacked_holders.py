@@ -80,6 +80,7 @@ def test_a_holder_that_was_stopped_behind_a_full_door_is_taken_over(desk: HeldDe
     assert desk.run(shell_id, "echo $KEPT")["stdout"] == "before"
 
 
+@pytest.mark.long
 def test_a_program_inside_a_shell_cannot_stand_in_for_a_holder(desk: HeldDesk, tmp_path: Path) -> None:
     shown, ready = tmp_path / "shown", tmp_path / "ready"
     shell_id = program(desk, FORGE, desk.home, shown, ready)

@@ -176,6 +176,7 @@ def test_secrets_are_masked_also_if_a_daemon_dies_in_their_middle(desk: HeldDesk
             assert secret.encode() not in path.read_bytes(), path
 
 
+@pytest.mark.long
 def test_many_kills_in_a_row_lose_and_repeat_nothing(desk: HeldDesk) -> None:
     kill_often(desk, times=6, lines=60_000)
 
@@ -262,6 +263,7 @@ def test_a_sandboxed_shell_stays_confined_and_judged(tmp_path: Path) -> None:
         assert command["programs_total"] >= 3  # those that were started before the kill are lost with their daemon
 
 
+@pytest.mark.long
 def test_a_shell_of_another_version_or_policy_is_ended(desk: HeldDesk) -> None:
     one, two = desk.open(cwd="/"), desk.open(cwd="/")
     desk.kill()
@@ -283,6 +285,7 @@ def test_a_shell_of_another_version_or_policy_is_ended(desk: HeldDesk) -> None:
     eventually(lambda: not [pid for pid in pids if processes.alive(pid)])
 
 
+@pytest.mark.long
 def test_stop_with_shells_ends_them_and_so_does_the_time_limit(tmp_path: Path) -> None:
     with held_desk(tmp_path, "[daemon]\nhold_shells_minutes = 0.02\n") as desk:
         shell_id = desk.open(cwd="/")
@@ -299,6 +302,7 @@ def test_stop_with_shells_ends_them_and_so_does_the_time_limit(tmp_path: Path) -
         eventually(lambda: not processes.alive(pid))
 
 
+@pytest.mark.long
 def test_a_process_in_a_shell_cannot_claim_it_and_no_daemon_starts_inside(desk: HeldDesk) -> None:
     shell_id = desk.open(cwd="/", sandbox="full-access")
     steal = (

@@ -58,6 +58,7 @@ ATOMS = [
 ]  # fmt: skip
 
 
+@pytest.mark.long
 @settings(max_examples=1500)
 @given(raw=st.lists(st.sampled_from(ATOMS), max_size=16).map(b"".join), cuts=st.lists(st.integers(0, 40), max_size=6))
 def test_the_cut_of_the_input_never_changes_what_is_seen(raw: bytes, cuts: list[int]) -> None:

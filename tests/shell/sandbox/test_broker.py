@@ -56,6 +56,7 @@ def test_a_denied_program_runs_by_no_spelling(make_shells: Make, mode: str) -> N
     assert shells.run_each(WAYS, shells.denying("ls"), LISTS) == []
 
 
+@pytest.mark.long
 def test_the_broker_alone_knows_links_copies_loaders_and_applets(make_shells: Make) -> None:
     """A kernel without Landlock."""
     shells = make_shells()

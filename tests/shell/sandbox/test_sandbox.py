@@ -166,6 +166,7 @@ def test_a_note_says_what_does_not_hold(machine: dict[str, object], said: str, t
     assert said in note
 
 
+@pytest.mark.long
 @needs_broker()
 @needs_confinement()
 @pytest.mark.parametrize("abi", [1, 2, 3, 5])

@@ -192,7 +192,7 @@ BUDGET_SCHEMA: dict[str, object] = {
                     "type": "string",
                     "description": "Regular expression (RE2).",
                 },
-                "context": {**_count(MAX_CONTEXT, "Lines around each match."), "default": 0},
+                "context": {**_count(MAX_CONTEXT, "Lines before and after each match."), "default": 0},
             },
             "required": ["pattern"],
             "additionalProperties": False,

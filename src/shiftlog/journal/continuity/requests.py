@@ -42,7 +42,8 @@ CLOSE_SESSION = Record(
             fold=True,
             default=str(Succession.ALLOWED),
             description="successor_allowed: your agent_id may reopen it. successor_required: only who has the recovery "
-            "token continues it, in a new session. closed_without_successor: nobody, ever.",
+            "token continues it, in a new session. closed_without_successor: nobody, ever. capsule.handoff_to: only "
+            "that agent, with the token.",
         ),
         **unlisted(FIGURES),
         **COMMON,

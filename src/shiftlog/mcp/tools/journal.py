@@ -33,8 +33,9 @@ OPEN_SESSION_TEXT = """\
 Start recording a new piece of work: open a session, the journal that holds one turn per request.
 Call it once when new work begins. To continue earlier work call resume_session; to look up, query_history.
 Each call opens another session. One exception: if your client's own session is recorded already (by hooks), you join \
-that one, it takes your title, and the answer says joined; with parent_session_id never. The lease renews itself \
-while your client is connected; once it disconnects, the session is suspended, and resume_session continues it.
+that one, it takes your title, and the answer says joined. A session with parent_session_id joins none. The lease \
+renews itself while your client is connected; once it disconnects, the session is suspended, and resume_session \
+continues it.
 Returns session_id, run_id (with model), lease, predecessor (your session before). Next: begin_turn.
 Errors: session_not_found (parent_session_id), budget_exceeded (the operator's limit; wait until details.resets_at)."""
 

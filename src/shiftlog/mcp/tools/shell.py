@@ -67,8 +67,8 @@ command_too_large (put it in a file), session_closed (resume_session), journal_u
 READ_OUTPUT_TEXT = """\
 Read a command's output: what run_command cut off, or what a running command has written.
 Use it when run_command answered truncated, or for a background command. To run again call run_command.
-It reads a page of one stream, up to 30,000 characters, from the start, from_line or cursor; with budget, what that \
-selects of the whole stream. With wait_s it waits first, then returns what is there; the command goes on.
+It reads a page of one stream, up to 30,000 characters, from the start, from_line or cursor; with budget, the part of \
+the whole stream that it selects. With wait_s it waits first, then returns what is there; the command goes on.
 Read-only. Output is masked and kept 14 days.
 Returns text, state, exit_code, next_cursor, eof; of a running pty its screen.
 Errors: command_not_found (list_shells), cursor_invalid (use from_line 1), output_expired (run it again)."""
@@ -91,7 +91,7 @@ Returns shells, next_cursor.
 Errors: session_not_found (leave session_id out)."""
 
 CLOSE_SHELL_TEXT = """\
-Close a shell and end every process that it started, background ones too.
+Close a shell and end every process that it started, background ones too (over ssh and docker not those that detached).
 Use it when its work is done; to end one command call send_input with a signal. It cannot be undone; outputs and \
 record stay. A repeat answers already_ended. A session that open_shell made by itself closes too; yours stays open.
 Returns state, killed (number of processes), stopped_commands.

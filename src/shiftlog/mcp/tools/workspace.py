@@ -42,15 +42,15 @@ Returns checkpoints, next_cursor.
 Errors: workspace_required (open_shell with workspace), workspace_invalid, shell_not_found (list_shells)."""
 DIFF_TEXT = """\
 Show which files differ between a checkpoint and now, or between two checkpoints.
-Use it to review work; to undo it, restore_checkpoint. Name one start (checkpoint_id, before_turn or before_command); \
-without one it starts before the last change. Files that no checkpoint holds (ignored, secret, huge) are not \
-compared. Read-only.
+Use it to review work; to undo it, restore_checkpoint. Name at most one start (checkpoint_id, before_turn or \
+before_command); without, it is the state before the last change. Files that no checkpoint holds (ignored, secret, \
+huge) are not compared. Read-only.
 Returns files, files_changed, patch (secrets masked; over 30,000 characters cut: narrow paths).
 Errors: checkpoint_not_found, turn_not_found, command_not_found (list_checkpoints), nothing_to_restore (no checkpoint \
 yet), workspace_required (open_shell with workspace), workspace_invalid, shell_not_found (list_shells)."""
 RESTORE_TEXT = """\
 Restore a workspace's files: undo the last change, a command or a turn, or go to a checkpoint.
-Name one target. Without one it undoes the last change of files, each repeat one more. Look first with dry_run or \
+Name at most one target; without, it undoes the last change of files, each repeat one more. Look first with dry_run or \
 diff_checkpoint.
 All that changed since is overwritten, whoever changed it. It is saved first: restoring safety_checkpoint_id undoes \
 the restore. Files created since stay; to undo all, set clean. Files that no checkpoint holds (ignored, secret, \

@@ -70,6 +70,7 @@ def full_diary() -> Diary:
 COUNTED = [name for name in LISTS if name != "files_touched"]
 
 
+@pytest.mark.long
 def test_lists_shrink_in_the_order_of_the_contract_and_no_further_than_needed() -> None:
     diary = full_diary()
     whole = diary.capsule(budget_bytes=64_000)

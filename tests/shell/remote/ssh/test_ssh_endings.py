@@ -20,6 +20,7 @@ from tests.shell.rig import shell_rig, until
 KEEPALIVE_S, KEEPALIVES = 0.2, 3
 
 
+@pytest.mark.long
 async def test_a_killed_server_leaves_nothing_running_on_the_host(tmp_path: Path, server: SshServer) -> None:
     mark = draw_token()
     try:
