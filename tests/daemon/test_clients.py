@@ -185,6 +185,7 @@ def test_a_client_that_kills_its_whole_process_tree_leaves_the_daemon(home: Path
     )
     try:
         pid = eventually(lambda: lock_holder(home))
+        eventually((home / "daemon.sock").exists)
         with control(home) as client:
             assert client.call("daemon.status")["pid"] == pid
         assert not processes.descends_from(pid, starter.pid)

@@ -31,8 +31,9 @@ def connections(path: Path) -> list[apsw.Connection]:
     return [db for db in apsw.connections() if db.filename == str(path)]
 
 
-def writer_connection(path: Path) -> apsw.Connection:
-    """Return the connection of a store that has not been read from yet."""
+async def writer_connection(store: SqliteStore, path: Path) -> apsw.Connection:
+    """Return the connection of a store that has not been read from yet, once its thread has set it up."""
+    await store.write(lambda _: None)
     (db,) = connections(path)
     return db
 
@@ -95,14 +96,14 @@ async def test_a_database_that_others_could_read_is_closed_to_them(path: Path) -
 async def test_durability_decides_whether_a_commit_waits_for_the_disk(
     path: Path, durability: str, synchronous: int
 ) -> None:
-    async with SqliteStore(path, durability=durability):
-        db = writer_connection(path)
+    async with SqliteStore(path, durability=durability) as store:
+        db = await writer_connection(store, path)
         assert (db.pragma("synchronous"), db.pragma("journal_mode")) == (synchronous, "wal")
 
 
 async def test_deleted_bytes_are_overwritten(path: Path) -> None:
-    async with SqliteStore(path):
-        assert writer_connection(path).pragma("secure_delete") == 1
+    async with SqliteStore(path) as store:
+        assert (await writer_connection(store, path)).pragma("secure_delete") == 1
 
 
 async def test_works_that_wait_together_share_one_commit_and_each_gets_its_own_answer(path: Path) -> None:
@@ -124,7 +125,7 @@ async def test_works_that_wait_together_share_one_commit_and_each_gets_its_own_a
         answers[n] = await store.write(work)
 
     async with SqliteStore(path) as store:
-        db = writer_connection(path)
+        db = await writer_connection(store, path)
         async with anyio.create_task_group() as group:
             group.start_soon(store.write, gate.work)
             await gate.entered()
@@ -147,7 +148,7 @@ async def test_a_work_that_somebody_waits_for_goes_before_bulk_work_that_came_ea
     async with SqliteStore(path) as store, anyio.create_task_group() as group:
         group.start_soon(store.write_bulk, gate.work)
         await gate.entered()
-        writer_connection(path).set_commit_hook(lambda: bool(ran.append("commit")))
+        (await writer_connection(store, path)).set_commit_hook(lambda: bool(ran.append("commit")))
         for n in range(3):
             group.start_soon(functools.partial(write, f"bulk {n}", is_bulk=True))
         group.start_soon(functools.partial(write, "awaited", is_bulk=False))
@@ -196,7 +197,7 @@ async def test_of_bulk_work_only_a_part_is_one_commit_and_what_fails_in_it_takes
             failed.append(n)
 
     async with SqliteStore(path) as store:
-        db = writer_connection(path)
+        db = await writer_connection(store, path)
         async with anyio.create_task_group() as group:
             group.start_soon(functools.partial(store.write, gate.work))
             await gate.entered()
@@ -222,7 +223,9 @@ async def test_a_group_makes_one_segment_of_the_text_index(path: Path) -> None:
                 group.start_soon(functools.partial(b.stored, store, f"word {n}", of=b.session(f"s{n}")))
             await anyio.lowlevel.checkpoint()
             gate.open()
-        segments = writer_connection(path).execute("SELECT count(DISTINCT segid) FROM found_idx").fetchall()
+        segments = (
+            (await writer_connection(store, path)).execute("SELECT count(DISTINCT segid) FROM found_idx").fetchall()
+        )
     assert segments == [(1,)]
 
 
@@ -277,7 +280,7 @@ async def test_a_write_under_way_is_finished_before_the_store_closes(path: Path)
 async def test_when_the_disk_is_full_nothing_of_the_group_is_stored_and_the_store_goes_on(path: Path) -> None:
     async with SqliteStore(path) as store:
         await b.stored(store, "before")
-        db = writer_connection(path)
+        db = await writer_connection(store, path)
         limit = db.pragma("max_page_count")
         db.pragma("max_page_count", db.pragma("page_count"))
         with pytest.raises(StorageError) as caught:
@@ -408,7 +411,7 @@ async def test_works_that_come_together_share_a_commit(path: Path) -> None:
     async with SqliteStore(path) as store:
         await add(store, b.Chain(), "before")
         commits: list[int] = []
-        db = writer_connection(path)
+        db = await writer_connection(store, path)
         db.set_commit_hook(lambda: bool(commits.append(1)))
         async with anyio.create_task_group() as group:
             for n in range(20):
