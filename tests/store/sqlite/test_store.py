@@ -146,9 +146,10 @@ async def test_a_work_that_somebody_waits_for_goes_before_bulk_work_that_came_ea
         await (store.write_bulk if is_bulk else store.write)(lambda writer: ran.append(name))
 
     async with SqliteStore(path) as store, anyio.create_task_group() as group:
+        db = await writer_connection(store, path)
         group.start_soon(store.write_bulk, gate.work)
         await gate.entered()
-        (await writer_connection(store, path)).set_commit_hook(lambda: bool(ran.append("commit")))
+        db.set_commit_hook(lambda: bool(ran.append("commit")))
         for n in range(3):
             group.start_soon(functools.partial(write, f"bulk {n}", is_bulk=True))
         group.start_soon(functools.partial(write, "awaited", is_bulk=False))
