@@ -51,15 +51,12 @@ Check = Callable[[Mapping[str, Any]], object]
 # Called with the ids of a session and of the turn that was opened in it; the answer waits for it.
 TurnBegan = Callable[[str, str], Awaitable[None]]
 
-
-# What to do about a session that cannot be resumed.
 # The warning about control characters that became visible signs.
 CONTROLS_REPLACED = "control_characters_replaced"
+# What to do about a session that cannot be resumed.
 _CLOSED_HINTS = {SessionState.SEALED: "Open a new session", SessionState.SUCCEEDED: SessionSucceeded.hint}
 
 _KEPT_OTHERWISE = {"close_session": CONTINUITY_KEYS_KEPT, "resume_session": CONTINUITY_KEYS_KEPT}
-
-
 # Names, not text: they are compared as given and have formats of their own.
 _NOT_REDACTED = frozenset(
     {"session_id", "request_id", "idempotency_key", "parent_session_id", "agent", "cursor", "recovery_token"}

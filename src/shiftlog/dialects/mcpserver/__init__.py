@@ -1,1 +1,1 @@
-"""The session log (workflow.sessionlog.*): 16 files that live in journal/ today."""
+"""The session log (workflow.sessionlog.*), as the REPL and the MCP tools offer it. The door: `service`."""
