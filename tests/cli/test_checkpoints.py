@@ -72,7 +72,7 @@ def test_what_a_person_takes_back_is_recorded_as_a_persons_work_in_its_project(h
     here(home, place, "exec", "--workspace", ".", "--", "echo x > a.txt")
     here(home, place, "undo")
     session = shiftlog(home, "sessions", "--json").json()["items"][0]
-    assert (session["agent_id"], session["title"], session["state"]) == ("Person", "checkpoints", "closed")
+    assert (session["agent_id"], session["title"], session["state"]) == ("Person", f"Restore of {place.name}", "closed")
     assert session["project"] == place.name
     lines = shiftlog(home, "export", "last", "--format", "jsonl", "-o", "-").out.splitlines()
     restored = next(line for line in lines if '"checkpoint.restored"' in line)

@@ -1,5 +1,6 @@
 """`shiftlog run`: the first minute, with its demo session and the live view."""
 
+import itertools
 import json
 import shlex
 from pathlib import Path
@@ -63,3 +64,10 @@ def test_the_live_view_ends_when_the_daemon_is_stopped(home: Path) -> None:
         shiftlog(home, "daemon", "stop")
         assert terminal.end() == 0
     assert "The daemon was stopped." in terminal.plain
+
+
+def test_each_agent_gets_one_command_that_sets_it_up_and_no_line_is_left_empty(home: Path) -> None:
+    lines = shiftlog(home, "run", "--no-demo").out.splitlines()
+    commands = [line.split() for line in lines if "--write" in line and line.startswith("  ")]
+    assert [command[2] for command in commands] == ["claude", "codex", "cursor", "gemini", "opencode", "vscode"]
+    assert all(after for line, after in itertools.pairwise(lines) if line.endswith(":"))

@@ -7,6 +7,7 @@ nothing changed needs no entry of its own, because its start names the checkpoin
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -38,7 +39,7 @@ class JournalCheckpointLog:
         records = await self._load(location)
         by_its_start = isinstance(record, Saved) and record.reused and record.cause.command_id is not None
         if not by_its_start:
-            session_id = record.cause.session_id or await self._home(location, record.cause.by)
+            session_id = record.cause.session_id or await self._home(location, record)
             kind = Kind.CHECKPOINT_SAVED if isinstance(record, Saved) else Kind.CHECKPOINT_RESTORED
             await self._log.note(session_id, kind, _facts(location, record))
             known = self._sessions.setdefault(location, [])
@@ -83,15 +84,17 @@ class JournalCheckpointLog:
         """Return every workspace that has records."""
         return await self._store.read(lambda reader: list(dict.fromkeys(location for _, location in _taken(reader))))
 
-    async def _home(self, location: Location, by: str | None) -> str:
+    async def _home(self, location: Location, record: Record) -> str:
         """Return the session that a record without one belongs to: the newest on that workspace that is open."""
         for session_id in reversed(self._sessions.get(location, [])):
             session = await self._store.read(lambda reader, name=session_id: reader.session(name))
             if session is not None and session.is_live:
                 return session_id
         here = location.path if location.target is None else None
-        caller = replace(_OWN, client_name=by, cwd=here, workspace=here)
-        home = await self._log.home(None, caller, "checkpoints")
+        caller = replace(_OWN, client_name=record.cause.by, cwd=here, workspace=here)
+        is_restore = isinstance(record, Restored) or record.kind == "safety"
+        what = "Restore" if is_restore else "Checkpoint"
+        home = await self._log.home(None, caller, f"{what} of {Path(location.path).name or location.path}")
         if home.implicit:
             self._implicit.add(home.session_id)
         return home.session_id

@@ -65,14 +65,21 @@ def _print_welcome(printer: Printer, facts: Facts) -> None:
 
     printer.line((f"Shiftlog {__version__}", "bold"), " runs", (f" (daemon pid {facts['pid']})", "dim"))
     printer.line("State directory: ", (facts["home"], "cyan"))
-    home = os.environ.get("SHIFTLOG_HOME")
-    for agent in HOOKED:
-        printer.line()
-        printer.line(f"Connect {AGENT_FILES[agent].title}; paste this into a terminal:")
-        entry = server_entry(AGENT_FILES[agent], executable(), None, None, home)
-        printer.line((AGENT_FILES[agent].command_line(entry) or "", "green"))
     printer.line()
-    printer.line(("Cursor, Gemini CLI, VS Code: ", "dim"), (f"{_program()} setup --help", "dim"))
+    printer.line("Connect your agent (--remove takes it back):")
+    program = _program()
+    width = max(len(name) for name in AGENT_FILES)
+    for name, agent_file in AGENT_FILES.items():
+        gives = "hooks and tools" if name in HOOKED else "tools"
+        printer.line("  ", (f"{program} setup {name:{width}} --write", "green"), f"  {agent_file.title}: {gives}")
+    printer.line((f"Without --write it shows what it would write. {program} doctor says what works.", "dim"))
+    home = os.environ.get("SHIFTLOG_HOME")
+    for agent_file in AGENT_FILES.values():
+        command = agent_file.command_line(server_entry(agent_file, executable(), None, None, home))
+        if command:
+            printer.line()
+            printer.line(f"Or give {agent_file.title} the tools alone, without hooks:")
+            printer.line((command, "green"))
 
 
 def _program() -> str:
