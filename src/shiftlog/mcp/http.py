@@ -78,9 +78,11 @@ def http_app(
 
 def http_caller(connection: HTTPConnection) -> Caller:
     """Return the caller of a request; an MCP session, if the revision has one, identifies the client."""
-    named = [connection.headers.get(name) for name in HANDLE_HEADERS]
-    handle = next((name for name in (*named, connection.query_params.get(HANDLE_QUERY)) if name), None)
-    client = connection.headers.get(CLIENT_HEADER)
+    headers = connection.headers
+    named = [headers.get(name) for name in HANDLE_HEADERS]
+    queried = connection.query_params.get(HANDLE_QUERY) if connection.scope["query_string"] else None
+    handle = next((name for name in (*named, queried) if name), None)
+    client = headers.get(CLIENT_HEADER)
     if not client:
         return Caller(face="http", session_handle=handle, inside=None)
     return Caller(client_id=f"http:{client}", face="http", session_handle=handle, holds_leases=True, inside=None)

@@ -48,13 +48,13 @@ def team_application(app: App, team: Team, live: Live, draining: anyio.Event) ->
             yield
 
     routes = [
+        Route("/tools/{name}", tools.call, methods=["POST"]),  # asked most often, so looked for first
+        Route("/tools", tools.list),
         Route(HEALTH, _alive),
         Route(READY, partial(_ready, team, draining)),
         Route(METRICS, exposed),
         Route(SIGN_IN, partial(sign_in, team.keys), methods=["GET", "POST"]),
         Route(SIGN_OUT, sign_out, methods=["POST"]),
-        Route("/tools", tools.list),
-        Route("/tools/{name}", tools.call, methods=["POST"]),
         *(Route(path, endpoint=mcp) for path in PATHS),
         Mount("/", app=pages_to_look_at(app, live)),
     ]

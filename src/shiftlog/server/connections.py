@@ -3,6 +3,8 @@
 A connection without a request costs an attacker nothing, so it must keep no client out: where too many are open, the
 one that has been idle for longest is closed for a new one, first among those that never sent a request. Only where
 every connection has a request under way is a further one refused, by the application, so that it is counted and logged.
+
+uvicorn writes the head and the body of an answer apart; here they go to the kernel together, which wakes a client once.
 """
 
 import asyncio
@@ -15,11 +17,45 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 from shiftlog.model.limits import SERVER_HEAD_BYTES, SERVER_HEAD_S
 
 _LATE = "shiftlog.late"
+# As much of an answer waits for the end of the loop's turn; more is written at once.
+_JOINED_BYTES = 65_536
 
 
 def is_late(scope: Scope) -> bool:
     """Return True if a request came over a connection beyond the limit."""
     return bool(scope.get(_LATE))
+
+
+class _Joined:
+    """A transport that writes once for all that is given to it in one turn of the event loop."""
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._waiting: list[bytes] = []
+        self._size = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Write by and by."""
+        if not self._waiting:
+            self._loop.call_soon(self._flush)
+        self._waiting.append(data)
+        self._size += len(data)
+        if self._size > _JOINED_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Write what waits and close."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        if self._waiting:
+            joined, self._waiting, self._size = b"".join(self._waiting), [], 0
+            self._transport.write(joined)
 
 
 class LimitedProtocol(HttpToolsProtocol):
@@ -38,6 +74,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, in place of an idle one where too many are open."""
         super().connection_made(transport)
+        self.transport = cast("asyncio.Transport", _Joined(transport, self.loop))
         if self._most is not None and len(self.connections) > self._most:
             self._is_late = not self._close_an_idle_one(self._most)
         self._await_head()

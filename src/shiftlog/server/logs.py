@@ -1,12 +1,12 @@
 """The log of a team's server: one JSON object per line on standard error, with request ids and without contents."""
 
-import json
 import logging
 import sys
 from contextvars import ContextVar
 from datetime import UTC, datetime
 
 from shiftlog.daemon.log import described, set_level
+from shiftlog.web.answers import encoded
 
 # The id of the request that the current task serves.
 REQUEST_ID: ContextVar[str | None] = ContextVar("request_id", default=None)
@@ -30,7 +30,7 @@ class JsonFormatter(logging.Formatter):
         line |= getattr(record, "facts", {})
         if record.exc_info and record.exc_info[1] is not None:
             line["error"] = described(record.exc_info[1])
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return encoded(line).decode()
 
 
 def open_json_log(level: str) -> None:

@@ -19,9 +19,11 @@ from shiftlog.server.access import key_of, lacks
 from shiftlog.server.bodies import BodyTooLarge, read_body
 from shiftlog.text.nearest import suggestion
 from shiftlog.text.printable import excerpt
-from shiftlog.web.answers import FORBIDDEN, json_response, status_of
+from shiftlog.web.answers import FORBIDDEN, encoded, status_of
 
 TOO_LARGE = 413
+# No browser shows these answers, so they need fewer headers than pages.
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store"}
 
 
 class ToolCalls:
@@ -34,7 +36,7 @@ class ToolCalls:
         """Describe the tools that the key of the request may call."""
         may_write = key_of(request.scope).allows(KeyScope.WRITE)
         shown = [tool for tool in self._tools.values() if tool.listed and (may_write or tool.read_only)]
-        return json_response({"tools": [_described(tool) for tool in shown]})
+        return _answer({"tools": [_described(tool) for tool in shown]})
 
     async def call(self, request: Request) -> Response:
         """Call a tool."""
@@ -42,20 +44,20 @@ class ToolCalls:
         try:
             tool = self._find(name)
             if not tool.read_only and not key_of(request.scope).allows(KeyScope.WRITE):
-                return json_response({"error": lacks(KeyScope.WRITE).as_dict()}, FORBIDDEN)
+                return _answer({"error": lacks(KeyScope.WRITE).as_dict()}, FORBIDDEN)
             given = _arguments(await read_body(request, MAX_BODY_BYTES))
             refuse_depth(given)
             answer = await tool.run(http_caller(request), tool.params.read(given) if tool.validates else given)
         except BodyTooLarge:
             error = InvalidParameter(f"The arguments may have at most {MAX_BODY_BYTES} bytes")
-            return json_response({"error": error.as_dict()}, TOO_LARGE)
+            return _answer({"error": error.as_dict()}, TOO_LARGE)
         except ShiftlogError as error:
             return _failed(error)
         except Exception as error:  # noqa: BLE001 - the edge of this face: nothing of the error may leave
             return _failed(defect(f"tool {name}", error))
         if isinstance(answer, Reply):
-            return json_response(answer.data)
-        return json_response(answer.model_dump(by_alias=True, mode="json", exclude_none=True))
+            return _answer(answer.data)
+        return _answer(answer.model_dump(by_alias=True, mode="json", exclude_none=True))
 
     def _find(self, name: str) -> Tool:
         tool = self._tools.get(name)
@@ -66,6 +68,10 @@ class ToolCalls:
                 f"Unknown tool: {shown}", hint=f"Did you mean {near}?" if near else "GET /tools lists them"
             )
         return tool
+
+
+def _answer(data: object, status: int = 200) -> Response:
+    return Response(encoded(data), status, _HEADERS, "application/json")
 
 
 def _described(tool: Tool) -> dict[str, Any]:
@@ -90,4 +96,4 @@ def _arguments(body: bytes) -> dict[str, Any]:
 
 def _failed(error: ShiftlogError) -> Response:
     mask(error, by_rule=False)
-    return json_response({"error": error.as_dict()}, status_of(error))
+    return _answer({"error": error.as_dict()}, status_of(error))
