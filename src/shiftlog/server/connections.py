@@ -14,7 +14,7 @@ from typing import Any, cast
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from shiftlog.model.limits import SERVER_HEAD_BYTES, SERVER_HEAD_S
+from shiftlog.model.limits import HTTP_BODY_S, SERVER_HEAD_BYTES, SERVER_HEAD_S
 
 _LATE = "shiftlog.late"
 # As much of an answer waits for the end of the loop's turn; more is written at once.
@@ -70,6 +70,8 @@ class LimitedProtocol(HttpToolsProtocol):
         # Set while the head of a request is awaited.
         self._head_timer: asyncio.TimerHandle | None = None
         self._head_bytes = 0
+        # Set while the rest of a body is awaited whose request has its answer.
+        self._rest_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Take a connection, in place of an idle one where too many are open."""
@@ -82,6 +84,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a connection."""
         self._end_head()
+        self._end_rest()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
@@ -105,9 +108,16 @@ class LimitedProtocol(HttpToolsProtocol):
         self._has_sent_request = True
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        """End a request."""
+        self._end_rest()
+        super().on_message_complete()
+
     def on_response_complete(self) -> None:
-        """Note when the connection became idle."""
+        """Note when the connection became idle; a body that was answered before its end has to end soon."""
         self._idle_since = time.monotonic()
+        if self.cycle.more_body and not self.transport.is_closing():
+            self._rest_timer = self.loop.call_later(HTTP_BODY_S, self.transport.close)
         super().on_response_complete()
 
     @property
@@ -134,6 +144,11 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._head_timer is not None:
             self._head_timer.cancel()
             self._head_timer = None
+
+    def _end_rest(self) -> None:
+        if self._rest_timer is not None:
+            self._rest_timer.cancel()
+            self._rest_timer = None
 
     def _give_up(self) -> None:
         self._head_timer = None
