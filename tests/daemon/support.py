@@ -17,6 +17,7 @@ from shiftlog.link import processes, wire
 from shiftlog.link.client import Client, connect
 from shiftlog.shell.engine.holders import ShellHolders
 from tests.postgres_server import store_environ
+from tests.warm.handing_over import WarmChild, warm_child
 
 T = TypeVar("T")
 
@@ -26,7 +27,8 @@ BRIDGE = [sys.executable, "-c", "import sys; from shiftlog.entry import main; sy
 DEADLINE_S = 30.0
 STARTS_WITHIN_S = 5.0
 
-_spawned: dict[Path, list["subprocess.Popen[bytes]"]] = {}
+Spawned = subprocess.Popen[bytes] | WarmChild
+_spawned: dict[Path, list[Spawned]] = {}
 
 INITIALIZE: dict[str, Any] = {
     "jsonrpc": "2.0",
@@ -73,11 +75,13 @@ def end_daemon(home: Path) -> None:
         daemon.kill()
         daemon.wait(DEADLINE_S)
     with _once_started(home):
-        for pid in {lock_holder(home), *daemons(home)} - {None, os.getpid()}:
-            assert pid is not None
-            with suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-            eventually(lambda pid=pid: not processes.alive(pid))
+        # Again, because one that is on its way may become another process meanwhile.
+        while found := {lock_holder(home), *daemons(home)} - {None, os.getpid()}:
+            for pid in found:
+                assert pid is not None
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
+                eventually(lambda pid=pid: not processes.alive(pid))
     _end_held_shells(home)
 
 
@@ -129,13 +133,11 @@ def daemons(home: Path) -> list[int]:
     return found
 
 
-def start_daemon(home: Path, *arguments: str, program: list[str] = ECHO, **more: str) -> "subprocess.Popen[bytes]":
+def start_daemon(home: Path, *arguments: str, program: list[str] = ECHO, **more: str) -> Spawned:
     """Start a daemon in the foreground and return when it has answered a hello."""
-    daemon = subprocess.Popen(
-        [*program, "--home", str(home), *arguments],
-        env=environment(home, **more),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
+    given, environ = ["--home", str(home), *arguments], environment(home, **more)
+    daemon = warm_child(program, given, environ) or subprocess.Popen(
+        [*program, *given], env=environ, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL
     )
     _spawned.setdefault(home, []).append(daemon)
     hello = wire.hello_line(role="control", face="test", client_id="0" * 32)

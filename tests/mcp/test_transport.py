@@ -1,8 +1,10 @@
 """Lines in, lines out: nothing a client sends ends the connection or stays without an answer."""
 
+import itertools
 import json
 import sys
 import tracemalloc
+from collections import Counter
 from typing import Any
 
 import anyio
@@ -14,8 +16,12 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from shiftlog.mcp import transport
+from shiftlog.mcp.admission import Admission, Turnstile
 from shiftlog.mcp.lines import InvalidMessage, LineSplitter, Overlong, find_id, parse_line
+from shiftlog.mcp.registry import Reply
 from shiftlog.mcp.server import build_server
+from shiftlog.model.caller import Caller
+from shiftlog.model.limits import MCP_REQUESTS
 from tests.mcp.samples import Gate, sample_registry, tool
 from tests.mcp.wire import REVISIONS, Peer, connected
 
@@ -226,6 +232,30 @@ async def test_a_client_that_vanishes_ends_its_requests():
         await peer.stream.aclose()
         with anyio.fail_after(10):
             await gate.cancelled.wait()
+
+
+async def test_requests_of_a_client_that_vanished_are_not_begun_any_more():
+    gate, begun = Gate(), Counter[str]()
+
+    async def count(caller: Caller, arguments: dict[str, Any]) -> Reply:
+        begun["count"] += 1
+        return Reply(data={})
+
+    server = build_server(sample_registry(tool("wait", gate.run), tool("count", count)))
+    async with connected(server, finish_s=0.05) as peer:
+        await peer.send(peer.request("tools/call", {"name": "wait", "arguments": {}}))
+        await gate.entered.wait()
+        calls = [peer.request("tools/call", {"name": "count", "arguments": {}}) for _ in range(1_000)]
+        await peer.write(b"".join(json.dumps(call).encode() + b"\n" for call in calls))
+        await peer.stream.aclose()
+    assert begun["count"] < 2 * MCP_REQUESTS
+
+
+def test_small_requests_that_wait_are_bounded_in_number():
+    admission, numbers = Admission(Turnstile()), itertools.count()
+    while not admission.is_full:
+        admission.hold(types.JSONRPCRequest(jsonrpc="2.0", id=next(numbers), method="ping"), 40)
+    assert admission.drop_held() < 2_000
 
 
 @both

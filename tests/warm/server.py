@@ -9,17 +9,18 @@ import gc
 import json
 import os
 import resource
+import runpy
 import socket
 import sys
 import time
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from pkgutil import walk_packages
 from typing import Any
 
 import shiftlog
-from tests.warm.handing_over import MESSAGE_BYTES, TAKEN, surroundings
+from shiftlog.daemon import main as daemon
+from tests.warm.handing_over import GO_ON, MESSAGE_BYTES, TAKEN, surroundings
 
 # The daemon's command line is written over this process's own, so that tests which look for a daemon by it find one.
 COMMAND_LINE_ROOM = "-" * 4096
@@ -55,18 +56,45 @@ def _answer(connection: socket.socket, here: list[str]) -> None:
     if request.get("surroundings") == here:
         child = os.fork()
         if not child:
-            if os.fork():
-                os._exit(0)  # so that the daemon is no child of this process
-            _become(request, descriptors)
+            if not os.fork():  # so that it is no child of this process
+                if "child" in request and (forked := os.fork()):
+                    _report_end(forked, connection, descriptors)
+                else:
+                    _become(request, descriptors, connection)
+            os._exit(0)
         os.waitpid(child, 0)
-        with suppress(BrokenPipeError):  # a test may have killed the client meanwhile
-            connection.send(TAKEN)
     for descriptor in descriptors:
         os.close(descriptor)
 
 
-def _become(request: dict[str, Any], descriptors: list[int]) -> None:
+def _report_end(forked: int, connection: socket.socket, descriptors: list[int]) -> None:
+    """Wait for a daemon in the foreground, and tell the test how it ended."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+    _, status = os.waitpid(forked, 0)
+    try:
+        connection.send(str(status).encode())
+    except OSError:
+        pass  # the test does not want to know
+
+
+def _agrees(connection: socket.socket) -> bool:
+    """Return True if the client lives and leaves its part to this process.
+
+    A test that kills the client finds either the client or this process, which shows as a daemon by now.
+    """
+    try:
+        connection.send(TAKEN + str(os.getpid()).encode())
+        return connection.recv(len(GO_ON)) == GO_ON
+    except OSError:
+        return False
+
+
+def _become(request: dict[str, Any], descriptors: list[int], connection: socket.socket) -> None:
     """Be the daemon of the request in this forked process, and end with it."""
+    _show_as(request["program"])
+    if not _agrees(connection):
+        return
     moved = [os.dup2(descriptor, FREE_DESCRIPTORS_FROM + n) for n, descriptor in enumerate(descriptors)]
     os.closerange(3, FREE_DESCRIPTORS_FROM)
     for descriptor, number in zip(moved, request["descriptors"], strict=True):
@@ -80,10 +108,20 @@ def _become(request: dict[str, Any], descriptors: list[int]) -> None:
     os.environ.clear()
     os.environ.update(request["environ"])
     time.tzset()
-    _show_as(request["program"])
-    from shiftlog.daemon import main as daemon
+    os._exit(_run(request))
 
-    sys.exit(daemon(request["arguments"]))
+
+def _run(request: dict[str, Any]) -> int:
+    """Run the daemon, or the test's own program that is one; return its exit status."""
+    script = request.get("script")
+    if not script:
+        return daemon(request["arguments"])
+    sys.argv = [script, *request["arguments"]]
+    try:
+        runpy.run_path(script, run_name="__main__")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0
 
 
 def _show_as(program: list[str]) -> None:

@@ -4,6 +4,7 @@
 decided where it is used.
 """
 
+import errno
 import os
 import stat
 import tomllib
@@ -25,6 +26,8 @@ from shiftlog.text.nearest import nearest
 
 FILE_NAME = "config.toml"
 POLICY = "policy"
+# No settings and no policy are longer.
+OWN_BYTES = 1 << 20
 # Variables of ours that are not settings: where state lives, what scripts run, and the clock of the tests.
 NOT_SETTINGS = frozenset(
     {
@@ -190,8 +193,11 @@ def load(home: Path, environ: Mapping[str, str]) -> Config:
 def _parse(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(read_own(path))
-    except FileNotFoundError:
-        return {}
+    except FileNotFoundError as error:
+        if not path.is_symlink():
+            return {}
+        # Going on without the settings would also be without the operator's policy.
+        raise ConfigError(f"{path}: {error.strerror}: {path.readlink()}", details={"source": str(path)}) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
         reason = str(error) or "nested too deeply"
         raise ConfigError(f"{path}: not valid TOML: {reason}", details={"source": str(path)}) from None
@@ -202,7 +208,10 @@ def _parse(path: Path) -> dict[str, Any]:
 def read_own(path: Path) -> str:
     """Read a file of the operator; raises ConfigError if another user could have written it."""
     with open(open_regular(path), "rb") as file:  # noqa: PTH123 - a descriptor has no path
-        why = _changeable(os.fstat(file.fileno()))
+        facts = os.fstat(file.fileno())
+        if facts.st_size > OWN_BYTES:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG))
+        why = _changeable(facts)
         if why is not None:
             hint = f"Check its content, then run `chown $(id -u) {path}` and `chmod go-w {path}`"
             raise ConfigError(f"{path}: {why}, so it is not read", details={"source": str(path)}, hint=hint)

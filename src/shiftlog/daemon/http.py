@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftlog.app.app import App
 from shiftlog.config.loading import HttpSection
-from shiftlog.link.files import read_regular
+from shiftlog.link.files import open_regular, read_regular
 from shiftlog.mcp.http import LOOPBACK, PATHS, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
 from shiftlog.model.limits import HTTP_BODY_S, HTTP_CLIENT_KEPT_S, HTTP_FINISH_S, MCP_REQUESTS_IN_ALL
@@ -228,7 +228,7 @@ def open_token(home: Path) -> str:
         log.warning("%s is not a token; a new one is created", TOKEN_FILE)
     token = secrets.token_urlsafe(32)
     fresh = path.with_suffix(".new")
-    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    descriptor = open_regular(fresh, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
     with os.fdopen(descriptor, "w", encoding="ascii") as file:
         file.write(token + "\n")
         file.flush()

@@ -14,6 +14,8 @@ from logging.handlers import RotatingFileHandler
 from types import TracebackType
 from typing import cast
 
+from shiftlog.link.files import open_regular
+
 LOG_BYTES = 1_000_000
 OLD_FILES = 2
 
@@ -64,6 +66,11 @@ class _File(RotatingFileHandler):
             return
         old.close()
         self.adopt_streams()
+
+    def _open(self) -> TextIOWrapper:
+        """Open the file; a named pipe in its place would stop the daemon."""
+        append = os.O_WRONLY | os.O_APPEND | os.O_CREAT
+        return open(open_regular(self.baseFilename, append), "a", encoding="utf-8")  # noqa: PTH123 - a descriptor has no path
 
     def _is_in_place(self, descriptor: int) -> bool:
         try:

@@ -1,4 +1,7 @@
-"""Opens files that must be regular files: a named pipe would keep its reader waiting for ever."""
+"""Opens files that must be regular files of a sensible size.
+
+A named pipe would keep its reader waiting for ever, a huge file would fill the memory.
+"""
 
 import errno
 import os
@@ -6,6 +9,8 @@ import stat
 import sys
 
 NOT_REGULAR = "Not a regular file"
+# No file that is read whole is larger.
+MOST_BYTES = 64 << 20
 
 
 def open_regular(path: "str | os.PathLike[str]", flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
@@ -25,9 +30,11 @@ def open_regular(path: "str | os.PathLike[str]", flags: int = os.O_RDONLY, mode:
     return descriptor
 
 
-def read_regular(path: "str | os.PathLike[str]") -> bytes:
-    """Return the content of a regular file; raise OSError, without waiting, for any other kind of file."""
+def read_regular(path: "str | os.PathLike[str]", most_bytes: int = MOST_BYTES) -> bytes:
+    """Return the content of a regular file; raise OSError, at once, for a larger file or one of another kind."""
     with open(open_regular(path), "rb") as file:
+        if os.fstat(file.fileno()).st_size > most_bytes:
+            raise OSError(errno.EFBIG, os.strerror(errno.EFBIG), os.fspath(path))
         return file.read()
 
 

@@ -9,6 +9,8 @@ import mcp_types as types
 
 from shiftlog.model.limits import MCP_HELD_BYTES, MCP_REQUESTS, MCP_REQUESTS_IN_ALL
 
+OBJECT_BYTES = 1024  # what a waiting request takes beside its text
+
 
 class Turnstile:
     """The count of the requests that run on all connections, and the connections that wait for one to end."""
@@ -52,6 +54,7 @@ class Admission:
 
     def hold(self, request: types.JSONRPCRequest, size: int) -> None:
         """Let a request wait until `next` returns it."""
+        size += OBJECT_BYTES
         self._held[request.id] = request, size
         self._held_bytes += size
 
@@ -81,14 +84,18 @@ class Admission:
         self._take(request_id)
         return True
 
-    def clear(self) -> int:
-        """Drop what waits and forget what runs, at the end of the connection; return how many waited."""
+    def drop_held(self) -> int:
+        """Drop the requests that wait; return how many there were."""
         waited = len(self._held)
         self._held.clear()
         self._held_bytes = 0
+        return waited
+
+    def clear(self) -> None:
+        """Forget all requests at the end of the connection."""
+        self.drop_held()
         self._all.leave(len(self._running))
         self._running.clear()
-        return waited
 
     async def room(self) -> None:
         """Wait until a request ended, on this connection or another."""

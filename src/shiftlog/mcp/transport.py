@@ -156,8 +156,14 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
             self._waiting.cancel()
 
     async def receive(self) -> SessionMessage:
-        """Return the next message; raise EndOfStream when the input has ended and all is answered."""
+        """Return the next message; raise EndOfStream when the input has ended and all is answered.
+
+        A client that is gone reads no answers: what it sent and what has not begun is dropped.
+        """
         while True:
+            if self.writing.broken.is_set():
+                self._lines.clear()
+                self.writing.unanswered -= self._admission.drop_held()
             if (request := self._admission.next()) is not None:
                 return SessionMessage(request, self._metadata(request.id))
             if self._lines and not self._admission.is_full:
@@ -165,11 +171,10 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
                 if message is not None:
                     return message
                 continue
-            if self._admission.holds and not self.writing.broken.is_set():
+            if self._admission.holds:
                 await self._wait_for_room()
                 continue
             if self.has_ended:
-                self.writing.unanswered -= self._admission.clear()
                 await self.writing.finish(self._finish_s)
                 raise anyio.EndOfStream
             await self._read_more()

@@ -2,7 +2,6 @@
 
 import os
 import signal
-import subprocess
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from shiftlog.link import processes
 from tests.daemon.support import (
     REAL,
     Bridge,
+    Spawned,
     control,
     end_daemon,
     eventually,
@@ -84,7 +84,7 @@ class HeldDesk:
         """Let clients start daemons again."""
         self._starts.close()
 
-    def start(self, **more: str) -> "subprocess.Popen[bytes]":
+    def start(self, **more: str) -> Spawned:
         """Start the next daemon."""
         try:
             return start_daemon(self.home, program=REAL, **more)

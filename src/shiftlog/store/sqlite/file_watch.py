@@ -13,6 +13,7 @@ from pathlib import Path
 
 import apsw
 
+from shiftlog.link.files import read_regular
 from shiftlog.model.errors import StorageError
 from shiftlog.store.sqlite.faults import NOT_PERMITTED, damaged
 
@@ -262,7 +263,7 @@ class LastEntry:
 
     def _read(self) -> Noted | None:
         try:
-            data = self._file.read_bytes()
+            data = read_regular(self._file)
         except OSError:
             return None
         if len(data) not in (_LAST.size, _LAST_BEFORE.size):
