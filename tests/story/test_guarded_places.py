@@ -60,3 +60,13 @@ def test_the_policy_cannot_be_replaced_by_an_agent_that_works_in_the_home_direct
         attack = "mv .local moved; mkdir -p .local/share/shiftlog; echo > .local/share/shiftlog/config.toml"
         agent.call("run_command", shell_id=below["shell_id"], command=f"cd {place}; {attack}")
     assert (home / "config.toml").read_text() == POLICY
+
+
+def test_a_copy_that_nobody_may_read_is_not_a_way_around_a_rule(ground: Path) -> None:
+    policy = '[policy]\ndeny = ["touch --date=2001-01-01"]\n'
+    with machines.serving(ground, policy, bwrap=True, user=True) as (agent, _, place):
+        shell = agent.call("open_shell", cwd=str(place), sandbox="full-access")
+        command = 'cp "$(command -v touch)" copy; ./copy kept; chmod 111 copy; ./copy --date=2001-01-01 made'
+        ran = agent.call("run_command", shell_id=shell["shell_id"], command=command)
+        assert ran["exit_code"] == 126, ran
+        assert [one.name for one in place.iterdir() if one.name != "copy"] == ["kept"]

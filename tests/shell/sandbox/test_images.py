@@ -2,7 +2,8 @@
 
 import shutil
 import subprocess
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Generator
 from dataclasses import replace
 from pathlib import Path
 
@@ -59,6 +60,22 @@ int main(int argc, char **argv) {
         waitpid(child, 0, 0);
     }
 }
+"""
+
+
+REWRITE = """
+import os, random, sys
+texts = [open(name, "rb").read() for name in sys.argv[2:]]
+while True:
+    for text in texts:
+        try:
+            file = os.open(sys.argv[1], os.O_WRONLY)
+        except OSError:  # it runs
+            continue
+        os.pwrite(file, text.ljust(max(map(len, texts)), b"\\0"), 0)
+        os.close(file)
+        for _ in range(random.randrange(800)):
+            pass
 """
 
 
@@ -124,6 +141,59 @@ def test_arguments_that_change_while_they_are_judged_reach_no_program(
     ran_as = set(mark.read_text().split("\n"))
     assert "prog good" in ran_as
     assert "prog evil" not in ran_as
+
+
+@pytest.fixture
+def touching(make_shells: Make, tmp_path: Path) -> Generator[Callable[[str], list[str]]]:
+    """Give a function that runs a text while `one` and `other` are exchanged; it returns the starts of `evil --now`."""
+    shells = make_shells("full-access")
+    for name in ("good", "evil"):
+        _program(shells.home, name, tmp_path)
+    mark = shells.workspace / "mark"
+    mark.touch()
+    shells.env |= {"PATH": f"{shells.home}:{shells.env['PATH']}", "MARK": str(mark)}
+
+    def run(text: str) -> list[str]:
+        ran = shells.run(text, _spec(shells, "evil --now"), timeout=600)
+        assert ran.code == 0, ran.err
+        return [line for line in mark.read_text().split("\n") if line.startswith("evil --now")]
+
+    for name in ("one", "other"):
+        (shells.workspace / name).write_text(f"#!{shells.home}/evil {'--now' if name == 'other' else '--later'}\n")
+        (shells.workspace / name).chmod(0o755)
+    with flipped(shells.workspace / "one", shells.workspace / "other", 0.0002):
+        yield run
+
+
+@TRIES
+def test_a_script_whose_first_line_is_exchanged_gives_no_argument_that_is_denied(
+    compiled: None, touching: Callable[[str], list[str]], tries: int
+) -> None:
+    assert touching(f"for i in $(seq {tries}); do ./one x; done 2>/dev/null; :") == []
+
+
+@TRIES
+def test_a_program_that_is_rewritten_in_its_place_is_not_another_one(
+    compiled: None, touching: Callable[[str], list[str]], tries: int
+) -> None:
+    text = f"""
+        cp $(command -v good) same
+        {sys.executable} -I -c '{REWRITE}' same $(command -v good) $(command -v evil) &
+        for i in $(seq {tries}); do ./same --now; done 2>/dev/null
+        kill $!; :
+    """
+    assert touching(text) == []
+
+
+@TRIES
+def test_a_loader_opens_no_other_program_than_the_one_that_was_judged(
+    compiled: None, touching: Callable[[str], list[str]], tries: int
+) -> None:
+    text = f"""
+        rm -rf one other; ln -s $(command -v good) one; ln -s $(command -v evil) other
+        for i in $(seq {tries}); do /lib64/ld-linux-x86-64.so.2 ./one --now; done 2>/dev/null; :
+    """
+    assert touching(text) == []
 
 
 @THREAD

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any, TypeVar
 FRESH_S = 1.0
 CACHE_MAX = 4096
 SHEBANG_BYTES = 256
+_INTERPRETER = re.compile(rb"([^ \t\0]+)(?:[ \t]+([^\0]*))?")
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -90,13 +92,9 @@ class LocalFiles(FileIdentity):
     def interpreter(self, path: str) -> tuple[str, ...]:
         try:
             with Path(path).open("rb") as file:
-                head = file.read(SHEBANG_BYTES)
+                return interpreter_of(file.read(SHEBANG_BYTES))
         except (OSError, ValueError):
             return ()
-        if not head.startswith(b"#!"):
-            return ()
-        line = head[2:].split(b"\n", 1)[0].decode(errors="replace")
-        return tuple(line.split(None, 1)) if line.strip() else ()
 
     def inode(self, path: str) -> tuple[int, int] | None:
         """Return device and inode of a path, not older than a second."""
@@ -124,6 +122,16 @@ class LocalFiles(FileIdentity):
                 self._digests.clear()
             self._digests[key] = digest
         return digest
+
+
+def interpreter_of(head: bytes) -> tuple[str, ...]:
+    """Return the interpreter in a file's first bytes and its one argument, exactly as the kernel reads them."""
+    if not head.startswith(b"#!"):
+        return ()
+    buffer = head[:SHEBANG_BYTES].ljust(SHEBANG_BYTES, b"\0")
+    line, end, _ = buffer[2:].partition(b"\n")
+    found = _INTERPRETER.match((line if end else line[:-1]).strip(b" \t"))
+    return () if found is None else tuple(os.fsdecode(word) for word in found.groups() if word is not None)
 
 
 def inode_of(path: str) -> tuple[int, int] | None:

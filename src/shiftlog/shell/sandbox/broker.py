@@ -7,7 +7,7 @@ before it is answered, so that the records are complete when a command ends.
 import errno
 import os
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from shiftlog.guard.directories import real_path
 from shiftlog.guard.policy.files import inode_of
@@ -17,6 +17,7 @@ from shiftlog.shell.sandbox.identity import (
     FileFacts,
     Identifier,
     applet,
+    is_systems_own,
     program_given_to_loader,
 )
 from shiftlog.shell.sandbox.metadata import MetadataCalls
@@ -34,6 +35,7 @@ from shiftlog.shell.sandbox.sockets import SocketCalls
 from shiftlog.shell.sandbox.starts import BrokerRules, ProgramJudge, ProgramStart, StartedFile
 from shiftlog.shell.sandbox.tracing import Tracer
 
+_EXCHANGED = "another program was started than judged"
 _NESTED_MAX = 5  # the kernel's own limit
 _LENT_MAX = 256
 _DEEPEST = 1000
@@ -43,14 +45,28 @@ _ARGUMENTS_RECORDED, _CHARACTERS_RECORDED = 64, 8192
 
 @dataclass(frozen=True, slots=True)
 class _StartRequest:
-    """A file that would start: its path as written, its identity, and its arguments."""
+    """A file that would start: its path, its identity, and its arguments.
+
+    `named` is the path as the kernel passes it to an interpreter, `words` are the arguments exactly as the kernel
+    passes them; `argv` has them with absolute paths of scripts.
+    """
 
     pid: int
     path: str
     real: str
+    named: str
     facts: FileFacts
     argv: Sequence[str]
+    words: Sequence[str]
     cwd: str
+
+
+@dataclass(frozen=True, slots=True)
+class _ExpectedImage:
+    """The file that the kernel must load for a start, and the arguments that it must get."""
+
+    file: FileFacts
+    words: Sequence[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,11 +75,13 @@ class _Decision:
     verdict: str
     program: str
     reason: str | None
-    image: tuple[int, int] | None = None
+    image: _ExpectedImage | None = None
+    lends: bool = False
+    """True if `env` is loaded, which becomes the script's interpreter next."""
 
-    def loading(self, image: tuple[int, int] | None) -> "_Decision":
-        """Return this decision for a start that loads the image."""
-        return _Decision(self.allowed, self.verdict, self.program, self.reason, image)
+    def loading(self, image: _ExpectedImage | None, *, lends: bool = False) -> "_Decision":
+        """Return this decision for a start that loads the image; None if only the kernel knows which one."""
+        return replace(self, image=image, lends=lends)
 
 
 class Broker:
@@ -88,7 +106,7 @@ class Broker:
         self._interpreters = frozenset(map(inode_of, rules.interpreters))
         self._system_shell = inode_of("/bin/sh")
         self._helpers: set[int] = set()
-        self._lent: dict[int, str] = {}
+        self._lent: set[int] = set()
         self._permitted: Sequence[str] = ()
         self._permitted_below: dict[int, Sequence[str]] = {}
         self._earlier: frozenset[int] | None = None
@@ -130,7 +148,8 @@ class Broker:
             memory.close()
         fd, text = open_file(call.pid, dirfd, raw_path, flags=flags)
         try:
-            request = self._look(call.pid, fd, text, argv, os.readlink(f"/proc/{call.pid}/cwd"))
+            named = _named(dirfd, raw_path)
+            request = self._look(call.pid, fd, text, named, argv, argv or [""], os.readlink(f"/proc/{call.pid}/cwd"))
         finally:
             os.close(fd)
         if not self.listener.still_valid(call):
@@ -142,51 +161,58 @@ class Broker:
             self.listener.let_pass(call)
             return
         if self._is_helper(request):
-            self._let_start(call, request, request.facts.inode)
+            self._let_start(call, request, _Decision(True, "allowed", request.path, None, _own_image(request)))
             return
         answer = self._decide_approved(request)
         self._keep_record(request, answer)
         if answer.allowed:
-            self._let_start(call, request, answer.image)
+            self._let_start(call, request, answer)
         else:
             self.listener.answer(call, errno.EACCES)
 
-    def _let_start(self, call: Notification, request: _StartRequest, image: tuple[int, int] | None) -> None:
+    def _let_start(self, call: Notification, request: _StartRequest, answer: _Decision) -> None:
         """Let the kernel start the program; the tracer compares what it loads with what was judged."""
-        if self._tracer is not None:
-            self._tracer.follow(call.pid, lambda pid: self._check_loaded(pid, request, image))
+        if self._tracer is None:
+            self._lend(request, answer)
+        else:
+            self._tracer.follow(call.pid, lambda pid: self._check_loaded(pid, request, answer))
             if not self.listener.still_valid(call):
                 self._tracer.follow(call.pid, lambda _: True)  # the pid may be another process by now
                 return
         self.listener.let_pass(call)
 
-    def _check_loaded(self, pid: int, request: _StartRequest, image: tuple[int, int] | None) -> bool:
+    def _check_loaded(self, pid: int, request: _StartRequest, judged: _Decision) -> bool:
         """Return True if a process has loaded the image and the arguments that were judged; record it otherwise."""
+        link = f"/proc/{pid}/exe"
         try:
-            loaded = os.stat(f"/proc/{pid}/exe")
-            arguments = _command_line(pid)
+            fd = os.open(link, os.O_PATH | os.O_CLOEXEC)
         except PermissionError:
             return request.facts.kind == "unreadable"  # then the kernel shows the image to nobody
-        if image is None:
-            request = self._look_at_loaded(pid, arguments, request.cwd)
+        try:
+            loaded, arguments = self._identifier.facts(fd), _command_line(pid)
+            if judged.image is None:
+                argv = [os.fsdecode(word) for word in arguments.split(b"\0")[:-1]]
+                path = os.readlink(link)
+                request = self._look(pid, fd, os.fsencode(path), path, argv, argv, request.cwd)
+        finally:
+            os.close(fd)
+        if judged.image is None:
             answer = self._decide_approved(request)
         else:
-            same = (loaded.st_dev, loaded.st_ino) == image and _fits(arguments, request)
-            answer = _Decision(
-                same, "denied", os.path.basename(request.path), "another program was started than judged"
-            )
-        if not answer.allowed:
+            same = loaded == judged.image.file and arguments == _as_command_line(judged.image.words)
+            answer = judged if same else replace(judged, allowed=False, verdict="denied", reason=_EXCHANGED)
+        if answer.allowed:
+            self._lend(request, answer)
+        else:
             self._keep_record(request, answer)
         return answer.allowed
 
-    def _look_at_loaded(self, pid: int, arguments: bytes, cwd: str) -> _StartRequest:
-        link = f"/proc/{pid}/exe"
-        fd = os.open(link, os.O_PATH | os.O_CLOEXEC)
-        try:
-            argv = [os.fsdecode(word) for word in arguments.split(b"\0")[:-1]]
-            return self._look(pid, fd, os.fsencode(os.readlink(link)), argv, cwd)
-        finally:
-            os.close(fd)
+    def _lend(self, request: _StartRequest, answer: _Decision) -> None:
+        """Let `env` become the script's interpreter in the same process; that one start belongs to the script too."""
+        if answer.lends:
+            if len(self._lent) >= _LENT_MAX:
+                self._lent.clear()
+            self._lent.add(process_of(request.pid))
 
     def permit(self, entries: Sequence[str], below: int | None = None, earlier: Sequence[int] | None = None) -> None:
         """Set what a person approved: for the process `below` and its descendants only, or for all others.
@@ -230,17 +256,21 @@ class Broker:
                 return True
         return False
 
-    def _look(self, pid: int, fd: int, text: bytes, argv: Sequence[str], cwd: str) -> _StartRequest:
+    def _look(
+        self, pid: int, fd: int, text: bytes, named: str, argv: Sequence[str], words: Sequence[str], cwd: str
+    ) -> _StartRequest:
         real = os.readlink(f"/proc/self/fd/{fd}")
         path = os.fsdecode(text)
         if "/./" in path or "/../" in path or "//" in path:
             path = os.path.join(real_path(os.path.dirname(path)), os.path.basename(path))
-        return _StartRequest(pid, path, real, self._identifier.facts(fd), argv, cwd)
+        return _StartRequest(pid, path, real, named, self._identifier.facts(fd), argv, words, cwd)
 
-    def _identify_path(self, asking: _StartRequest, path: str, argv: Sequence[str]) -> _StartRequest:
+    def _identify_path(
+        self, asking: _StartRequest, path: str, argv: Sequence[str], words: Sequence[str]
+    ) -> _StartRequest:
         fd, text = open_file(asking.pid, AT_FDCWD, os.fsencode(path))
         try:
-            return self._look(asking.pid, fd, text, argv, asking.cwd)
+            return self._look(asking.pid, fd, text, path, argv, words, asking.cwd)
         finally:
             os.close(fd)
 
@@ -258,14 +288,26 @@ class Broker:
         if facts.loader:
             place = program_given_to_loader(argv)
             if place is not None:
-                program = self._identify_path(request, argv[place], argv[place:])
-                return self._decide(program, depth=depth + 1).loading(facts.inode)
-        lent = lent or self._lent.pop(request.pid, None) is not None
+                program = self._identify_path(request, argv[place], argv[place:], argv[place:])
+                if self._rules.lists and not is_systems_own(program.path):
+                    name = os.path.basename(program.path)
+                    return _Decision(False, "denied", name, "its file can be exchanged while a loader opens it")
+                return self._decide(program, depth=depth + 1).loading(_own_image(request))
+        lent = lent or self._take_lent(request.pid)
         answer = self._judge_file(request, lent=lent)
         if answer.allowed and facts.interpreter:
             interpreter = self._judge_interpreter(request, depth)
-            return answer.loading(interpreter.image) if interpreter.allowed else interpreter
-        return answer.loading(None if facts.kind == "other" else facts.inode)
+            return answer.loading(interpreter.image, lends=interpreter.lends) if interpreter.allowed else interpreter
+        return answer.loading(None if facts.kind == "other" else _own_image(request))
+
+    def _take_lent(self, thread: int) -> bool:
+        if not self._lent:
+            return False
+        process = process_of(thread)
+        if process not in self._lent:
+            return False
+        self._lent.discard(process)
+        return True
 
     def _judge_file(self, request: _StartRequest, *, lent: bool) -> _Decision:
         if request.facts.inode in self._denied:
@@ -276,6 +318,8 @@ class Broker:
         if lent and request.facts.inode in self._interpreters:
             return _Decision(True, "allowed", os.path.basename(request.path), None)
         original = request.facts.copy_of
+        if request.facts.kind == "hidden" and self._rules.lists:
+            return _Decision(False, "denied", os.path.basename(request.path), "its content cannot be read")
         called = applet(os.path.basename(original or request.real), request.argv)
         if called is not None:
             return self._judge_applet(request, *called)
@@ -302,15 +346,11 @@ class Broker:
         return self._ask(beside if os.path.exists(beside) else name, request, argv)
 
     def _judge_interpreter(self, script: _StartRequest, depth: int) -> _Decision:
-        name, *argument = script.facts.interpreter
-        request = self._identify_path(script, name, [name, *argument, script.path, *script.argv[1:]])
+        words = script.facts.interpreter
+        rest = script.words[1:]
+        request = self._identify_path(script, words[0], [*words, script.path, *rest], [*words, script.named, *rest])
         answer = self._decide(request, lent=True, depth=depth + 1)
-        if answer.allowed and os.path.basename(request.real) == "env":
-            # env becomes the interpreter in the same process; that one start belongs to the script too.
-            if len(self._lent) >= _LENT_MAX:
-                self._lent.clear()
-            self._lent[script.pid] = script.path
-        return answer
+        return replace(answer, lends=answer.lends or os.path.basename(request.real) == "env")
 
     def _ask(self, path: str, request: _StartRequest, argv: Sequence[str] | None = None) -> _Decision:
         facts = request.facts
@@ -349,9 +389,16 @@ def _command_line(pid: int) -> bytes:
         os.close(fd)
 
 
-def _fits(arguments: bytes, request: _StartRequest) -> bool:
-    """Return True if a new program has the arguments that were judged; an interpreter has its script before them."""
-    judged = [os.fsencode(word) for word in request.argv]
-    if request.facts.kind != "script":
-        return arguments == b"".join(word + b"\0" for word in judged or [b""])
-    return arguments.endswith(b"".join(word + b"\0" for word in judged[1:]))
+def _named(dirfd: int, path: bytes) -> str:
+    """Return a script's path as the kernel passes it to the interpreter."""
+    if path.startswith(b"/") or dirfd == AT_FDCWD:
+        return os.fsdecode(path)
+    return os.path.join(f"/dev/fd/{dirfd}", os.fsdecode(path)) if path else f"/dev/fd/{dirfd}"
+
+
+def _own_image(request: _StartRequest) -> _ExpectedImage:
+    return _ExpectedImage(request.facts, request.words)
+
+
+def _as_command_line(words: Sequence[str]) -> bytes:
+    return b"".join(os.fsencode(word) + b"\0" for word in words)

@@ -6,10 +6,14 @@ Answers are cached by inode and change time. The judge decides whether a program
 import hashlib
 import os
 import re
+import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Literal
 
+from shiftlog.guard.directories import links_to, real_path
+from shiftlog.guard.policy.files import SHEBANG_BYTES, interpreter_of
 from shiftlog.shell.sandbox import kernel
 
 # One file with many programs, selected by its name. Denying one of them must not deny the others.
@@ -31,8 +35,9 @@ _LOADER_VALUES = frozenset(
      "--glibc-hwcaps-mask"}
 )  # fmt: skip
 _CACHE_MAX = 4096
+_SETTLED_NS = 100_000_000  # older kernels give two changes within one tick of theirs the same time
+_SYSTEM = frozenset("usr bin sbin lib lib32 lib64 opt etc nix gnu snap".split())
 _ELF_MACHINE = {"x86_64": b"\x3e\0", "aarch64": b"\xb7\0"}.get(kernel.MACHINE, b"")
-_SHEBANG_MAX = 256  # what the kernel reads
 _HASHED_MAX = 1 << 30
 
 
@@ -40,14 +45,15 @@ _HASHED_MAX = 1 << 30
 class FileFacts:
     """The identity of a file: its inode, the interpreter in its first line, and the named program it copies.
 
-    `kind` says which image the kernel loads for it: its own, its interpreter's, or one that only the kernel knows.
+    `kind` says which image the kernel loads for it: its own, its interpreter's, or one that only the kernel knows. What
+    cannot be read is `hidden` if its owner is this user, who could copy any program and take the right to read it away.
     """
 
     inode: tuple[int, int]
     interpreter: tuple[str, ...]
     loader: bool
     copy_of: str | None
-    kind: Literal["native", "script", "other", "unreadable"] = "native"
+    kind: Literal["native", "script", "other", "unreadable", "hidden"] = "native"
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +90,11 @@ class Identifier:
         key = (stat.st_dev, stat.st_ino, stat.st_ctime_ns, stat.st_size)
         found = self._cache.get(key)
         if found is None:
-            if len(self._cache) >= _CACHE_MAX:
-                self._cache.clear()
-            found = self._cache[key] = self._look(fd, stat)
+            found = self._look(fd, stat)
+            if time.time_ns() - stat.st_ctime_ns > _SETTLED_NS:
+                if len(self._cache) >= _CACHE_MAX:
+                    self._cache.clear()
+                self._cache[key] = found
         return found
 
     def _look(self, fd: int, stat: os.stat_result) -> FileFacts:
@@ -97,9 +105,9 @@ class Identifier:
         try:
             reader = os.open(f"/proc/self/fd/{fd}", os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except OSError:  # a program that cannot be read is identified by its inode only
-            return replace(_facts(inode, b"", known), kind="unreadable")
+            return replace(_facts(inode, b"", known), kind="hidden" if stat.st_uid == os.geteuid() else "unreadable")
         try:
-            head = os.pread(reader, _SHEBANG_MAX, 0)
+            head = os.pread(reader, SHEBANG_BYTES, 0)
             if known is None and stat.st_size in self._by_size and stat.st_size <= _HASHED_MAX:
                 known = self._same_content(reader, stat.st_size)
         finally:
@@ -144,14 +152,6 @@ def _digest(fd: int) -> str:
     return digest.hexdigest()
 
 
-def interpreter_of(head: bytes) -> tuple[str, ...]:
-    """Return the interpreter in a file's first line and its one argument; empty for other files."""
-    if not head.startswith(b"#!"):
-        return ()
-    line = head[2:].split(b"\n", 1)[0].strip(b" \t\r\0")
-    return tuple(map(os.fsdecode, line.split(None, 1)))
-
-
 def find_loaders() -> list[str]:
     """List the dynamic loaders of this machine, which run a program given as an argument."""
     found: set[str] = set()
@@ -171,6 +171,23 @@ def _subdirectories(place: str) -> list[str]:
             return [entry.path for entry in entries if "linux-" in entry.name and entry.is_dir()]
     except OSError:
         return []
+
+
+def is_systems_own(path: str) -> bool:
+    """Return True if only root can exchange the file at a path: it lies among the system's own, and so does each link.
+
+    A loader opens its program itself, after it was judged.
+    """
+    return all(
+        place.split("/")[1] in _SYSTEM and all(map(_is_roots, (place, *map(str, Path(place).parents))))
+        for place in (*links_to(path), real_path(path))
+    )
+
+
+def _is_roots(path: str) -> bool:
+    stat = os.lstat(path)
+    is_link, is_sticky = stat.st_mode & 0o170000 == 0o120000, bool(stat.st_mode & 0o1000)
+    return stat.st_uid == 0 and (is_link or is_sticky or not stat.st_mode & 0o022)
 
 
 def program_given_to_loader(argv: Sequence[str]) -> int | None:

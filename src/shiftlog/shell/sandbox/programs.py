@@ -8,7 +8,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from shiftlog.shell.sandbox.identity import MULTI_CALL, find_loaders, interpreter_of
+from shiftlog.guard.policy.files import SHEBANG_BYTES, interpreter_of
+from shiftlog.shell.sandbox.identity import MULTI_CALL, find_loaders
 
 _USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _BOXES = ("busybox", "toybox", "coreutils")
@@ -85,7 +86,7 @@ def _interpreters(script: str, search_path: str, depth: int = 4) -> Iterator[str
     """Yield the interpreters of a script, including those that `env` would find."""
     try:
         with Path(script).open("rb") as file:
-            words = interpreter_of(file.read(256))
+            words = interpreter_of(file.read(SHEBANG_BYTES))
     except OSError:
         return
     if not words or not depth:
