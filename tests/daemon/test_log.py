@@ -21,6 +21,9 @@ elif how == "deleted":
     path.unlink()
 elif how == "locked away":
     path.parent.chmod(0)
+elif how == "a pipe":
+    path.rename(path.with_suffix(".away"))
+    os.mkfifo(path)
 else:
     path.rename(path.with_suffix(".away"))
 log.info("after")
@@ -36,6 +39,12 @@ def test_what_comes_after_a_change_of_the_file_is_in_the_file(tmp_path: Path, ho
     assert text.endswith("shiftlog.test: after\nsaid on stderr\n")
     assert "\0" not in text
     assert "before" not in text
+
+
+def test_a_named_pipe_in_the_place_of_the_log_stops_no_caller(tmp_path: Path) -> None:
+    path = tmp_path / "daemon.log"
+    subprocess.run([sys.executable, "-c", PROGRAM, str(path), "a pipe"], check=True, timeout=60)
+    assert path.with_suffix(".away").read_text("utf-8").endswith("shiftlog.test: after\nsaid on stderr\n")
 
 
 def test_a_log_that_cannot_be_opened_again_goes_on_in_the_old_file_and_breaks_no_caller(tmp_path: Path) -> None:

@@ -65,6 +65,23 @@ def test_settings_name_the_file(tmp_path: Path, make: Callable[[Path], object]) 
         load(tmp_path, {})
 
 
+def test_settings_of_a_senseless_size_are_refused_at_once(tmp_path: Path) -> None:
+    with (tmp_path / "config.toml").open("wb") as file:
+        file.truncate(1 << 30)
+    began = time.process_time()
+    with pytest.raises(ConfigError, match=r"config\.toml: File too large"):
+        load(tmp_path, {})
+    with pytest.raises(OSError, match="File too large"):
+        read_regular(tmp_path / "config.toml")
+    assert time.process_time() - began < 1
+
+
+def test_a_link_to_nothing_is_not_taken_for_no_settings(tmp_path: Path) -> None:
+    (tmp_path / "config.toml").symlink_to(tmp_path / "unmounted" / "config.toml")
+    with pytest.raises(ConfigError, match=r"config\.toml: No such file or directory: .*unmounted"):
+        load(tmp_path, {})
+
+
 def test_a_key_names_the_file(tmp_path: Path, make: Callable[[Path], object]) -> None:
     make(tmp_path / KEY_FILE)
     with pytest.raises(StorageError) as caught:

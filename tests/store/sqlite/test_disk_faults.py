@@ -1,11 +1,13 @@
 """What the store does when the file or the disk below it fails: full, read-only, deleted, replaced, without its log."""
 
 import asyncio
+import os
 import shutil
 import sqlite3
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,7 @@ from tests.daemon.disks import fill, needs_root, remount, small_disk
 
 KILLED = """
 import asyncio, os, signal, sys
+from collections.abc import Callable
 from pathlib import Path
 from shiftlog.store.sqlite import SqliteStore
 from tests.contract import builders as b
@@ -170,6 +173,24 @@ async def test_a_commit_after_the_log_was_deleted_is_in_the_file_itself(path: Pa
         assert len(await session_names(again)) == 2
 
 
+@pytest.mark.parametrize("commits", [0, 1, 5])
+async def test_a_log_that_was_moved_away_under_the_store_may_be_put_back_later(path: Path, commits: int) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, "one " * 5_000, of=b.session("one"))
+        away = beside(path, "-wal").rename(beside(path, ".away"))
+        for n in range(commits):
+            await b.stored(store, "more " * 5_000, of=b.session(f"more{n}"))
+    async with SqliteStore(path) as store:  # what it writes is newer than the log that was moved away
+        for n in range(10):
+            await b.stored(store, "later " * 5_000, of=b.session(f"later{n}"))
+    away.rename(beside(path, "-wal"))
+    async with SqliteStore(path) as again:
+        assert len(await session_names(again)) == 11 + commits
+    with sqlite3.connect(path) as db:
+        assert db.execute("PRAGMA integrity_check").fetchall() == [("ok",)]
+    db.close()
+
+
 @pytest.mark.parametrize("also", ["", "-shm"])
 async def test_a_log_that_is_missing_after_a_kill_is_named(path: Path, also: str) -> None:
     killed_after_a_write(path)
@@ -193,14 +214,61 @@ async def test_a_log_that_was_cut_off_after_a_kill_is_named(path: Path, kept: fl
     whole = log.read_bytes()
     with log.open("r+b") as file:
         file.truncate(int(kept if kept > 1 else kept * len(whole)))
-    with pytest.raises(StorageError) as caught:
-        async with SqliteStore(path):
-            pass
-    assert f"{path}-wal {'was cut off' if kept else 'is missing'}" in str(caught.value.details["reason"])
-    assert f"remove {path}-last" in str(caught.value.hint)
+    for _ in range(2):  # it is named again, and not moved into the file meanwhile
+        with pytest.raises(StorageError) as caught:
+            async with SqliteStore(path):
+                pass
+        assert f"{path}-wal {'was cut off' if kept else 'is missing'}" in str(caught.value.details["reason"])
+        assert f"remove {path}-last" in str(caught.value.hint)
     log.write_bytes(whole)
     async with SqliteStore(path) as store:
         assert await session_names(store) == [b.session_id("one")]
+
+
+@pytest.mark.parametrize("how", ["overwritten", "replaced", "replaced by a longer one"])
+async def test_a_log_with_other_content_after_a_kill_is_named(path: Path, how: str) -> None:
+    killed_after_a_write(path)
+    log = beside(path, "-wal")
+    whole = log.read_bytes()
+    if how != "overwritten":
+        log.unlink()
+    log.write_bytes(os.urandom(len(whole) + (1 << 20 if "longer" in how else 0)))
+    for _ in range(2):
+        with pytest.raises(StorageError) as caught:
+            async with SqliteStore(path):
+                pass
+        assert f"{path}-wal was cut off, overwritten or replaced" in str(caught.value.details["reason"])
+    log.write_bytes(whole)
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == [b.session_id("one")]
+
+
+@pytest.mark.parametrize("suffix", ["-wal", "-shm"])
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+async def test_something_else_in_the_place_of_the_log_is_named(
+    path: Path, suffix: str, make: Callable[[Path], None]
+) -> None:
+    killed_after_a_write(path)
+    away = beside(path, suffix).rename(beside(path, ".away"))
+    make(beside(path, suffix))
+    with pytest.raises(StorageError) as caught:
+        async with SqliteStore(path):
+            pass
+    assert f"{path}{suffix} is not a regular file" in str(caught.value.details["reason"])
+    if make is os.mkdir:
+        beside(path, suffix).rmdir()
+    away.replace(beside(path, suffix))
+    async with SqliteStore(path) as store:
+        assert await session_names(store) == [b.session_id("one")]
+
+
+async def test_a_named_pipe_in_the_place_of_the_note_keeps_no_store_waiting(path: Path) -> None:
+    killed_after_a_write(path)
+    beside(path, "-last").unlink()
+    os.mkfifo(beside(path, "-last"))
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("two"))
+        assert len(await session_names(store)) == 2
 
 
 async def test_a_log_that_is_cut_off_under_the_store_ends_all_writes(path: Path) -> None:

@@ -59,15 +59,17 @@ def _opened(path: Path, synchronous: str) -> tuple[apsw.Connection, FileWatch]:
         path.chmod(0o600)
     log = path.with_name(f"{path.name}-wal")
     # A loss of power may empty a log whose commits did not wait for the disk.
-    log_bytes = size_of(log)
-    had_log = log_bytes > 0 or (synchronous != "FULL" and log.exists())
+    had_log = size_of(log) > 0 or (synchronous != "FULL" and log.exists())
     watch = FileWatch(path)
     db = watch.connect()
     try:
         if db.readonly("main"):  # SQLite falls back to that without a word
             raise apsw.ReadOnlyError("attempt to write a readonly database")
         set_up(db, synchronous)
-        last_entry.check(db, had_log=had_log, log_bytes=log_bytes)
+        # The log that is refused here stays as it is: the last connection to close would move it into the file.
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1)
+        last_entry.check(db, had_log=had_log)
+        db.config(apsw.SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 0)
         _use_write_ahead_log(db)
         db.pragma("secure_delete", "ON")
         migrate(db)

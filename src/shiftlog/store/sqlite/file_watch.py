@@ -24,8 +24,7 @@ NOT_FOUND_HINT = (
     "Put the file back, or run shiftlog daemon stop: the next client works with the file that is there then"
 )
 
-_LAST = struct.Struct("<7q")
-_LAST_BEFORE = struct.Struct("<5q")  # of earlier versions, without the last two
+_LAST = struct.Struct("<6q")
 
 Identity = tuple[int, int]
 NONE: Identity = (0, 0)
@@ -35,15 +34,13 @@ NONE: Identity = (0, 0)
 class Noted:
     """The contents of the file of the last entry: its id, and in which database and log it was stored.
 
-    `lasting_id` is the last entry that was on disk when it was acknowledged, and `log_bytes` the size of the log then:
-    of a log that is shorter, a loss of power is not the cause.
+    `lasting_id` is the last entry that was on disk when it was acknowledged: a loss of power does not take it away.
     """
 
     entry_id: int
     database: Identity
     log: Identity
-    lasting_id: int = 0
-    log_bytes: int = 0
+    lasting_id: int
 
 
 class FileWatch:
@@ -85,13 +82,12 @@ class FileWatch:
         known = self._known.get(self._log[0])
         return info.st_size < self._log_bytes and known in (None, (info.st_dev, info.st_ino))
 
-    def measure_log(self) -> int:
-        """Remember the size of the log, after a commit and after the log was shortened; return it."""
+    def measure_log(self) -> None:
+        """Remember the size of the log, after a commit and after the log was shortened."""
         try:
             self._log_bytes = os.stat(self._log[0]).st_size  # noqa: PTH116 - once per commit
         except OSError:
             self._log_bytes = 0
-        return self._log_bytes
 
     def _is_unchanged(self) -> bool:
         """Return True if no file of the folder came or went, nor its mode changed, since the last look: one stat."""
@@ -169,7 +165,7 @@ class LastEntry:
         self._file = Path(f"{path}{LAST_ENTRY}")
         self._fd: int | None = None
         self._files: tuple[int, int, int, int] = (*NONE, *NONE)
-        self._lasting = 0, 0
+        self._lasting_id = 0
 
     def has_database(self) -> bool:
         """Return False if there never was one; raise StorageError if it is missing or not the one of its log.
@@ -187,8 +183,9 @@ class LastEntry:
                     f"{self._log.name} and {self._file.name} away",
                 )
             return False
-        if not self._path.is_file():
-            raise damaged(f"{self._path} is not a regular file")
+        for file in (self._path, self._log, Path(f"{self._path}-shm")):
+            if os.path.lexists(file) and not file.is_file():
+                raise damaged(f"{file} is not a regular file")
         if not had_log:
             return True
         if not self._path.stat().st_size:
@@ -201,19 +198,16 @@ class LastEntry:
             )
         return True
 
-    def check(self, db: apsw.Connection, *, had_log: bool, log_bytes: int) -> None:
-        """Raise StorageError if a database lacks the entry that was acknowledged last, because its log was lost or cut.
-
-        `log_bytes` is the size of the log before it was opened.
-        """
+    def check(self, db: apsw.Connection, *, had_log: bool) -> None:
+        """Raise StorageError if a database lacks the entry that was acknowledged last, because its log is not whole."""
         noted = self._read()
         if noted is None or noted.database != _identity(str(self._path)):
             return  # another file, such as a backup that was put in its place
         if had_log:
-            is_cut = noted.log == _identity(str(self._log)) and log_bytes < noted.log_bytes
-            if is_cut and not _holds(db, noted.lasting_id):
+            if noted.lasting_id and not _holds(db, noted.lasting_id):
                 raise _fault(
-                    f"{self._log} was cut off, and with it entries that were acknowledged before a daemon was killed",
+                    f"{self._log} was cut off, overwritten or replaced, and with it entries that were acknowledged "
+                    "before a daemon was killed",
                     f"Put a whole copy of {self._log} in its place; to go on without what it held, remove {self._file}",
                 )
             return
@@ -225,18 +219,15 @@ class LastEntry:
                 f"Put {self._log} back; to go on without what it held, remove {self._file}",
             )
 
-    def note(self, entry_id: int, log_bytes: int | None) -> None:
-        """Note an entry that is about to be acknowledged; a full disk is no reason to refuse it.
-
-        `log_bytes` is the size of the log that holds it on disk, None if the disk may not have it yet.
-        """
-        if log_bytes is not None:
-            self._lasting = entry_id, log_bytes
+    def note(self, entry_id: int, *, is_lasting: bool) -> None:
+        """Note an entry that is about to be acknowledged, and if it is on disk; on a full disk nothing is noted."""
+        if is_lasting:
+            self._lasting_id = entry_id
         try:
             if self._fd is None:
                 self._files = *(_identity(str(self._path)) or NONE), *(_identity(str(self._log)) or NONE)
                 self._fd = os.open(self._file, os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
-            os.pwrite(self._fd, _LAST.pack(entry_id, *self._files, *self._lasting), 0)
+            os.pwrite(self._fd, _LAST.pack(entry_id, *self._files, self._lasting_id), 0)
         except OSError:
             pass
 
@@ -266,11 +257,10 @@ class LastEntry:
             data = read_regular(self._file)
         except OSError:
             return None
-        if len(data) not in (_LAST.size, _LAST_BEFORE.size):
+        if len(data) < _LAST.size:
             return None
-        layout = _LAST if len(data) == _LAST.size else _LAST_BEFORE
-        entry_id, device, number, log_device, log_number, *lasting = layout.unpack(data)
-        return Noted(entry_id, (device, number), (log_device, log_number), *lasting)
+        entry_id, device, number, log_device, log_number, lasting_id = _LAST.unpack_from(data)
+        return Noted(entry_id, (device, number), (log_device, log_number), lasting_id)
 
 
 def _fault(reason: str, hint: str) -> StorageError:

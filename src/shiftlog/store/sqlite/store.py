@@ -104,7 +104,7 @@ class SqliteStore:
         """Read a file that cannot be written; raise `error` if it cannot be read either."""
         file, last_entry = ReadOnlyFile(self.path), LastEntry(self.path)
         last_entry.has_database()
-        log_bytes = size_of(self.path.with_name(f"{self.path.name}-wal"))
+        had_log = size_of(self.path.with_name(f"{self.path.name}-wal")) > 0
         try:
             db = await asyncio.to_thread(file.connect)
         except (apsw.Error, OSError) as unreadable:
@@ -112,7 +112,7 @@ class SqliteStore:
         try:
             if not is_current(db):
                 raise error
-            last_entry.check(db, had_log=log_bytes > 0, log_bytes=log_bytes)
+            last_entry.check(db, had_log=had_log)
         finally:
             db.close()
         self._closed_to_writes, self._read_only_file = error, file

@@ -115,8 +115,8 @@ class WriterThread:
                 if is_bulk:
                     self._log.move(db)
         finally:
-            if self._watch.is_gone():
-                self._log.empty(db)
+            if self._watch.is_gone() or self._watch.is_log_gone():
+                self._log.empty(db)  # put back later, its pages would be older than those in the file
             self._log.close()
             self._last_entry.close()
             db.close()
@@ -131,9 +131,9 @@ class WriterThread:
         if (lost := self._lost(db)) is not None:
             return [(job, None, error or unknown_error(lost)) for job, _, error in outcomes]
         assert self._watch is not None
-        log_bytes = self._watch.measure_log()
+        self._watch.measure_log()
         if backlog.last_entry:
-            self._last_entry.note(backlog.last_entry, log_bytes if self._level == "FULL" else None)
+            self._last_entry.note(backlog.last_entry, is_lasting=self._level == "FULL")
         if backlog.erased:
             self._log.end_moving()  # two threads cannot move the log at once, and erased bytes must leave it now
             scrub(db)
@@ -165,7 +165,10 @@ class WriterThread:
         if not self._watch.is_log_gone():
             return None
         self.has_lost_log = True
-        return _move_all(db)
+        if (error := _move_all(db)) is None:
+            self._log.empty(db)
+            self._watch.measure_log()
+        return error
 
     def _choose_level(self, db: apsw.Connection, *, lasts: bool, is_bulk: bool) -> None:
         """Let the commit wait for the disk only if a work of the group must last; it then makes earlier ones last."""
