@@ -84,6 +84,14 @@ def test_the_program_behind_an_option_is_named(text: str) -> None:
         "cd /dev; echo ls | sh stdin",
         "cd /dev; echo ls | . ./stdin",
         "sh /dev//fd/3 3<<< ls",
+        "cat m | make -f /dev/stdin",
+        "cat m | make -kf- all",
+        "cat m | make --makefile - all",
+        'cat m | make "$x"',
+        "cat m | python3 - a",
+        "cat m | python3 /dev/stdin a",
+        "cat m | perl /proc/self/fd/0",
+        "cat m | gdb -x /dev/stdin",
     ],
 )
 def test_what_hides_the_program_is_undecidable(text: str) -> None:
@@ -125,6 +133,7 @@ def test_an_allow_list_holds_for_where_programs_are_found(text: str) -> None:
         "echo {,ls}; {echo,ls}",
         "echo 'a[0]' '$(date)'; read x <<< 'a[1]'",
         "sh ./build.sh < /dev/null",
+        "yes '' | make -j4 all; git diff --name-only | entr -c make; cat data | python3 report.py -",
     ],
 )  # fmt: skip
 def test_plain_commands_pass(text: str) -> None:
@@ -216,3 +225,22 @@ def test_a_copy_of_a_program_under_another_name_is_undecidable(text: str) -> Non
 )
 def test_a_copy_that_is_known_for_what_it_is_passes(text: str) -> None:
     assert DENYING.judge(text).verdict == "allowed"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "text"),
+    [
+        ("allowed", "git log --pretty=%H | while read h; do git show --stat $h; done"),
+        ("allowed", "git for-each-ref refs/heads | xargs -r git branch -d"),
+        ("allowed", 'docker build -t "app:$(git rev-parse HEAD)" .; docker build -t app:$(date +%s) .'),
+        ("undecidable", "git $x; git -c a=b show $x"),
+        ("undecidable", "git push $x"),
+        ("undecidable", "git p $x"),  # it may be an alias
+        ("undecidable", "git subtree $x"),
+        ("undecidable", "docker run -v /var/run/docker.sock:/x docker $x"),
+        ("undecidable", "docker system $x"),
+    ],
+)
+def test_unknown_arguments_of_another_subcommand_complete_no_entry(verdict: str, text: str) -> None:
+    rules = shell_rules(OperatorPolicy(), deny=["git push --force", "docker system prune"])
+    assert Judge(rules, kernel=False, files=NoFiles()).judge(text).verdict == verdict

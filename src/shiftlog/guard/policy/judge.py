@@ -18,10 +18,20 @@ from shiftlog.guard.policy.copies import copies
 from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
 from shiftlog.guard.policy.files import FileIdentity, NoFiles
 from shiftlog.guard.policy.found import Definitions, Doubt, Position, Start
-from shiftlog.guard.policy.lists import DeniedNames, ListEntry, ListName, Lists, ShellRules, Source, denied_names
+from shiftlog.guard.policy.lists import (
+    DeniedNames,
+    ListEntry,
+    ListName,
+    Lists,
+    ShellRules,
+    Source,
+    base_name,
+    denied_names,
+)
 from shiftlog.guard.policy.programs import Survey
 from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict
+from shiftlog.guard.policy.tables import SUBCOMMANDS
 from shiftlog.guard.secrets.redactor import names_secret
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
@@ -298,7 +308,11 @@ class Judge:
             for start in survey.starts:
                 given = {arg.value for arg in start.args}
                 missing = [word for word in entry.words[1:] if word not in given]
-                if not missing or not self._lists.matches(entry, start.name, cwd):
+                if (
+                    not missing
+                    or _is_another_subcommand(start, entry)
+                    or not self._lists.matches(entry, start.name, cwd)
+                ):
                     continue
                 candidates = [
                     arg
@@ -318,6 +332,13 @@ class Judge:
             # The kernel checks lists only, so with the dangerous rules on an unread text cannot be left to it.
             when = "refuse" if too_much and self.rules.dangerous else "lists"
             questions.append(Doubt(fault.what, "", fault.at, when))
+
+
+def _is_another_subcommand(start: Start, entry: ListEntry) -> bool:
+    """Return True if a literal first argument says that a program does something else than an entry names."""
+    known = SUBCOMMANDS.get(base_name(start.name), frozenset())
+    said = start.args[0].value if start.args else None
+    return said in known and entry.words[1] in known and said != entry.words[1]
 
 
 def _undecidable(text: str, doubt: Doubt) -> Violation:

@@ -18,7 +18,7 @@ from shiftlog.guard.policy.filters import sed_runs
 from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start, Stdin, When
 from shiftlog.guard.policy.late import Late
 from shiftlog.guard.policy.lists import DeniedNames
-from shiftlog.guard.policy.tools import downloads_to, option_values, tool_commands
+from shiftlog.guard.policy.tools import downloads_to, option_values, takes_stdin, tool_commands
 from shiftlog.guard.policy.wrappers import FIND_STARTS, Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
@@ -479,7 +479,7 @@ class Survey(Late):
             code += "\n" + stdin.text.text
         operands = [arg for arg in args if not arg.text.startswith("-")]
         processes = [arg for arg in operands if is_process(arg)]
-        if tables.READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and not operands)):
+        if tables.READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and takes_stdin(base, args))):
             self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
         elif tables.READS_CODE.fullmatch(base) and stdin.kind == "file":
             self.starts[-1].code = stdin.text

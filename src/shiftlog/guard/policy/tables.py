@@ -134,6 +134,18 @@ CODE_OPTIONS: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("ssh", "scp", "sftp"), ("-F",)),
     "cmake": ("-P",),
 }
+# Subcommands that start nothing of another one's name. A program's own names come before its aliases.
+SUBCOMMANDS: dict[str, frozenset[str]] = {
+    "git": frozenset(
+        "add am apply archive blame branch cat-file checkout cherry-pick clean clone commit config describe diff "
+        "diff-tree fetch for-each-ref format-patch grep init log ls-files ls-tree merge merge-base mv name-rev notes "
+        "pull push reflog reset restore rev-list rev-parse revert rm shortlog show show-ref status switch tag".split()
+    ),
+    "docker": frozenset(
+        "build cp images info inspect kill load login logs port ps pull push rename restart rm rmi save start stats "
+        "stop system tag top version volume wait".split()
+    ),
+}
 MAKES = frozenset(("make", "gmake", "bmake"))
 DESCRIPTOR = re.compile(r"/dev/fd/|/proc/[^/]+/fd/")
 DOWNLOADERS = frozenset(("curl", "wget"))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from shiftlog.guard.bash.words import HOLE, Arg, with_holes
-from shiftlog.guard.policy.tables import COMMAND_OPTIONS, GIT_COMMAND_KEYS, SSH_COMMAND_KEYS, VALUED_LETTERS
+from shiftlog.guard.bash.words import HOLE, Arg, is_stdin, with_holes
+from shiftlog.guard.policy.tables import COMMAND_OPTIONS, GIT_COMMAND_KEYS, MAKES, SSH_COMMAND_KEYS, VALUED_LETTERS
 
 GIT_VALUES = frozenset(
     "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()
@@ -180,3 +180,13 @@ def _git_setting(key: str, value: str, at: int) -> Iterator[Arg]:
     if lowered == "core.fsmonitor" and value.lower() in ("true", "false", "1", "0"):
         return
     yield with_holes(value, at)
+
+
+def takes_stdin(base: str, args: list[Arg]) -> bool:
+    """Return True if a program may read its code from its standard input."""
+    if any(is_stdin(arg) for arg in args):
+        return True
+    if base in MAKES:
+        return any(arg.value is None or arg.value.endswith("-") for arg in args)
+    first = next((arg.text for arg in args if arg.text == "-" or not arg.text.startswith("-")), "-")
+    return first == "-"
