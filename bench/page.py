@@ -62,6 +62,11 @@ def _write(writer: Writer, clock: Clock, number: int, at: datetime) -> None:
     when = precise(at)
     pen.write(Kind.SESSION_OPENED, opened, at=when)
     pen.write(Kind.TURN_BEGUN, {"query_title": "Go", "query_text": "Go on", "model": model}, turn, at=when)
+    edited = {"type": "edit", "description": f"Look after part {number % 97}", "file_path": f"src/part_{number % 997}.py"}
+    pen.write(Kind.ACTION, edited, turn, at=when)
+    if number % 10 == 0:
+        decided = {"role": "model", "category": "decision", "content": f"Part {number % 97} stays as it is"}
+        pen.write(Kind.DIALOG, decided, turn, at=when)
     pen.write(Kind.USAGE, {"input_tokens": 1_000, "output_tokens": 200, "model": model}, turn, at=when)
     pen.write(Kind.TURN_COMPLETED, {"response": "Done"}, turn, at=when)
     pen.commit(writer)
@@ -99,9 +104,15 @@ async def measured(home: Path, sessions: int) -> tuple[list[list[str]], list[lis
                 "first page as JSON": ("/sessions.json", TIMES),
                 "filtered by agent": ("/sessions?agent_id=agent-7", TIMES),
                 "search": ("/sessions?q=shift", 5),
+                "palette": ("/palette?q=part", 5),
+                "projects": ("/projects", 5),
+                "one project": ("/projects/project-7", 5),
+                "one file": ("/files?project=project-7&path=src/part_7.py", 5),
+                "decisions": ("/decisions", 5),
                 f"a session of {ENTRIES:,} entries": (f"/sessions/{long}", TIMES),
                 "its outline": (f"/sessions/{long}/outline?part=1", 5),
                 "its first turn": (f"/sessions/{long}/turns/{turn}?part=1", TIMES),
+                "search in it": (f"/sessions/{long}/find?q=step", 5),
                 "its chain, verified": (f"/sessions/{long}/trust", 5),
                 "usage of 30 days": ("/usage", 2),
             }

@@ -73,6 +73,13 @@ async def test_a_session_that_grows_erases_and_reopens_is_shown_as_its_journal_s
     assert [found.kind for found in await harness.verify()] == [None]
 
 
+@pytest.mark.parametrize("word", ["x" * 200_000, "a" + "ж" * 20_000, "日" * 20_000, "x" * 32_768])
+async def test_words_that_are_longer_than_the_index_keeps_are_no_difference(harness: Harness, word: str) -> None:
+    session = await written(harness)
+    await harness.begin(session, query_text=f"A minified file: {word}")
+    assert [found.ok for found in await harness.verify()] == [True]
+
+
 async def test_totals_that_are_not_the_sums_of_their_sessions_are_named_and_counted_again(tmp_path: Path) -> None:
     home = tmp_path / "home"
     session = await made(home)

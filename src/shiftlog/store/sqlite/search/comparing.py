@@ -11,6 +11,9 @@ from shiftlog.model.search import apart
 from shiftlog.store.protocol import Indexed
 from shiftlog.store.sql.rows import SEQ_BITS, entry_id
 
+# FTS5 indexes only so many bytes of a longer word, and may cut a character in two.
+WORD_BYTES = 32_768
+
 
 class WordComparison:
     """Names the entries of some sessions that the full-text index finds by other words than their own.
@@ -24,7 +27,7 @@ class WordComparison:
         self._sums: dict[int, dict[int, int]] = {key: {} for key in keys}
         db.execute("CREATE VIRTUAL TABLE IF NOT EXISTS temp.found_words USING fts5vocab('main', 'found', 'instance')")
         span = (entry_id(min(self._sums), 0), entry_id(max(self._sums) + 1, 0)) if self._sums else (0, 0)
-        words = db.execute("SELECT term, doc FROM found_words WHERE doc >= ? AND doc < ?", span)
+        words = db.execute("SELECT CAST(term AS BLOB), doc FROM found_words WHERE doc >= ? AND doc < ?", span)
         for word, row_id in words:
             sums = self._sums.get(row_id >> SEQ_BITS)
             if sums is not None:
@@ -41,4 +44,4 @@ class WordComparison:
     def _sum(self, text: str) -> int:
         data = apart(text).encode("utf-8", "replace")
         words = self._tokenizer(data, apsw.FTS5_TOKENIZE_DOCUMENT, None, include_offsets=False, include_colocated=False)
-        return sum(map(hash, words))
+        return sum(hash(str(word).encode()[:WORD_BYTES]) for word in words)
