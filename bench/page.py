@@ -62,7 +62,7 @@ def _write(writer: Writer, clock: Clock, number: int, at: datetime) -> None:
     when = precise(at)
     pen.write(Kind.SESSION_OPENED, opened, at=when)
     pen.write(Kind.TURN_BEGUN, {"query_title": "Go", "query_text": "Go on", "model": model}, turn, at=when)
-    edited = {"type": "edit", "description": f"Look after part {number % 97}", "file_path": f"src/part_{number % 997}.py"}
+    edited = {"type": "edit", "description": "Look after it", "file_path": f"src/part_{number % 997}.py"}
     pen.write(Kind.ACTION, edited, turn, at=when)
     if number % 10 == 0:
         decided = {"role": "model", "category": "decision", "content": f"Part {number % 97} stays as it is"}

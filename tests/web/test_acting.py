@@ -143,3 +143,45 @@ def test_only_the_second_turn_is_taken_back_and_the_difference_is_shown_first(
     found = server.json(f"/files?{urlencode({**where, 'line': 'two'})}")
     assert [one["request_id"] for one in found["touches"]] == [turns[1]]
     assert server.json(f"/files?{urlencode({**where, 'line': 'three'})}")["touches"] == []
+
+
+def test_a_turn_that_only_ran_commands_is_taken_back_by_what_its_checkpoints_say(
+    server: PageServer, person: httpx.Client, tmp_path: Path
+) -> None:
+    opened = {"agent": "Codex", "title": "Only commands", "cwd": str(tmp_path)}
+    named = {"session_id": server.tool("open_session", opened)["session_id"]}
+    shell = server.tool("open_shell", {**named, "cwd": str(tmp_path), "workspace": str(tmp_path)})["shell_id"]
+    turns: list[str] = []
+    for command in (
+        "echo 1 > kept.txt; echo 1 > both.txt",
+        "echo 2 > two.txt; echo 2 >> both.txt",
+        "echo 3 >> both.txt",
+    ):
+        begun = server.tool("begin_turn", {**named, "query_title": command[:20], "query_text": command})
+        turns.append(begun["request_id"])
+        server.tool("run_command", {"shell_id": shell, "command": command})
+        server.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+    server.tool("close_shell", {"shell_id": shell})
+    page = person.get(f"/sessions/{named['session_id']}").text
+    path = f"/sessions/{named['session_id']}/turns/{turns[1]}/undo"
+    shown = server.json(path)
+    if not shown["files"]:
+        pytest.skip("no git here, so no checkpoints")
+    assert page.count("Take back…") == 3
+    own = {file["path"]: file["changed_since"] for file in shown["own"]}
+    assert own == {"both.txt": True, "two.txt": False}
+    form = {"csrf": token_of(person), **named, "request_id": turns[1], "only_paths": "yes"}
+    done = person.post("/act/rewind", data={**form, "paths": "two.txt"})
+    assert done.status_code == 303, done.text
+    assert sorted(file.name for file in tmp_path.glob("*.txt")) == ["both.txt", "kept.txt"]
+    assert (tmp_path / "both.txt").read_text() == "1\n2\n3\n"
+
+
+def test_tags_are_added_together_and_removed_one_by_one(server: PageServer, person: httpx.Client) -> None:
+    named = {"session_id": server.tool("open_session", {"agent": "Codex", "title": "Tagged"})["session_id"]}
+    server.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})
+    form = {"csrf": token_of(person), **named}
+    assert person.post("/act/annotate", data={**form, "add_tags": "one, two"}).status_code == 303
+    assert server.json(f"/sessions/{named['session_id']}")["session"]["tags"] == ["one", "two"]
+    assert person.post("/act/annotate", data={**form, "remove_tags": "one"}).status_code == 303
+    assert server.json(f"/sessions/{named['session_id']}")["session"]["tags"] == ["two"]

@@ -154,3 +154,14 @@ def test_a_list_of_tasks_that_a_call_writes_is_shown_as_such_and_other_arguments
     assert "Look &lt;b&gt;" in tasks[0][1]
     assert "todos (2)" in html
     assert "depth 3, names (2)" in html
+
+
+def test_a_link_to_a_file_of_the_agents_machine_is_no_dead_end_and_an_image_is_a_link() -> None:
+    html = str(
+        markdown("[cart.py:3](src/cart.py#L3) [w](//evil.example) [b](https://b.example/) ![i](http://c.example/x.png)")
+    )
+    assert re.findall(r'href="([^"]*)"', html) == ["https://b.example/", "http://c.example/x.png"]
+    assert '<span title="src/cart.py#L3">cart.py:3</span>' in html
+    assert "<img" not in html
+    badge = str(markdown("[![ok](http://c.example/ok.svg)](https://ci.example/)"))
+    assert re.findall(r'href="([^"]*)"', badge) == ["https://ci.example/"]

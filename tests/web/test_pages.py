@@ -9,6 +9,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import apsw
 import pytest
 
 from shiftlog.ingest.importing.ports import ImportOptions
@@ -117,7 +118,7 @@ def test_dates_may_be_ages(server: PageServer, day: Day) -> None:
 def test_a_filter_shows_a_child_by_itself_with_its_parent_named(server: PageServer, day: Day) -> None:
     found = server.json("/sessions", agent_id="ivy/scout")
     assert [item["session_id"] for item in found["items"]] == [day.child_id]
-    assert f'child of <a href="/sessions/{day.session_id}"' in server.html("/sessions?agent_id=ivy/scout")
+    assert f'subagent of <a href="/sessions/{day.session_id}"' in server.html("/sessions?agent_id=ivy/scout")
 
 
 @pytest.mark.parametrize("kind", ["session", "turn", "entry", "decision"])
@@ -485,3 +486,48 @@ def test_a_broken_chain_says_where(server: PageServer) -> None:
     assert data["chain"]["ok"] is False
     assert data["chain"]["seq"] == 2
     assert "broken at entry 2" in server.html(f"/sessions/{session_id}/trust")
+
+
+def test_a_project_whose_name_is_a_path_has_a_page(server: PageServer) -> None:
+    for folder in ("/srv/one/twin", "/srv/two/twin"):
+        opened = {"agent": "Codex", "title": f"Work in {folder}", "cwd": folder}
+        named = {"session_id": server.tool("open_session", opened)["session_id"]}
+        server.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})
+        server.tool("finish_turn", {**named, "outcome": "completed", "response": "Ok", "usage": {"input_tokens": 1}})
+    listed = [row["project"] for row in server.json("/projects")["projects"]]
+    assert {"/srv/one/twin", "/srv/two/twin"} <= set(listed)
+    [href] = re.findall(r'href="(/projects/[^"]*one[^"]*)"', server.html("/projects"))
+    assert [one["title"] for one in server.json(href)["sessions"]] == ["Work in /srv/one/twin"]
+    assert len(server.json("/projects/twin")["sessions"]) == 2
+
+
+def test_a_command_is_one_match_of_a_search_in_its_session(server: PageServer, tmp_path: Path) -> None:
+    named = {"session_id": server.tool("open_session", {"agent": "Codex", "title": "Walked"})["session_id"]}
+    server.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})
+    shell = server.tool("open_shell", {**named, "cwd": str(tmp_path)})["shell_id"]
+    for _ in range(2):
+        server.tool("run_command", {"shell_id": shell, "command": "echo heron"})
+    server.tool("close_shell", {"shell_id": shell})
+    found = server.json(f"/sessions/{named['session_id']}/find", q="heron")
+    assert len(found["matches"]) == found["total"] == 2
+
+
+def test_what_is_only_shown_otherwise_is_not_called_a_broken_entry(server: PageServer, tmp_path: Path) -> None:
+    named = {"session_id": server.tool("open_session", {"agent": "Codex", "title": "Shown otherwise"})["session_id"]}
+    server.tool("close_session", named)
+    with apsw.Connection(str(server.home / "shiftlog.db")) as database:
+        database.execute("UPDATE sessions SET agent = 'Another' WHERE id = ?", (named["session_id"],))
+    html = server.html(f"/sessions/{named['session_id']}/trust")
+    assert "shown otherwise" in html
+    assert "broken at entry" not in html
+    assert "shiftlog rebuild" in html
+
+
+def test_a_session_that_fails_all_the_time_is_one_line_of_the_first_page(server: PageServer) -> None:
+    named = {"session_id": server.tool("open_session", {"agent": "Codex", "title": "Fails always"})["session_id"]}
+    for number in range(12):
+        server.tool("begin_turn", {**named, "query_title": f"Try {number}", "query_text": "Try"})
+        server.tool("finish_turn", {**named, "outcome": "failed", "error_message": "No"})
+    failed = server.json("/now")["overview"]["failed"]
+    [mine] = [one for one in failed if one["session_id"] == named["session_id"]]
+    assert (mine["title"], mine["times"]) == ("Try 11", 12)

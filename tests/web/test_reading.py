@@ -114,15 +114,50 @@ def test_a_session_opened_from_a_filtered_list_shows_which_filter_the_list_has(
     expect(reader.get_by_role("link", name="Remove the filter project shop")).to_have_count(0)
 
 
+TOP_TURN = """() => {
+    const turn = [...document.querySelectorAll("article.turn")].find((one) => one.getBoundingClientRect().bottom > 130);
+    return [turn.id, Math.round(turn.getBoundingClientRect().top)];
+}"""
+
+
+def settled(page: Page) -> tuple[str, int]:
+    """Return the turn at the top and its distance from there, once they stay the same."""
+    before: tuple[str, int] | None = None
+    for _ in range(200):
+        now = tuple(page.evaluate(TOP_TURN))
+        if now == before:
+            return now
+        before = now
+        page.wait_for_timeout(200)
+    raise AssertionError("the page never stood still")
+
+
 def test_back_returns_to_the_place_in_a_session(reader: Page) -> None:
     expect(reader.locator(".switch").first).to_be_visible()  # the scripts have begun
-    turn = reader.get_by_role("article", name="Part 24", exact=True)
-    turn.scroll_into_view_if_needed()
+    reader.get_by_role("article", name="Part 24", exact=True).scroll_into_view_if_needed()
     reader.evaluate("scrollBy(0, 300)")
-    turn.get_by_text("Part 24").first.scroll_into_view_if_needed()
-    assert reader.evaluate("scrollY") > 500
+    before = settled(reader)
     reader.get_by_role("link", name="Decisions").click()
     reader.wait_for_url(re.compile("/decisions$"))
     reader.go_back()
-    expect(turn).to_be_in_viewport()
-    assert reader.evaluate("scrollY") > 500
+    is_back = "([id, top]) => { const now = (TURN)(); return now[0] === id && Math.abs(now[1] - top) < 40; }"
+    reader.wait_for_function(is_back.replace("TURN", TOP_TURN), arg=before)
+    assert settled(reader)[0] == before[0], "and it stays there"
+
+
+def test_a_link_of_the_bar_takes_the_focus_without_moving_the_page(reader: Page) -> None:
+    expect(reader.locator(".switch").first).to_be_visible()
+    reader.get_by_role("article", name="Part 20", exact=True).scroll_into_view_if_needed()
+    before = settled(reader)
+    reader.get_by_role("link", name="Decisions").focus()
+    assert settled(reader) == before
+
+
+def test_the_palette_takes_what_is_typed_at_once_and_closes_by_one_escape(reader: Page) -> None:
+    expect(reader.locator("#palette-button")).to_be_visible()
+    reader.keyboard.press("Control+k")
+    reader.keyboard.type("usage")
+    field = reader.get_by_role("combobox", name="Go to")
+    expect(field).to_have_value("usage")
+    reader.keyboard.press("Escape")
+    expect(field).to_be_hidden()

@@ -56,7 +56,8 @@ async def _form(request: Request) -> dict[str, str]:
         if len(body) > BODY_BYTES:
             raise InvalidParameter("The form is too long", details={"max_bytes": BODY_BYTES})
     pairs = parse_qs(body.decode("utf-8", "replace"), keep_blank_values=True, max_num_fields=100)
-    return {name: "\n".join(values) for name, values in pairs.items()}
+    # No file name holds a NUL, but one may hold a line break.
+    return {name: "\0".join(values) for name, values in pairs.items()}
 
 
 def _back(given: Given) -> str:
@@ -87,16 +88,17 @@ async def _approve(app: App, given: Given) -> dict[str, Any]:
 async def _annotate(app: App, given: Given) -> dict[str, Any]:
     params: dict[str, Any] = {"session_id": _needed(given, "session_id")}
     params |= {name: given[name] for name in ("title", "note") if given.get(name, "").strip()}
-    for name in ("add_tags", "remove_tags"):
-        if given.get(name, "").strip():
-            params[name] = [tag.strip() for tag in given[name].replace(",", "\n").split("\n") if tag.strip()]
+    if tags := [tag.strip() for tag in given.get("add_tags", "").split(",") if tag.strip()]:
+        params["add_tags"] = tags
+    if given.get("remove_tags"):
+        params["remove_tags"] = [given["remove_tags"]]
     return await _asked(app, "annotate", params)
 
 
 async def _rewind(app: App, given: Given) -> dict[str, Any]:
     """Take files back to where a turn found them: all, or those that the form names."""
     session = await _session(app, given)
-    paths = [path for path in given.get("paths", "").split("\n") if path]
+    paths = [path for path in given.get("paths", "").split("\0") if path]
     if given.get("only_paths") and not paths:
         raise InvalidParameter("No file is chosen", hint="Choose the files to take back")
     params: dict[str, Any] = {"workspace": session.workspace, "request_id": _needed(given, "request_id"), "clean": True}

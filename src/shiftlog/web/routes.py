@@ -82,7 +82,7 @@ def _routes(app: App, door: Door | None, live: Live) -> list[BaseRoute]:
         ("/usage", usage_page),
         ("/palette", palette_page),
         ("/projects", projects.projects_page),
-        ("/projects/{project}", projects.project_page),
+        ("/projects/{project:path}", projects.project_page),
         ("/files", file_page),
         ("/decisions", projects.decisions_page),
         ("/outputs/{command_id}", details.output_page),

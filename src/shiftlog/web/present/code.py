@@ -57,8 +57,8 @@ _deadline: ContextVar[float | None] = ContextVar("colour_deadline", default=None
 
 @contextmanager
 def colour_budget(seconds: float = PAGE_S) -> Generator[None]:
-    """Bound the time that the page rendered inside spends on colours; what comes later stays plain."""
-    token = _deadline.set(time.monotonic() + seconds)
+    """Bound the processor time that the page rendered inside spends on colours; what comes later stays plain."""
+    token = _deadline.set(time.thread_time() + seconds)
     try:
         yield
     finally:
@@ -79,11 +79,11 @@ def coloured_lines(text: str, language: str | None) -> list[list[Piece]]:
     plain: list[list[Piece]] = [[("", line)] for line in lines]
     until = _deadline.get()
     too_much = len(text) > CODE_CHARS or any(len(line) > LINE_CHARS for line in lines)
-    if language is None or too_much or (until is not None and time.monotonic() > until):
+    if language is None or too_much or (until is not None and time.thread_time() > until):
         return plain
     found: list[list[Piece]] = [[]]
     for kind, value in _lexer(language).get_tokens(text):
-        if until is not None and time.monotonic() > until:
+        if until is not None and time.thread_time() > until:
             return plain
         name = _class_of(kind)
         for number, part in enumerate(value.split("\n")):

@@ -19,6 +19,8 @@ from shiftlog.web.present.code import code, language_of
 from shiftlog.web.present.diffs import DiffOfFile, diffs, is_diff, split_diff
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from markdown_it import MarkdownIt
     from markdown_it.rules_core import StateCore
     from markdown_it.token import Token
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 FOLD_CHARS = 6_000
 FOLD_LINES = 60
 MARKDOWN_CHARS = 24_000
+_ABSOLUTE = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
 _TASK = re.compile(r"\[([ xX])\] ")
 
 
@@ -58,12 +61,23 @@ def folded(text: object, chars: int = FOLD_CHARS, lines: int = FOLD_LINES) -> Fo
 def _markdown() -> "MarkdownIt":
     from markdown_it import MarkdownIt
 
-    # No raw HTML and no images: reading a record must cause no request.
+    # No raw HTML, and links in place of images: reading a record must cause no request.
     options = {"html": False, "maxNesting": 12, "highlight": _fence}
     reader = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     reader.core.ruler.push("bare_addresses", _link_addresses)
     reader.core.ruler.push("tasks", _mark_tasks)
-    return reader.disable(["image", "html_inline", "html_block"])
+    reader.core.ruler.push("relative_links", _name_relative_links)
+    reader.add_render_rule("image", _image_link)
+    return reader.disable(["html_inline", "html_block"])
+
+
+def _image_link(self: object, tokens: "Sequence[Token]", at: int, options: object, env: object) -> str:
+    """Return a link instead of an image: reading a record must cause no request."""
+    address, name = str(tokens[at].attrs["src"]), f"Image: {tokens[at].content or 'no name'}"
+    is_in_link = sum({"link_open": 1, "link_close": -1}.get(token.type, 0) for token in tokens[:at])
+    if is_in_link or not _ABSOLUTE.match(address):
+        return str(Markup('<span title="{}">{}</span>').format(address, name))
+    return str(Markup('<a rel="noreferrer noopener" href="{}">{}</a>').format(address, name))
 
 
 def _fence(content: str, language: str, attributes: str) -> str:
@@ -84,6 +98,18 @@ def _link_addresses(state: "StateCore") -> None:
             depth += {"link_open": 1, "link_close": -1}.get(token.type, 0)
             children += _split_addresses(token) if token.type == "text" and not depth else [token]
         block.children = children
+
+
+def _name_relative_links(state: "StateCore") -> None:
+    """Show a link to a file of the agent's machine as its words: on this page it would lead nowhere."""
+    is_relative = False
+    for token in (one for block in state.tokens for one in block.children or ()):
+        if token.type == "link_open":
+            is_relative = not _ABSOLUTE.match(str(token.attrs.get("href", "")))
+            if is_relative:
+                token.tag, token.attrs = "span", {"title": token.attrs.get("href", "")}
+        elif token.type == "link_close" and is_relative:
+            token.tag = "span"
 
 
 def _split_addresses(token: "Token") -> "list[Token]":

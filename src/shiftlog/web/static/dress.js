@@ -130,8 +130,26 @@ export function openAround(element) {
   }
 }
 
+const FRAMES_MOST = 30;
+let aiming = 0;
+for (const kind of ["wheel", "touchstart", "pointerdown", "keydown"]) addEventListener(kind, () => (aiming += 1), { capture: true, passive: true });
+
+// Scrolls, and again while the page is still laid out: turns out of sight have the height of a guess until they come near.
+// A person who scrolls meanwhile ends that.
+export async function aim(scroll) {
+  const mine = (aiming += 1);
+  let still = 0;
+  for (let left = FRAMES_MOST; left && still < 4 && mine === aiming; left -= 1) {
+    const before = scrollY;
+    scroll();
+    still = Math.abs(scrollY - before) < 1 ? still + 1 : 0;
+    await new Promise((done) => requestAnimationFrame(done));
+  }
+}
+
 export function jumpTo(element) {
-  element.scrollIntoView({ block: element.matches(".row, .result") ? "nearest" : "start", behavior: "instant" });
+  const block = element.matches(".row, .result") ? "nearest" : "start";
+  aim(() => element.scrollIntoView({ block, behavior: "instant" }));
   const target = element.querySelector("a[href]") ?? element;
   if (!target.matches("a")) target.tabIndex = -1;
   target.focus({ preventScroll: true });

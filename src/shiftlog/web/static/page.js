@@ -1,5 +1,6 @@
 // What every page shares: local times, folding, copying, keys and the help; then what the page itself brings.
 import { dress, jumpTo, whileSeen } from "./dress.js";
+import * as palette from "./palette.js";
 import * as rail from "./rail.js";
 
 document.documentElement.classList.add("js");
@@ -54,24 +55,21 @@ const keys = {
   },
 };
 
-async function goTo() {
-  (await import("./palette.js")).open();
-}
 const paletteButton = document.getElementById("palette-button");
 if (paletteButton) {
   paletteButton.hidden = false;
-  paletteButton.addEventListener("click", goTo);
+  paletteButton.addEventListener("click", palette.open);
 }
 
 document.addEventListener("keydown", (event) => {
   if (paletteButton && (event.ctrlKey || event.metaKey) && !event.shiftKey && event.key.toLowerCase() === "k") {
     event.preventDefault();
-    goTo();
+    palette.open();
     return;
   }
   if (event.ctrlKey || event.metaKey || event.altKey) return;
   if (event.target.closest("input, select, textarea")) {
-    if (event.key === "Escape") {
+    if (event.key === "Escape" && !event.target.closest("dialog")) {
       // The browser would also empty a search field, and with it the matches to walk.
       event.preventDefault();
       event.target.blur();

@@ -1,5 +1,5 @@
 // A session: steps and further turns are loaded when they come into sight, new entries as they are written.
-import { dress, jumpTo, openAround, parsed, part, refill, whileSeen } from "./dress.js";
+import { aim, dress, jumpTo, openAround, parsed, part, refill, whileSeen } from "./dress.js";
 import { startFinding } from "./finding.js";
 import * as rail from "./rail.js";
 
@@ -123,14 +123,14 @@ async function returnToPlace() {
   const [how] = performance.getEntriesByType("navigation");
   const place = history.state?.place;
   if (!place || how?.type === "navigate" || location.hash) return;
-  history.scrollRestoration = "manual";
   for (let left = PAGES_MOST; left && !byId(place.turn); left -= 1) {
     const next = timeline.querySelector(":scope > .more a[data-next]");
     if (!next) return;
     await loadMore(next);
   }
   const found = (place.at !== place.turn && (await show(place.at))) || byId(place.turn);
-  scrollTo({ top: scrollY + found.getBoundingClientRect().top - (found.id === place.at ? place.top : TOP), behavior: "instant" });
+  const top = found.id === place.at ? place.top : TOP;
+  await aim(() => scrollTo({ top: scrollY + found.getBoundingClientRect().top - top, behavior: "instant" }));
 }
 
 function stepAfter(anchor) {
@@ -346,6 +346,8 @@ function startSwitches() {
 }
 
 export function start() {
+  // Kept with the entry of the history: the browser must not scroll a page whose turns are not loaded yet.
+  history.scrollRestoration = "manual";
   watch(document);
   startSwitches();
   const finding = startFinding({ base, show });

@@ -13,12 +13,13 @@ from starlette.requests import Request
 
 from shiftlog.app.app import App
 from shiftlog.model.caller import Caller
-from shiftlog.model.entry import Entry, Kind
+from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, ShiftlogError
-from shiftlog.model.nouns import Session, Turn
+from shiftlog.model.nouns import Turn
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.web.answers import PageView
+from shiftlog.web.views.checkpoints import checkpoints_around
 
 TOUCHES_SHOWN = 60
 COMPARED_MOST = 20
@@ -72,21 +73,6 @@ async def _compared(app: App, touch: Item, path: str) -> list[Item]:
     return [{"seq": before.seq, "diff": found["patch"]}] if found.get("patch") else []
 
 
-def _around(reader: Reader, session: Session, turn: Turn) -> tuple[Entry, Entry | None] | None:
-    """Return the checkpoints of this machine before and after a turn's work; None for the second means now."""
-    if not session.workspace:
-        return None
-    saved = reader.entries(session.id, until=session.head_seq, kinds=(Kind.CHECKPOINT_SAVED,))
-    usable = [entry for entry in saved if entry.body is not None and not entry.facts.get("target")]
-    before = next((entry for entry in usable if turn.begun_seq <= entry.seq <= turn.last_seq), None)
-    before = before or next((entry for entry in reversed(usable) if entry.seq < turn.begun_seq), None)
-    if before is None:
-        return None
-    place = before.facts.get("workspace")
-    later = (entry for entry in usable if entry.seq > turn.last_seq and entry.facts.get("workspace") == place)
-    return before, next(later, None)
-
-
 def _touch(reader: Reader, session_id: str, request_id: str, path: str) -> Item | None:
     """Return what a turn did to a file, and what it was asked."""
     session, turn = reader.session(session_id), reader.turn(session_id, request_id)
@@ -107,7 +93,7 @@ def _touch(reader: Reader, session_id: str, request_id: str, path: str) -> Item 
         "at": shown(turn.finished_at or turn.last_updated),
         "seq": turn.files[path].seq if path in turn.files else turn.begun_seq,
         "folder": session.workspace,
-        "between": _around(reader, session, turn),
+        "between": checkpoints_around(reader, session, turn),
         "diffs": [{"seq": entry.seq, "diff": entry.facts["diff"]} for entry in actions if entry.facts.get("diff")],
         "said": [str(entry.facts.get("description") or "") for entry in actions if not entry.facts.get("diff")],
     }

@@ -1,5 +1,6 @@
 """Search inside one session: every entry that matches, in the order of the journal."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from starlette.requests import Request
@@ -7,15 +8,17 @@ from starlette.requests import Request
 from shiftlog.app.app import App
 from shiftlog.journal.history.requests import expression
 from shiftlog.journal.texts import summary
+from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Session
 from shiftlog.model.search import Term, Word, positive_terms
-from shiftlog.store.protocol import Filter, Reader
+from shiftlog.store.protocol import Filter, Hit, Reader
 from shiftlog.web.answers import PageView, wants_json
 from shiftlog.web.views.session import read_session, session_head
 
 MATCHES = 1_000
 LINES = 200
+_OF_COMMANDS = (Kind.COMMAND_STARTED, Kind.COMMAND_FINISHED, Kind.ACTION)
 
 Item = dict[str, Any]
 
@@ -34,12 +37,12 @@ async def find_page(app: App, request: Request) -> PageView:
 
     def work(reader: Reader, session: Session) -> tuple[Item, Item]:
         found = reader.search(expr, Filter(session_id=session.id), unit="entry", limit=MATCHES, most=MATCHES)
-        hits = sorted(found.hits, key=lambda hit: hit.seq)
+        hits = _one_per_command(reader, session, sorted(found.hits, key=lambda hit: hit.seq))
         data: Item = {
             "session_id": session.id,
             "q": text,
             "terms": [_said(term) for term in positive_terms(expr)],
-            "total": found.total,
+            "total": found.total if found.total > MATCHES else len(hits),
             "matches": [{"seq": hit.seq, "request_id": hit.turn} for hit in hits],
         }
         told = {} if is_json else {hit.seq: _line(reader, session, hit.seq) for hit in hits[:LINES]}
@@ -47,6 +50,19 @@ async def find_page(app: App, request: Request) -> PageView:
 
     data, extra = await read_session(app, request, work)
     return PageView(data=data, template="find.html", extra=extra)
+
+
+def _one_per_command(reader: Reader, session: Session, hits: Sequence[Hit]) -> list[Hit]:
+    """Leave out entries of a command that was found before: its start, its end and its action are one step."""
+    seen: set[str] = set()
+    kept: list[Hit] = []
+    for hit in hits:
+        found = reader.entries(session.id, after=hit.seq - 1, until=hit.seq, kinds=_OF_COMMANDS)
+        command = str(found[0].facts.get("command_id") or "") if found else ""
+        if command not in seen:
+            kept.append(hit)
+        seen |= {command} - {""}
+    return kept
 
 
 def _line(reader: Reader, session: Session, seq: int) -> str:

@@ -27,7 +27,8 @@ QUIET = frozenset(
 _BY_PERSON = ("title", "tags", "note")
 # Of these a reader of the story wants only some facts; the entry itself has all.
 _TOLD = {
-    Kind.COMMAND_ASKED: ("command", "prompt", "program"),
+    Kind.SESSION_CLOSED: ("reason", "closing_note", "policy"),
+    Kind.COMMAND_ASKED: ("command", "prompt"),
     Kind.COMMAND_DECIDED: ("state", "by", "reason"),
 }
 # The facts that say most of an entry, the most telling first.
@@ -54,7 +55,7 @@ SAYS = {
     Kind.SHELL_OPENED: "Shell opened",
     Kind.SHELL_ENDED: "Shell ended",
     Kind.COMMAND_INPUT: "Input",
-    Kind.COMMAND_ASKED: "Approval asked for",
+    Kind.COMMAND_ASKED: "Asked for your approval:",
     Kind.COMMAND_DECIDED: "Approval decided",
     Kind.HANDOFF_OFFERED: "Hand-over offered",
     Kind.HANDOFF_ACCEPTED: "Hand-over accepted",
@@ -86,7 +87,10 @@ def note_of(entry: Entry) -> Step:
         quiet = facts.get("by") is None or not any(name in facts for name in _BY_PERSON)
     says = SAYS.get(entry.kind, str(entry.kind))
     told = {name: facts[name] for name in _TOLD[entry.kind] if name in facts} if entry.kind in _TOLD else facts
-    return {"type_": "note", "says": says, "facts": plain_facts(told), "quiet": quiet}
+    lines = plain_facts(told)
+    if entry.kind is Kind.COMMAND_ASKED:
+        lines = [("", said) for _, said in lines]
+    return {"type_": "note", "says": says, "facts": lines, "quiet": quiet}
 
 
 def said_by(entry: Entry) -> str:

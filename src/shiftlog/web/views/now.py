@@ -1,7 +1,8 @@
 """The first page beside the list: it shows commands that wait for a person, turns in progress and recent failures."""
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from starlette.datastructures import QueryParams
@@ -9,6 +10,7 @@ from starlette.requests import Request
 
 from shiftlog.app.app import App
 from shiftlog.model.moves import SessionState, TurnStatus
+from shiftlog.model.nouns import Turn
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.web.answers import PageView
@@ -16,6 +18,7 @@ from shiftlog.web.views.rail import list_row, read_rail
 
 FAILED_DAYS = 7
 FAILED_SHOWN = 10
+FAILED_READ = 200
 WORKING_SHOWN = 30
 AWAITING_SHOWN = 20
 PROJECTS_SHOWN = 12
@@ -50,10 +53,6 @@ async def read_overview(app: App, listed: Sequence[Item]) -> Item:
     def work(reader: Reader) -> Item:
         awaiting = Filter(states=frozenset({str(SessionState.AWAITING_SUCCESSOR)}))
         rows = reader.find_sessions(awaiting, Page(limit=AWAITING_SHOWN), by_activity=True)
-        failed = Filter(turn_status=str(TurnStatus.FAILED), from_=now - timedelta(days=FAILED_DAYS))
-        turns = [
-            row for row in reader.find_turns(failed, Page(limit=FAILED_SHOWN)) if row.turn.status is TurnStatus.FAILED
-        ]
         return {
             "questions": questions,
             "titles": _titles(reader, (str(one["session_id"]) for one in questions)),
@@ -63,23 +62,41 @@ async def read_overview(app: App, listed: Sequence[Item]) -> Item:
                 for item in _every(listed)
                 if item["state"] == SessionState.OPEN and item["turns_open"]
             ][:WORKING_SHOWN],
-            "failed": [
-                {
-                    "session_id": row.session.id,
-                    "session_title": row.session.title,
-                    "request_id": row.turn.request_id,
-                    "title": row.turn.query_title,
-                    "note": row.turn.failure_note,
-                    "at": shown(row.turn.finished_at or row.turn.last_updated),
-                }
-                for row in turns
-            ],
+            "failed": _failed(reader, now),
             "projects": list(dict.fromkeys(str(item["project"]) for item in listed if item["project"]))[
                 :PROJECTS_SHOWN
             ],
         }
 
     return await app.store.read(work)
+
+
+def _failed(reader: Reader, now: datetime) -> list[Item]:
+    """Return the last failed turn of each session that failed lately, and how many there were.
+
+    One session that fails all the time does not hide the others.
+    """
+    failed = Filter(turn_status=str(TurnStatus.FAILED), from_=now - timedelta(days=FAILED_DAYS))
+    rows = [row for row in reader.find_turns(failed, Page(limit=FAILED_READ)) if row.turn.status is TurnStatus.FAILED]
+    rows.sort(key=lambda row: _ended(row.turn), reverse=True)
+    times = Counter(row.session.id for row in rows)
+    newest = {row.session.id: row for row in reversed(rows)}
+    return [
+        {
+            "session_id": name,
+            "session_title": newest[name].session.title,
+            "request_id": newest[name].turn.request_id,
+            "title": newest[name].turn.query_title,
+            "note": newest[name].turn.failure_note,
+            "at": shown(_ended(newest[name].turn)),
+            "times": count,
+        }
+        for name, count in list(times.items())[:FAILED_SHOWN]
+    ]
+
+
+def _ended(turn: Turn) -> datetime:
+    return turn.finished_at or turn.last_updated
 
 
 def _placed(app: App, question: Item) -> Item:

@@ -5,6 +5,7 @@ from typing import Any
 from starlette.requests import Request
 
 from shiftlog.app.app import App
+from shiftlog.journal.usage.totals import project_of
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.times import shown
@@ -36,7 +37,7 @@ def _named(reader: Reader, text: str) -> list[Item]:
         for session in rows
         if text in session.title.casefold() or session.id.casefold().endswith(text)
     ][:OF_EACH]
-    names = dict.fromkeys(row.workspace.rstrip("/").rpartition("/")[2] for row in rows if row.workspace)
+    names = dict.fromkeys(name for row in rows if (name := project_of(row.workspace)))
     projects = [_item("project", name, "", address("projects", name)) for name in names if text in name.casefold()]
     return [*sessions, *projects[:OF_EACH], *(_files(reader, text) if len(text) > 1 else [])]
 
@@ -46,7 +47,7 @@ def _files(reader: Reader, text: str) -> list[Item]:
     found: dict[tuple[str, str], Item] = {}
     for row in reader.find_files(Filter(path=f"*{pattern}*"), Page(limit=FILES_READ)):
         session = reader.session(row.session_id)
-        project = session.workspace.rstrip("/").rpartition("/")[2] if session and session.workspace else ""
+        project = (project_of(session.workspace) if session else None) or ""
         where = address("files", project=project, path=row.path)
         found.setdefault((project, row.path), _item("file", row.path, project, where))
         if len(found) == OF_EACH:

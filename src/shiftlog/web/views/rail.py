@@ -167,6 +167,7 @@ def list_row(app: App, reader: Reader, session: Session, now: datetime) -> Item:
     """Return a session as lists show it."""
     item = session_item(session, now=now, runs=app.runs)
     used = app.runs.usage_of(session, reader)
+    above = reader.session(session.parent_session_id) if session.parent_session_id else None
     ends = None if session.state is SessionState.OPEN and session.turns_open else item["last_activity"]
     item |= {
         "cost_usd": used.cost_usd if used else None,
@@ -174,6 +175,7 @@ def list_row(app: App, reader: Reader, session: Session, now: datetime) -> Item:
         "turns_failed": session.turns_failed,
         "duration_s": int(between(item["started"], ends, now)),
         "parent_session_id": session.parent_session_id,
+        "parent_title": above.title if above is not None and not above.hidden else None,
         "children": [],
         "children_total": 0,
     }

@@ -10,6 +10,7 @@ from shiftlog.app.app import App
 from shiftlog.journal.continuity.answers import vendor_resume
 from shiftlog.journal.history.items import obligation, session_facts
 from shiftlog.journal.journal import find_session
+from shiftlog.journal.usage.totals import project_of
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.moves import SessionState, status_shown
@@ -157,7 +158,7 @@ def session_head(app: App, reader: Reader, session: Session) -> Item:
         "resume_command": vendor_resume(session),
         "can_undo": bool(reader.entries(session.id, limit=1, kinds=(Kind.CHECKPOINT_SAVED,))),
         "subagent": dict(session.subagent),
-        "project": session.workspace.rstrip("/").rpartition("/")[2] if session.workspace else None,
+        "project": project_of(session.workspace),
     }
 
 

@@ -73,10 +73,19 @@ async def _search(app: App, text: str, kind: str, filters: Mapping[str, str], cu
     }
 
 
+def _is_title(item: Item) -> bool:
+    """Return True if what was found of a session are words of its title."""
+    marked = str(item.get("snippet") or "").partition("«")[2].partition("»")[0]
+    return item["kind"] == "session" and item.get("seq") == 1 and marked.casefold() in item["title"].casefold()
+
+
 async def _by_session(app: App, items: Iterable[Item]) -> list[Item]:
     """Return the sessions that were found, each with its matches on one line each and no entry twice."""
     matches: dict[str, dict[tuple[object, object], Item]] = {}
     for item in items:
+        found = matches.setdefault(str(item["session_id"]), {})
+        if _is_title(item):
+            continue  # it stands above the matches
         text = item.get("snippet") or item.get("summary") or ""
         said = item.get("path") or (item.get("title") if item["kind"] == "turn" else None)
         hit = {
@@ -86,7 +95,7 @@ async def _by_session(app: App, items: Iterable[Item]) -> list[Item]:
             "at": item.get("at") or item.get("begun_at"),
         }
         place = (item.get("request_id"), item.get("seq") or item.get("path"))
-        matches.setdefault(str(item["session_id"]), {}).setdefault(place, hit)
+        found.setdefault(place, hit)
     now = app.clock.now()
 
     def work(reader: Reader) -> list[Item]:

@@ -41,7 +41,8 @@ async def usage_page(app: App, request: Request) -> PageView:
     """Show usage of the last month, or of the days that the query names."""
     data = await _totals(app, request.query_params)
     tables: dict[str, list[Item]] = data["by"]
-    models = [str(row["model"] or "unknown") for row in tables["model"]][:STACKED]
+    used = [str(row["model"] or "unknown") for row in tables["model"] if row["tokens"] or row["cost_usd"]]
+    models = used[:STACKED]
     days = _every_day(tables["day"], data["filters"], app.clock.now())
     unit_of_time, bucket_of = buckets(len(days))
     limits = {
@@ -68,7 +69,7 @@ async def usage_page(app: App, request: Request) -> PageView:
             levels(rows, name, "cost_usd", f"Cost per {name}"),
         ]
     extra: Item = {"pictures": pictures, "dimensions": DIMENSIONS, "models": models, "sessions_of": _sessions_of}
-    extra["unit_of_time"] = unit_of_time
+    extra |= {"unit_of_time": unit_of_time, "has_others": len(used) > len(models)}
     return PageView(data=data, template="usage.html", extra=extra)
 
 
