@@ -24,7 +24,7 @@ Item = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Asked:
+class _ToTakeBack:
     """The turn that may be taken back, its session, the turns after it, and the checkpoint that followed its work."""
 
     head: Item
@@ -37,11 +37,11 @@ class _Asked:
 async def undo_page(app: App, request: Request) -> PageView:
     """Show the difference between now and the state before a turn, and which files are of this turn alone."""
 
-    def work(reader: Reader, session: Session) -> _Asked:
+    def work(reader: Reader, session: Session) -> _ToTakeBack:
         turn = find_turn(reader, session, request.path_params["request_id"])
         around = checkpoints_around(reader, session, turn)
         after = around[1] if around else None
-        return _Asked(
+        return _ToTakeBack(
             head=session_head(app, reader, session),
             workspace=session.workspace,
             turn=turn,
@@ -85,7 +85,7 @@ async def undo_page(app: App, request: Request) -> PageView:
     return PageView(data=data, template="undo.html", extra={"session": asked.head})
 
 
-async def _compared(app: App, asked: _Asked, how: Mapping[str, Any]) -> Item:
+async def _compared(app: App, asked: _ToTakeBack, how: Mapping[str, Any]) -> Item:
     return await ask(app, "diff", {"workspace": asked.workspace, "diff": how})
 
 
