@@ -7,7 +7,7 @@ import pytest
 
 from shiftlog.config.loading import load
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.resonance import TIERS, Level, Resonance, resolve_run
+from shiftlog.model.resonance import TIERS, Level, Resonance, known_backend, resolve_tier
 
 
 def resonance(home: Path, text: str = "") -> Resonance:
@@ -15,32 +15,32 @@ def resonance(home: Path, text: str = "") -> Resonance:
     return load(home, {}).runs
 
 
+def test_the_level_of_a_tier_is_that_of_the_backend(tmp_path: Path) -> None:
+    rules = resonance(tmp_path)
+    assert rules.level("claude_code", "alto").effort == "xhigh"
+    assert rules.level("claude_code", "alto").model
+    assert rules.level("codex", "alto").effort == "high"
+    assert rules.level("gemini_cli", "alto") == Level()
+
+
 def test_a_registered_caller_without_a_tier_gets_alto_without_a_warning(tmp_path: Path) -> None:
-    run = resolve_run(resonance(tmp_path), caller="headless_task", backend="claude_code")
-    assert (run.tier, run.effort, run.agent, run.provider) == ("alto", "xhigh", "ClaudeCode", "anthropic")
-    assert (run.warnings, bool(run.model)) == ((), True)
+    assert resolve_tier(resonance(tmp_path), caller="headless_task", tier="") == ("alto", ())
 
 
 def test_an_unregistered_caller_is_accepted_with_the_warning_of_the_contract(tmp_path: Path) -> None:
-    run = resolve_run(resonance(tmp_path), caller="x", backend="codex")
-    assert (run.tier, run.effort, run.agent, run.provider) == ("alto", "high", "Codex", "openai")
-    assert run.warnings == ("caller 'x' is not registered; using the default tier 'alto'",)
+    tier, warnings = resolve_tier(resonance(tmp_path), caller="x", tier="")
+    assert (tier, warnings) == ("alto", ("caller 'x' is not registered; using the default tier 'alto'",))
 
 
 def test_the_tier_is_the_explicit_one_then_the_callers_then_the_operators_default(tmp_path: Path) -> None:
     rules = resonance(tmp_path, "[runs]\ndefault_tier='bajo'\n[runs.callers.nightly]\ntier='maximo'")
 
     def tier(caller: str, explicit: str = "") -> str:
-        return resolve_run(rules, caller=caller, backend="codex", tier=explicit).tier
+        return resolve_tier(rules, caller=caller, tier=explicit)[0]
 
     assert (tier("nightly", "medio"), tier("nightly"), tier("headless_task")) == ("medio", "maximo", "bajo")
-    assert resolve_run(rules, caller="x", backend="codex").warnings[0].endswith("default tier 'bajo'")
-    assert resolve_run(rules, caller="x", backend="codex", tier="alto").warnings == ()
-
-
-def test_model_and_effort_are_kept_as_given(tmp_path: Path) -> None:
-    run = resolve_run(resonance(tmp_path), caller="headless_task", backend="codex", model="any[1m]", effort="own")
-    assert (run.model, run.effort) == ("any[1m]", "own")
+    assert resolve_tier(rules, caller="x", tier="")[1][0].endswith("default tier 'bajo'")
+    assert resolve_tier(rules, caller="x", tier="alto")[1] == ()
 
 
 @pytest.mark.parametrize(
@@ -69,8 +69,6 @@ def test_the_shipped_backends_are_registered_and_found_by_agent_kind(tmp_path: P
         "cursor",
         None,
     ]
-    run = resolve_run(rules, caller="headless_task", backend="gemini_cli")
-    assert (run.model, run.effort) == (None, None)
 
 
 def test_the_operator_adds_to_the_shipped_tables_and_replaces_single_values(tmp_path: Path) -> None:
@@ -84,19 +82,19 @@ def test_the_operator_adds_to_the_shipped_tables_and_replaces_single_values(tmp_
     assert rules.levels["codex"]["alto"] == Level(model="m2", effort="high")
     assert rules.levels["codex"]["bajo"].effort is None
     assert (rules.backends["codex"].agent, rules.backends["codex"].provider) == ("Codex", "azure")
-    assert resolve_run(rules, caller="headless_task", backend="mine").provider is None
+    assert known_backend(rules, "mine").provider is None
 
 
 def test_an_unregistered_backend_is_refused_with_the_allowed_names(tmp_path: Path) -> None:
     rules = resonance(tmp_path)
     with pytest.raises(InvalidParameter) as caught:
-        resolve_run(rules, caller="x", backend="clode")
+        known_backend(rules, "clode")
     assert caught.value.details["allowed"] == list(rules.backends)
 
 
 def test_an_unknown_tier_is_refused_with_the_allowed_ones(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter) as caught:
-        resolve_run(resonance(tmp_path), caller="x", backend="codex", tier="huge")
+        resolve_tier(resonance(tmp_path), caller="x", tier="huge")
     assert (caught.value.details["parameter"], caught.value.details["allowed"]) == (
         "resonance_tier",
         list(TIERS),

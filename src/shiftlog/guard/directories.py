@@ -32,11 +32,11 @@ class _OpenHow(ctypes.Structure):
     _fields_ = (("flags", ctypes.c_uint64), ("mode", ctypes.c_uint64), ("resolve", ctypes.c_uint64))
 
 
-def open_beneath(directory: int, path: bytes, flags: int, mode: int = 0) -> int:
+def open_beneath(directory: int, path: bytes, flags: int) -> int:
     """Open a relative path below a directory; a link in any component, or a way out, is an `OSError`."""
     if HAS_OPENAT2:
-        return _open_in_one_step(directory, path, flags | os.O_CLOEXEC, mode)
-    return _open_step_by_step(directory, path, flags | os.O_CLOEXEC, mode)
+        return _open_in_one_step(directory, path, flags | os.O_CLOEXEC)
+    return _open_step_by_step(directory, path, flags | os.O_CLOEXEC)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,8 +130,8 @@ def open_real(path: str) -> OpenDirectory:
     return open_directory(os.path.realpath(path))
 
 
-def _open_in_one_step(directory: int, path: bytes, flags: int, mode: int) -> int:
-    how = _OpenHow(flags, mode, _RESOLVE)
+def _open_in_one_step(directory: int, path: bytes, flags: int) -> int:
+    how = _OpenHow(flags, 0, _RESOLVE)
     code = errno.EAGAIN
     tries = 0
     while code in (errno.EAGAIN, errno.EINTR) and tries < _TRIES:  # EAGAIN: a rename elsewhere disturbed the walk
@@ -142,7 +142,7 @@ def _open_in_one_step(directory: int, path: bytes, flags: int, mode: int) -> int
     raise OSError(code, os.strerror(code), os.fsdecode(path))
 
 
-def _open_step_by_step(directory: int, path: bytes, flags: int, mode: int) -> int:
+def _open_step_by_step(directory: int, path: bytes, flags: int) -> int:
     *above, last = [part for part in path.split(b"/") if part not in (b"", b".")] or [b"."]
     if b".." in (*above, last):
         raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), os.fsdecode(path))
@@ -153,7 +153,7 @@ def _open_step_by_step(directory: int, path: bytes, flags: int, mode: int) -> in
             if here != directory:
                 os.close(here)
             here = below
-        return os.open(last, flags | os.O_NOFOLLOW, mode, dir_fd=here)
+        return os.open(last, flags | os.O_NOFOLLOW, dir_fd=here)
     finally:
         if here != directory:
             os.close(here)
@@ -165,7 +165,7 @@ def _has_openat2() -> bool:
         return False
     root = os.open("/", _SEARCH)
     try:
-        os.close(_open_in_one_step(root, b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC, 0))
+        os.close(_open_in_one_step(root, b".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
     except OSError:
         return False
     finally:

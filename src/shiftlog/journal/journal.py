@@ -198,11 +198,9 @@ class Journal:
         answered = rule(pen, request.values)
         # Turn errors come before those of the lease; the pen has stored nothing yet.
         fence = self.check_writer(writer, session, request.caller, request.values.get("fence"))
-        self._warn_of_others(writer, pen, request.caller, fence)
         if pen.written == before:
             pen.discard()
-        else:
-            _hold_again(writer, pen.session, request.caller, pen.clock_now)
+        self._keep_lease(writer, pen, request.caller, fence)
         return self.answer(writer, request, pen, answered, session.id)
 
     def check_writer(self, reader: Reader, session: Session, caller: Caller, given: int | None = None) -> int | None:
@@ -221,18 +219,26 @@ class Journal:
             raise held(session, lease, hint="Work in a session of your own: call open_session")
         return None
 
-    def _warn_of_others(self, writer: Writer, pen: Pen, caller: Caller, fence: int | None) -> None:
-        """Warn a client that writes beside the holder of a session, and the holder with its next write."""
+    def _keep_lease(self, writer: Writer, pen: Pen, caller: Caller, fence: int | None) -> None:
+        """Warn clients that write the same session beside each other.
+
+        A writer gets back the lease that a suspension ended, unless another client took the session since.
+        """
         session = pen.session
         if caller.client_id is None or not caller.holds_leases:
             return
-        if fence is not None:
-            lease = writer.lease(session.id)
-            if lease is not None and lease.other_writer is not None:
-                says = "Another client has written this session since your last write"
-                pen.warn("other_writer", says, writer=lease.other_writer)
-                writer.put_lease(replace(lease, other_writer=None))
-            return
+        lease = writer.lease(session.id)
+        if lease is None and pen.written and writer.grant(session.id, caller.client_id) == session.fence:
+            writer.put_lease(lease_of(session, caller, pen.clock_now))
+        if fence is None:
+            self._warn_beside_holder(writer, pen, caller)
+        elif lease is not None and lease.other_writer is not None:
+            says = "Another client has written this session since your last write"
+            pen.warn("other_writer", says, writer=lease.other_writer)
+            writer.put_lease(replace(lease, other_writer=None))
+
+    def _warn_beside_holder(self, writer: Writer, pen: Pen, caller: Caller) -> None:
+        session = pen.session
         lease = self.holders.other(writer, session, caller, pen.clock_now)
         if lease is not None:
             who = holder(session, lease)
@@ -334,14 +340,6 @@ def lease_of(session: Session, caller: Caller, now: datetime) -> Lease:
         since=now,
         expires_at=now + timedelta(seconds=LEASE_S),
     )
-
-
-def _hold_again(writer: Writer, session: Session, caller: Caller, now: datetime) -> None:
-    """Return a lease that a suspension ended to its last holder, unless another client took the session since."""
-    if not (caller.client_id and caller.holds_leases) or writer.lease(session.id) is not None:
-        return
-    if writer.grant(session.id, caller.client_id) == session.fence:
-        writer.put_lease(lease_of(session, caller, now))
 
 
 def _check_formats(values: Mapping[str, Any], fields: Record) -> None:

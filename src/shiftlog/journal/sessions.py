@@ -24,7 +24,7 @@ from shiftlog.model.ids import agent_key, check_session_id, free_id, is_unstable
 from shiftlog.model.limits import PATH_CHARS
 from shiftlog.model.moves import SessionState
 from shiftlog.model.nouns import Session
-from shiftlog.model.resonance import Resonance, known_backend, resolve_run, resolve_tier
+from shiftlog.model.resonance import Resonance, known_backend, resolve_tier
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader, Writer
 from shiftlog.text.printable import CONTROLS
@@ -150,16 +150,10 @@ class Sessions:
         tier, warnings = resolve_tier(self._resonance, caller=facts.get("caller", ""), tier=given_tier)
         found: dict[str, Any] = {"resonance_tier": tier}
         if "backend" in facts:
-            run = resolve_run(
-                self._resonance,
-                backend=facts["backend"],
-                tier=tier,
-                model=facts.get("model", ""),
-                effort=facts.get("reasoning_effort", ""),
-            )
-            found |= {"model": run.model, "reasoning_effort": run.effort}
-        resolved = [name for name, value in found.items() if value is not None and name not in facts]
-        return {**found, "resolved": resolved, "warnings": list(warnings)}
+            level = self._resonance.level(facts["backend"], tier)
+            found |= {"model": level.model, "reasoning_effort": level.effort}
+        missing = {name: value for name, value in found.items() if value is not None and name not in facts}
+        return {**missing, "resolved": list(missing), "warnings": list(warnings)}
 
     def _open(self, writer: Writer, request: Request, run: dict[str, Any] | None, given: frozenset[str]) -> Answered:
         first = self._journal.replay(writer, request, "")

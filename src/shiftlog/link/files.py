@@ -13,11 +13,11 @@ NOT_REGULAR = "Not a regular file"
 MOST_BYTES = 64 << 20
 
 
-def open_regular(path: "str | os.PathLike[str]", flags: int = os.O_RDONLY, mode: int = 0o600) -> int:
+def open_regular(path: "str | os.PathLike[str]", flags: int = os.O_RDONLY) -> int:
     """Open a regular file and return its descriptor; raise OSError, without waiting, for any other kind of file."""
     try:
         # Without O_NONBLOCK the open itself would wait for the other end of a pipe.
-        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, mode)
+        descriptor = os.open(path, flags | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     except OSError as error:
         if error.errno == errno.ENXIO:  # a pipe that nothing reads, a socket
             raise OSError(errno.EINVAL, NOT_REGULAR, os.fspath(path)) from None

@@ -49,21 +49,12 @@ class Resonance:
         """Return the first backend registered for an agent kind."""
         return next((name for name, backend in self.backends.items() if backend.agent == agent), None)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ResolvedRun:
-    """The facts that a run is recorded with; None is unknown."""
-
-    backend: str
-    agent: str
-    provider: str | None
-    tier: str
-    model: str | None
-    effort: str | None
-    warnings: tuple[str, ...] = ()
+    def level(self, backend: str, tier: str) -> Level:
+        """Return the meaning of a tier on a backend."""
+        return self.levels.get(backend, {}).get(tier, Level())
 
 
-def resolve_tier(resonance: Resonance, *, caller: str = "", tier: str = "") -> tuple[str, tuple[str, ...]]:
+def resolve_tier(resonance: Resonance, *, caller: str, tier: str) -> tuple[str, tuple[str, ...]]:
     """Return the tier of a run (the explicit one, else the caller's own, else the default) and warnings.
 
     Raises InvalidParameter for an unknown tier; an unregistered caller only draws a warning.
@@ -86,30 +77,3 @@ def known_backend(resonance: Resonance, name: str) -> Backend:
         names = list(resonance.backends)
         raise InvalidParameter.invalid("backend", "one of " + ", ".join(names), name, allowed=names)
     return known
-
-
-def resolve_run(
-    resonance: Resonance,
-    *,
-    backend: str,
-    caller: str = "",
-    tier: str = "",
-    model: str = "",
-    effort: str = "",
-) -> ResolvedRun:
-    """Fill in what the caller of a run left empty; what was given is kept as given.
-
-    Raises InvalidParameter for an unregistered backend or an unknown tier.
-    """
-    known = known_backend(resonance, backend)
-    tier, warnings = resolve_tier(resonance, caller=caller, tier=tier)
-    level = resonance.levels.get(backend, {}).get(tier, Level())
-    return ResolvedRun(
-        backend=backend,
-        agent=known.agent,
-        provider=known.provider,
-        tier=tier,
-        model=model or level.model,
-        effort=effort or level.effort,
-        warnings=warnings,
-    )

@@ -34,9 +34,9 @@ def said(schema: Schema, description: str) -> Schema:
     return {**schema, "description": description}
 
 
-def one_of(*values: str, null: bool = False) -> Schema:
+def one_of(*values: str) -> Schema:
     """Describe a text that is one of these words."""
-    return {"enum": [*values, *([None] if null else [])]}
+    return {"enum": [*values]}
 
 
 LEASE: Schema = {
