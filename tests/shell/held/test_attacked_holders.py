@@ -11,7 +11,7 @@ import pytest
 
 from shiftlog.shell.engine.holders import ShellHolders
 from tests.daemon.support import eventually
-from tests.shell.held.desk import HeldDesk, held_desk
+from tests.shell.held.served_home import ServedHome, served_home
 
 #: Fills the queue of the holder's door, stops the holder and says so.
 STOP = """
@@ -52,42 +52,44 @@ line.recv(100)
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Generator[HeldDesk]:
-    with held_desk(tmp_path) as desk:
-        yield desk
+def served(tmp_path: Path) -> Generator[ServedHome]:
+    with served_home(tmp_path) as served:
+        yield served
 
 
-def program(desk: HeldDesk, text: str, *words: object) -> str:
+def program(served: ServedHome, text: str, *words: object) -> str:
     """Begin a Python program in a new shell; return the shell's id."""
-    shell_id = desk.open(cwd="/", sandbox="full-access")
+    shell_id = served.open(cwd="/", sandbox="full-access")
     line = shlex.join([os.path.realpath(sys.executable), "-c", text, *map(str, words)])
-    desk.run(shell_id, f"KEPT=before; {line} >/dev/null 2>&1 &")
+    served.run(shell_id, f"KEPT=before; {line} >/dev/null 2>&1 &")
     return shell_id
 
 
-def holders(desk: HeldDesk) -> list[int]:
-    return [record.pid for record in ShellHolders(desk.home / "held", 0).listed()]
+def holders(served: ServedHome) -> list[int]:
+    return [record.pid for record in ShellHolders(served.home / "held", 0).listed()]
 
 
-def test_a_holder_that_was_stopped_behind_a_full_door_is_taken_over(desk: HeldDesk, tmp_path: Path) -> None:
-    shell_id = desk.open(cwd="/", sandbox="full-access")
-    (holder,) = holders(desk)
-    line = shlex.join([os.path.realpath(sys.executable), "-c", STOP, *map(str, (desk.home, holder, tmp_path / "done"))])
-    desk.run(shell_id, f"KEPT=before; {line} >/dev/null 2>&1 &")
+def test_a_holder_that_was_stopped_behind_a_full_door_is_taken_over(served: ServedHome, tmp_path: Path) -> None:
+    shell_id = served.open(cwd="/", sandbox="full-access")
+    (holder,) = holders(served)
+    line = shlex.join(
+        [os.path.realpath(sys.executable), "-c", STOP, *map(str, (served.home, holder, tmp_path / "done"))]
+    )
+    served.run(shell_id, f"KEPT=before; {line} >/dev/null 2>&1 &")
     eventually((tmp_path / "done").exists)
-    desk.kill()
-    desk.start()
-    assert desk.run(shell_id, "echo $KEPT")["stdout"] == "before"
+    served.kill()
+    served.start()
+    assert served.run(shell_id, "echo $KEPT")["stdout"] == "before"
 
 
 @pytest.mark.long
-def test_a_program_inside_a_shell_cannot_stand_in_for_a_holder(desk: HeldDesk, tmp_path: Path) -> None:
+def test_a_program_inside_a_shell_cannot_stand_in_for_a_holder(served: ServedHome, tmp_path: Path) -> None:
     shown, ready = tmp_path / "shown", tmp_path / "ready"
-    shell_id = program(desk, FORGE, desk.home, shown, ready)
+    shell_id = program(served, FORGE, served.home, shown, ready)
     eventually(ready.exists)
-    desk.kill()
-    desk.start()
-    assert desk.run(shell_id, "echo $KEPT")["stdout"] == "before"
+    served.kill()
+    served.start()
+    assert served.run(shell_id, "echo $KEPT")["stdout"] == "before"
     assert not shown.exists()
 
 
@@ -108,11 +110,11 @@ def test_the_supervisor_that_outlived_its_daemon_makes_no_confined_program_an_op
     place, shared = tmp_path / "place", tmp_path / "shared"
     place.mkdir()
     shared.mkdir()
-    with held_desk(tmp_path, f'[policy]\nsandbox_write = ["{shared}"]\n') as desk:
-        shell_id = desk.open(workspace=str(place), sandbox="workspace-write")
-        desk.kill()
-        desk.start()
-        (shared / "socket").hardlink_to(desk.home / "daemon.sock")  # as if the socket lay within the shell's reach
+    with served_home(tmp_path, f'[policy]\nsandbox_write = ["{shared}"]\n') as served:
+        shell_id = served.open(workspace=str(place), sandbox="workspace-write")
+        served.kill()
+        served.start()
+        (shared / "socket").hardlink_to(served.home / "daemon.sock")  # as if the socket lay within the shell's reach
         line = shlex.join([os.path.realpath(sys.executable), "-c", CONTROL, str(shared / "socket")])
-        said = desk.run(shell_id, line)
+        said = served.run(shell_id, line)
         assert json.loads(said["stdout"])["error"]["code"] == "unauthorized", said

@@ -12,49 +12,49 @@ import pytest
 from shiftlog.shell.engine.holders import RECORD, ShellHolders
 from tests.daemon.disks import UNPRIVILEGED
 from tests.daemon.support import REAL, environment
-from tests.shell.held.desk import HeldDesk, held_desk
+from tests.shell.held.served_home import ServedHome, served_home
 
 FROZEN = 3
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Generator[HeldDesk]:
-    with held_desk(tmp_path) as desk:
-        yield desk
+def served(tmp_path: Path) -> Generator[ServedHome]:
+    with served_home(tmp_path) as served:
+        yield served
 
 
-def holders(desk: HeldDesk) -> set[int]:
-    return {record.pid for record in ShellHolders(desk.home / "held", 0).listed()}
+def holders(served: ServedHome) -> set[int]:
+    return {record.pid for record in ShellHolders(served.home / "held", 0).listed()}
 
 
-def test_frozen_holders_go_on_and_the_next_daemon_takes_their_shells_over(desk: HeldDesk) -> None:
-    shells = [desk.open(cwd="/") for _ in range(FROZEN)]
+def test_frozen_holders_go_on_and_the_next_daemon_takes_their_shells_over(served: ServedHome) -> None:
+    shells = [served.open(cwd="/") for _ in range(FROZEN)]
     for shell_id in shells:
-        desk.run(shell_id, "KEPT=$((6 * 7))")
-    frozen = holders(desk)
-    desk.kill()
+        served.run(shell_id, "KEPT=$((6 * 7))")
+    frozen = holders(served)
+    served.kill()
     try:
         for pid in frozen:
             os.kill(pid, signal.SIGSTOP)
-        desk.start()
-        assert [desk.run(shell_id, "echo $KEPT")["stdout"] for shell_id in shells] == ["42"] * FROZEN
+        served.start()
+        assert [served.run(shell_id, "echo $KEPT")["stdout"] for shell_id in shells] == ["42"] * FROZEN
     finally:
         for pid in frozen:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGCONT)
 
 
-def test_a_named_pipe_in_the_place_of_a_holders_record_keeps_no_daemon_waiting(desk: HeldDesk) -> None:
-    shell_id = desk.open(cwd="/")
-    (pid,) = holders(desk)
-    (record,) = (desk.home / "held").glob(f"*/{RECORD}")
-    desk.kill()
+def test_a_named_pipe_in_the_place_of_a_holders_record_keeps_no_daemon_waiting(served: ServedHome) -> None:
+    shell_id = served.open(cwd="/")
+    (pid,) = holders(served)
+    (record,) = (served.home / "held").glob(f"*/{RECORD}")
+    served.kill()
     try:
         record.unlink()
         os.mkfifo(record)
-        desk.start()
-        assert desk.call("list_shells")["shells"] == []
-        kept = desk.call("list_shells", include_ended=True)["shells"]
+        served.start()
+        assert served.call("list_shells")["shells"] == []
+        kept = served.call("list_shells", include_ended=True)["shells"]
         assert [(shell["shell_id"], shell["ended_reason"]) for shell in kept] == [(shell_id, "server_stopped")]
     finally:
         os.kill(pid, signal.SIGKILL)

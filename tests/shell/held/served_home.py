@@ -21,7 +21,7 @@ from tests.daemon.support import (
 )
 
 
-class HeldDesk:
+class ServedHome:
     """A state directory, its daemon, and a client that speaks MCP through the bridge."""
 
     def __init__(self, home: Path, bridge: Bridge) -> None:
@@ -93,7 +93,7 @@ class HeldDesk:
 
 
 @contextmanager
-def held_desk(folder: Path, settings: str = "") -> Generator[HeldDesk]:
+def served_home(folder: Path, settings: str = "") -> Generator[ServedHome]:
     """Start a daemon and a client for the time of a with block; no process of it stays."""
     home = folder / "home"
     home.mkdir(mode=0o700, exist_ok=True)
@@ -103,10 +103,10 @@ def held_desk(folder: Path, settings: str = "") -> Generator[HeldDesk]:
         start_daemon(home, program=REAL, SHIFTLOG_DURABILITY="process")
         with Bridge(home, SHIFTLOG_DURABILITY="process") as bridge:
             bridge.shake_hands()
-            desk = HeldDesk(home, bridge)
+            served = ServedHome(home, bridge)
             try:
-                yield desk
+                yield served
             finally:
-                desk.release()
+                served.release()
     finally:
         end_daemon(home)
