@@ -6,7 +6,7 @@ from typing import Any
 
 from shiftlog.app.app import App
 from shiftlog.control.questions import Params, Question
-from shiftlog.ingest.importing.batches import UNKNOWN
+from shiftlog.ingest.importing.ports import UNKNOWN
 from shiftlog.journal.clients import place_of
 from shiftlog.journal.intake.hooks import last_events
 from shiftlog.model.agents import AGENTS

@@ -16,6 +16,7 @@ from shiftlog.ingest.files.discovery import hints_of
 from shiftlog.ingest.files.lines import FileLine, LineFile
 from shiftlog.ingest.files.opencode_db import is_composed, lines_of
 from shiftlog.ingest.importing.composer import Composer
+from shiftlog.ingest.importing.ports import UNKNOWN
 from shiftlog.ingest.readers.formats import first_time, is_one_document, reader_for, recognise
 from shiftlog.model.agents import OPENCODE
 from shiftlog.model.times import parse, precise
@@ -30,8 +31,6 @@ SNIFF_REACH_BYTES = 1 << 30
 IDLE_AFTER = timedelta(minutes=30)
 # Clocks differ by less than this; a record that is dated later has a wrong date.
 AHEAD = timedelta(days=1)
-# Prefix of unknown record types among the counts of a file.
-UNKNOWN = "unknown/"
 FACTS = "facts"
 
 _REQUEST = re.compile(r"req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*")

@@ -12,6 +12,9 @@ import anyio
 from shiftlog.facts.batch import Batch
 from shiftlog.store.sources import Source
 
+# Prefix of unknown record types among the counts of a file.
+UNKNOWN = "unknown/"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class IngestSettings:

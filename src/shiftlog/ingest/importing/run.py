@@ -19,9 +19,16 @@ from anyio.abc import TaskGroup
 from shiftlog.facts.batch import SEEN_AGAIN, Batch
 from shiftlog.ingest.files.changes import KnownSources, SourceChange
 from shiftlog.ingest.files.discovery import FoundFile
-from shiftlog.ingest.importing.batches import FACTS, UNKNOWN, FileJob, NotRecognised
+from shiftlog.ingest.importing.batches import FACTS, FileJob, NotRecognised
 from shiftlog.ingest.importing.order import sort_keys
-from shiftlog.ingest.importing.ports import BatchResult, ImportJournal, ImportProgress, OnProgress, StopSign
+from shiftlog.ingest.importing.ports import (
+    UNKNOWN,
+    BatchResult,
+    ImportJournal,
+    ImportProgress,
+    OnProgress,
+    StopSign,
+)
 from shiftlog.ingest.importing.report import FileReport, ImportReport
 from shiftlog.ingest.importing.workers import FileReaders
 from shiftlog.model.errors import InternalError, ShiftlogError, StorageError, TranscriptUnreadable
