@@ -45,8 +45,9 @@ def judge_content(judge: Judge, file: CodeFile, content: bytes, cwd: str, *, who
     if language == "shell":
         return _judge_script(judge, file, text, cwd, whole=whole)
     lines = _made_lines(text, file.goals) if language == "make" else _code_lines(text)
-    named = _named(judge, lines)
-    starts = language == "make" or file.runner in SEDS or STARTING.search(text) is not None
+    always = language == "make" or file.runner in SEDS
+    named = _named(judge, iter(text.splitlines()) if file.runner in SEDS else lines)
+    starts = always or STARTING.search(text) is not None
     return ContentJudgement(named=named if starts else None)
 
 

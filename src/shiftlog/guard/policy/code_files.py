@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from posixpath import join, normpath
 from typing import Literal
 
-from shiftlog.guard.policy.filters import awk_runs, sed_runs
+from shiftlog.guard.policy.filters import awk_runs, filter_files, sed_runs
 from shiftlog.guard.policy.found import Start
 from shiftlog.guard.policy.tables import BUILDERS, FILTERS, INTERPRETERS, MAKES, READS_CODE, RUNNERS, SEDS
 from shiftlog.guard.policy.tools import option_values
@@ -26,6 +27,18 @@ CODE_RUNNERS = re.compile(
 )
 CONNECTORS = frozenset(("nc", "ncat", "socat"))  # they start only what an option names
 INLINE = {"perl": "eE", "python": "c", "ruby": "e", "node": "ep", "php": "r", "lua": "e"}
+# Options with a value in the next word; of some the value is code.
+VALUED: dict[str, frozenset[str]] = {
+    "python": frozenset(("-W", "-X", "--check-hash-based-pycs")),
+    "perl": frozenset(("-I",)),
+    "ruby": frozenset(("-I", "-C", "-E", "-r")),
+    "node": frozenset(("-r", "--require", "--import", "--loader", "--experimental-loader", "-C", "--conditions")),
+    "php": frozenset(("-d", "-c", "-z")),
+    "lua": frozenset(("-l",)),
+    "gdb": frozenset(("-x",)),
+}
+LOADED = frozenset(("-r", "--require", "--import", "--loader", "--experimental-loader", "-l", "-x"))
+ENDINGS = ("rb", "js", "lua")
 OWN_FILES: dict[str, tuple[str, ...]] = {
     "just": ("justfile", ".justfile", "Justfile"),
     "rake": ("Rakefile", "rakefile"),
@@ -33,6 +46,7 @@ OWN_FILES: dict[str, tuple[str, ...]] = {
     "tox": ("tox.ini",),
     "nox": ("noxfile.py",),
 }
+NPM_FOLDERS = ("--prefix", "--dir", "--cwd", "-C")
 NPMS = frozenset(("npm", "yarn", "pnpm"))
 MAKEFILES = ("GNUmakefile", "makefile", "Makefile")
 GIT_HOOKS: dict[str, tuple[str, ...]] = {
@@ -67,7 +81,7 @@ def code_files(starts: Iterable[Start], cwd: str) -> tuple[CodeFile, ...]:
     found: list[CodeFile] = []
     here = cwd
     for start in sorted(starts, key=lambda one: one.at):
-        if start.name == "cd" and start.args and start.args[-1].value:
+        if start.name in ("cd", "pushd") and start.args and start.args[-1].value:
             here = normpath(join(here, start.args[-1].value))
         found += _files_of(start, tuple(dict.fromkeys((here, cwd))))
     return tuple(found[:MAX_FILES])
@@ -96,16 +110,16 @@ def _files_of(start: Start, places: tuple[str, ...]) -> Iterator[CodeFile]:
     elif base in MAKES:
         yield _makefile(start, places)
     elif base in NPMS:
+        folders = [value.value for value in option_values(start.args, NPM_FOLDERS) if value.value]
         given = tuple(arg.value for arg in start.args if arg.value and not arg.value.startswith("-"))
-        yield replace(_file(start, places, ("package.json",), "npm"), goals=given)
+        yield replace(_file(start, _inside(places, folders), ("package.json",), "npm"), goals=given)
     elif base in OWN_FILES:
         yield _file(start, places, OWN_FILES[base], "code")
     elif base in ("at", "batch"):
         values = [value.value for value in option_values(start.args, ("-f",))]
         yield from (_file(start, places, (value,), "shell") for value in values if value is not None)
     elif base in FILTERS:
-        values = [value.value for value in option_values(start.args, ("-f", "--file"))]
-        yield from (_file(start, places, (value,), "code") for value in values if value is not None)
+        yield from (_file(start, places, (name,), "code") for name in filter_files(base, start.args))
     elif start.code is not None and start.code.value is not None:
         yield _file(start, places, (start.code.value,), "code")
     elif CODE_RUNNERS.fullmatch(base):
@@ -117,20 +131,23 @@ def _files_of(start: Start, places: tuple[str, ...]) -> Iterator[CodeFile]:
 def _interpreted(start: Start, base: str, places: tuple[str, ...]) -> Iterator[CodeFile]:
     """Yield the program file of an interpreter: its first operand, or the module after `-m`."""
     family = next((name for name in INLINE if base.startswith(name)), "")
-    words = [arg.value for arg in start.args]
-    for word, following in zip(words, (*words[1:], None), strict=True):
+    words = iter([arg.value for arg in start.args])
+    for word in words:
         if word is None:
             return
         if word == "-m" and family == "python":
-            module = (following or "").replace(".", "/")
-            yield _file(start, places, (f"{module}.py", f"{module}/__main__.py"), "code", expected=False)
+            module = (next(words, None) or "").replace(".", "/")
+            for names in ((f"{module}.py", f"{module}/__main__.py"), (f"{module}/__init__.py",)):
+                yield _file(start, places, names, "code", expected=False)
             return
-        if not word.startswith("-"):
+        if word in VALUED.get(family or base, ()):
+            value = next(words, None)
+            if value and word in LOADED:
+                yield _file(start, places, (value, *(f"{value}.{end}" for end in ENDINGS)), "code", expected=False)
+        elif not word.startswith("-"):
             if word != "run":
-                yield _file(start, places, (word,), "code")
+                yield _file(start, places, (f"{word}/__main__.py", word), "code")
                 return
-        elif word == "-x" and base == "gdb" and following:
-            yield _file(start, places, (following,), "code")
         elif family and not word.startswith("--") and set(word[1:]) & set(INLINE[family]):
             return  # the code itself is an argument, and was judged with the text
 
@@ -139,8 +156,7 @@ def _makefile(start: Start, places: tuple[str, ...]) -> CodeFile:
     folders = [value.value for value in option_values(start.args, ("-C", "--directory")) if value.value]
     named = [value.value for value in option_values(start.args, ("-f", "--file", "--makefile")) if value.value]
     given = [arg.value for arg in start.args if arg.value and not arg.value.startswith("-") and "=" not in arg.value]
-    inside = tuple(normpath(join(place, *folders)) for place in places)
-    file = _file(start, inside, tuple(named[:1]) or MAKEFILES, "make")
+    file = _file(start, _inside(places, folders), tuple(named[:1]) or MAKEFILES, "make")
     return replace(
         file,
         name=named[0] if named else MAKEFILES[-1],
@@ -152,8 +168,14 @@ def _hooks(start: Start, places: tuple[str, ...]) -> Iterator[CodeFile]:
     words = [arg.value or "" for arg in start.args]
     subcommand = next((word for word in words if word in GIT_HOOKS), None)
     folders = [word.partition("=")[2] for word in words if word.lower().startswith("core.hookspath=")]
+    elsewhere = [following for word, following in pairwise(words) if word == "-C" and following]
     for hook in GIT_HOOKS[subcommand] if subcommand else ():
-        yield _file(start, places, (f"{(folders or ['.git/hooks'])[-1]}/{hook}",), "any", expected=False)
+        path = f"{(folders or ['.git/hooks'])[-1]}/{hook}"
+        yield _file(start, _inside(places, elsewhere), (path,), "any", expected=False)
+
+
+def _inside(places: tuple[str, ...], folders: list[str]) -> tuple[str, ...]:
+    return tuple(normpath(join(place, *folders)) for place in places)
 
 
 def _file(

@@ -6,6 +6,7 @@ import re
 
 from shiftlog.guard.bash.words import Arg
 from shiftlog.guard.policy.options import OptionTable, read_options
+from shiftlog.guard.policy.tables import SEDS
 
 SED_LONG = (
     "quiet silent regexp-extended separate unbuffered null-data posix debug sandbox follow-symlinks zero-terminated "
@@ -32,14 +33,7 @@ AWK_REGEX = re.compile(r"/(?:[^/\\\[\n]|\\.|\[\^?\]?(?:\[:\w+:\]|\\.|[^\]\\\n])*
 
 def sed_runs(args: list[Arg]) -> bool:
     """Return True if one of the scripts given to `sed` runs a program."""
-    given: list[tuple[str, Arg | None]] = []
-    operands: list[Arg] = []
-    rest = args
-    while rest:
-        found = read_options(rest, SED_OPTIONS)
-        given += found.given
-        operands += found.rest[:1]
-        rest = found.rest[1:]
+    given, operands = _read_all(args, SED_OPTIONS)
     scripts = [value.text for option, value in given if option in ("-e", "--expression") and value is not None]
     if not scripts and not any(option in ("-f", "--file") for option, _ in given):
         scripts = [arg.text for arg in operands[:1]]
@@ -90,6 +84,25 @@ def _line_end(script: str, index: int) -> int:
     while index < len(script) and script[index] != "\n":
         index += 2 if script[index] == "\\" else 1
     return index
+
+
+def _read_all(args: list[Arg], options: OptionTable) -> tuple[list[tuple[str, Arg | None]], list[Arg]]:
+    """Return the options, also those between operands, and the operands."""
+    given: list[tuple[str, Arg | None]] = []
+    operands: list[Arg] = []
+    rest = args
+    while rest:
+        found = read_options(rest, options)
+        given += found.given
+        operands += found.rest[:1]
+        rest = found.rest[1:]
+    return given, operands
+
+
+def filter_files(base: str, args: list[Arg]) -> list[str]:
+    """Return the files of code that the options of `sed` or `awk` name."""
+    table, names = (SED_OPTIONS, ("-f", "--file")) if base in SEDS else (AWK_OPTIONS, AWK_FILES)
+    return [value.value for option, value in _read_all(args, table)[0] if option in names and value and value.value]
 
 
 def awk_runs(args: list[Arg]) -> bool:
