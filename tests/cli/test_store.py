@@ -64,3 +64,14 @@ def test_doctor_shows_the_database(home: Path, postgres_url: str, postgres_serve
     done = shiftlog(home, "doctor", "--json", "--no-start", env={"SHIFTLOG_STORE_URL": postgres_url}, status=0)
     (check,) = [check for check in done.json()["checks"] if check["name"] == "database"]
     assert check["message"].startswith(f"postgres on {postgres_server.folder} as shiftlog (PostgreSQL 15.")
+
+
+def test_doctor_warns_of_a_daemon_that_keeps_the_record_elsewhere(home: Path, postgres_url: str) -> None:
+    shiftlog(home, "status")
+    env = {"SHIFTLOG_STORE_URL": postgres_url.replace("shiftlog@", "shiftlog:geheim@")}
+    done = shiftlog(home, "doctor", "--json", env=env, status=0)
+    warned = [check for check in done.json()["checks"] if check["name"] == "daemon" and check["state"] == "warn"]
+    assert [check["hint"].startswith("Run shiftlog daemon stop") for check in warned] == [True]
+    assert f"{home}/shiftlog.db" in warned[0]["message"]
+    assert "dbname=postgres" in warned[0]["message"]
+    assert "geheim" not in done.out

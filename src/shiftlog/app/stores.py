@@ -53,6 +53,15 @@ def described(home: Path, config: Config) -> str | None:
     return described(config.store.url)
 
 
+def store_place(home: Path, config: Config) -> str:
+    """Return where the configured store is, without passwords."""
+    if not config.store.url:
+        return str(home / DATABASE)
+    from shiftlog.store.postgres.state import place
+
+    return place(config.store.url)
+
+
 def needs_database(home: Path, hint: str = "Set store.url, or SHIFTLOG_STORE_URL, to postgresql://…") -> ConfigError:
     """Return the error that refuses to go on without a PostgreSQL database."""
     details = {"source": str(home / FILE_NAME), "key": "store.url"}

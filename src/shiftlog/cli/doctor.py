@@ -106,7 +106,7 @@ def _checks(start: bool) -> Iterator[Check]:
         ("permissions", lambda: _modes(home)),
         ("disk", lambda: _space(home)),
         ("settings", lambda: _settings(home)),
-        ("daemon", lambda: _daemon(start)),
+        ("daemon", lambda: _daemon(home, start)),
         ("database", lambda: _database(home)),
         ("socket", lambda: _socket(home)),
         ("lock", lambda: _lock(home)),
@@ -246,7 +246,7 @@ def _settings(home: Path) -> Check:
     return _ok("settings", f"{path} is valid" if path.exists() else f"no {path}; the defaults hold")
 
 
-def _daemon(start: bool) -> Iterator[Check]:
+def _daemon(home: Path, start: bool) -> Iterator[Check]:
     try:
         with open_client(start=start) as client:
             facts = client.call("daemon.status")
@@ -271,12 +271,27 @@ def _daemon(start: bool) -> Iterator[Check]:
             f"{says}; this program has version {__version__}",
             "Run shiftlog daemon stop; the next client starts its own version",
         )
+    yield from _other_store(home, facts.get("store"))
     yield from map(_upkeep, facts.get("faults", ()))
     if facts.get("http_fault"):
         hint = "Set http.port in config.toml to a free one (0 takes any), then run shiftlog daemon stop"
         yield _fail("http", f"not served: {facts['http_fault']}", hint)
     elif facts.get("http"):
         yield _ok("http", facts["http"])
+
+
+def _other_store(home: Path, used: str | None) -> Iterator[Check]:
+    """Warn about a daemon that was started with another store than the settings name now."""
+    from shiftlog.app.stores import store_place
+    from shiftlog.config.loading import load
+
+    try:
+        wanted = store_place(home, load(home, os.environ))
+    except (ConfigError, ImportError):  # other checks report it
+        return
+    if used is not None and used != wanted:
+        hint = "Run shiftlog daemon stop; the next client starts one with the settings"
+        yield _warn("daemon", f"it keeps the record in {used}, but the settings name {wanted}", hint)
 
 
 def _upkeep(fault: dict[str, Any]) -> Check:

@@ -15,6 +15,7 @@ import anyio
 
 from shiftlog.app.app import App, Connected, open_app
 from shiftlog.app.policy_record import note_policy
+from shiftlog.app.stores import store_place
 from shiftlog.control.arguments import checked
 from shiftlog.control.questions import answer
 from shiftlog.daemon.control import Answer
@@ -137,7 +138,8 @@ class AppServices:
     async def status(self) -> dict[str, object]:
         http = await self._http.status()
         counts = cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY))
-        return {**await counts, **http, "faults": self._faults(), "policy": self._policy}
+        store = store_place(self._app.home, self._app.config)
+        return {**await counts, **http, "faults": self._faults(), "policy": self._policy, "store": store}
 
     def _faults(self) -> list[dict[str, object]]:
         """Return what does not work at present: the record, maintenance jobs, the spool."""

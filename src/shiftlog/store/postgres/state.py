@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from shiftlog.store.postgres.connections import CONNECT_S, Connection
 from shiftlog.store.postgres.faults import storage_error
@@ -35,6 +36,11 @@ def described(url: str) -> str:
         missing = len(pending(db))
         behind = f", {missing} to apply" if missing else ""
         return f"{_name(db)} (PostgreSQL {version}, schema {max(applied(db), default=0)}{behind})"
+
+
+def place(url: str) -> str:
+    """Return an address without its passwords; nothing is asked of the database."""
+    return " ".join(f"{name}={value}" for name, value in conninfo_to_dict(url).items() if "password" not in name)
 
 
 def _name(db: Connection) -> str:
