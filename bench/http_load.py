@@ -50,6 +50,7 @@ class Load:
     """What all clients share: where they send what for how long, and the time that each call took.
 
     `items` dialog items go with a call. A client stays at one replica, or goes to the next with each call (`wanders`).
+    With a `rate`, all clients together make so many calls a second if they can; a late call counts from its moment.
     """
 
     bases: Sequence[str]
@@ -58,6 +59,7 @@ class Load:
     items: int
     wanders: bool
     span_s: float
+    rate: float | None = None
     spans: list[float] = field(default_factory=list[float])
 
     async def run(self, opened: Callable[[], object]) -> None:
@@ -83,6 +85,7 @@ class Client:
         self._places = [Connection(base, load.key) for base in load.bases]
         self._next = number
         self._session = ""
+        self._due = 0.0
 
     async def open(self) -> None:
         """Open a session and begin a turn."""
@@ -92,8 +95,13 @@ class Client:
 
     async def write(self, end: float) -> None:
         """Append until a moment."""
-        calls, named = 0, {"session_id": self._session}
+        load, calls, named = self._load, 0, {"session_id": self._session}
+        every_s = load.clients / load.rate if load.rate else 0.0
+        begun = time.perf_counter() + every_s * self._next / load.clients
         while time.perf_counter() < end:
+            if every_s:
+                self._due = begun + calls * every_s
+                await asyncio.sleep(self._due - time.perf_counter())
             calls += 1
             if calls % CALLS_IN_A_TURN == 0:
                 await self._call("finish_turn", {**named, "outcome": "completed", "response": TEXT})
@@ -105,7 +113,7 @@ class Client:
         load = self._load
         place = self._places[self._next % len(self._places)]
         self._next += load.wanders
-        start = time.perf_counter()
+        start, self._due = self._due or time.perf_counter(), 0.0
         answer = await place.call(tool, arguments)
         load.spans.append(time.perf_counter() - start)
         return answer

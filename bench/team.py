@@ -20,6 +20,8 @@ from tests.server.replicas import Replica, make_key
 
 CLIENTS = 32
 SPAN_S = float(os.environ.get("TEAM_BENCH_S", "20"))
+# Entries a second that the clients send together; without it each sends as soon as it is answered.
+RATE = float(os.environ.get("TEAM_BENCH_RATE", "0"))
 FLOOR_S = 10.0
 # Items in a call, and whether a client goes to the other replica with each call.
 CASES = ((1, False), (1, True), (4, False), (4, True))
@@ -64,7 +66,7 @@ def _case(server: PostgresServer, home: Path, items: int, *, wanders: bool) -> l
     replicas = [Replica(home, url) for _ in range(2)]
     try:
         bases = [replica.url for replica in replicas]
-        load = Load(bases, key, CLIENTS, items, wanders, SPAN_S)
+        load = Load(bases, key, CLIENTS, items, wanders, SPAN_S, RATE / items or None)
         before = Usage()
         pids = [replica.process.pid for replica in replicas]
         asyncio.run(load.run(lambda: _note(before, server, pids)))
