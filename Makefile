@@ -4,6 +4,7 @@
 BIN := .venv/bin
 JOBS ?= 3
 SOAK_S ?= 3600
+FAULT_ROUNDS ?= 50
 ARGS ?=
 
 # Bytecode caches are part of what users have, so a machine-wide switch against them must not reach a measurement, nor the
@@ -32,12 +33,13 @@ test: system-packages .venv/.stamp-dev ## run the test suite
 	@$(WITH_BYTECODE) scripts/with-memory-tmp $(BIN)/python -m pytest -q -n $(JOBS) $(ARGS)
 
 test-docker: system-packages .venv/.stamp-dev ## run the tests of containers with a Docker Engine of their own (needs root)
+	@scripts/ensure-system-packages requirements/system-packages-docker
 	@$(WITH_BYTECODE) SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/remote/docker tests/deploy $(ARGS)
 
-test-postgres: system-packages .venv/.stamp-dev ## run the tests of journal, dialects and properties on PostgreSQL, and its long faults
-	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -n $(JOBS) --store postgres tests/journal/continuity tests/journal/runs tests/journal/usage \
+test-postgres: system-packages .venv/.stamp-dev ## run the tests of journal, dialects and properties on PostgreSQL, and its long faults (FAULT_ROUNDS: how often)
+	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -n $(JOBS) --store postgres tests/journal/continuity tests/journal/keeping tests/journal/runs tests/journal/usage \
 		tests/journal/test_sessions.py tests/journal/test_turns.py tests/dialects tests/property $(ARGS)
-	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -m soak --timeout 3600 tests/store/postgres tests/server $(ARGS)
+	@$(WITH_BYTECODE) FAULT_ROUNDS=$(FAULT_ROUNDS) $(BIN)/python -m pytest -q -m soak --timeout 6000 tests/store/postgres tests/server $(ARGS)
 
 test-podman: .venv/.stamp-dev ## run the same tests with Podman (needs root)
 	@scripts/ensure-system-packages requirements/system-packages-podman

@@ -1,10 +1,14 @@
-"""A base image made of this machine's own Debian packages: Python, a shell and what they are linked with."""
+"""The compose file, and a base image of this machine's own Debian packages: Python, a shell and their libraries."""
 
 import os
 import shutil
 import subprocess
 from pathlib import Path
+from typing import Any
 
+from ruamel.yaml import YAML
+
+ROOT = Path(__file__).parent.parent.parent
 PYTHON = "python3.11"
 PACKAGES = (
     f"{PYTHON} {PYTHON}-minimal {PYTHON}-venv lib{PYTHON}-minimal lib{PYTHON}-stdlib python3-pip-whl "
@@ -37,3 +41,9 @@ def base_image(folder: Path) -> bytes:
     (folder / "usr/bin/sh").symlink_to("dash")
     (folder / "usr/bin/python3").symlink_to(PYTHON)
     return subprocess.run(["tar", "-C", str(folder), "-c", "."], capture_output=True, check=True).stdout
+
+
+def compose() -> dict[str, Any]:
+    """Return the compose file."""
+    yaml: Any = YAML(typ="safe")
+    return yaml.load(ROOT / "deploy/compose.yaml")

@@ -2,41 +2,23 @@
 
 import json
 import os
-import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import psycopg
 import pytest
-from ruamel.yaml import YAML
 
 from shiftlog.config.settings import SETTINGS
 from tests.daemon.support import eventually
-from tests.deploy.image import base_image
+from tests.deploy.image import ROOT, compose
 from tests.postgres_server import PostgresServer
 from tests.server.replicas import bearer, rest_call
-from tests.shell.remote.docker.conftest import engine as engine  # noqa: PLC0414 - the fixture
-from tests.shell.remote.docker.engine import CLIENT, Engine
+from tests.shell.remote.docker.engine import Engine
 
-ROOT = Path(__file__).parent.parent.parent
 USER = "10001"
-BUILD_S = 300
-NAME = "shiftlog-server"
-PIP = (sys.executable, "-m", "pip")
-BUILD_ARGUMENTS = (
-    "--build-arg=BASE=shiftlog-base",
-    "--build-arg=PIP_OPTIONS=--no-index --find-links wheels",
-)
-
-
-def compose() -> dict[str, Any]:
-    yaml: Any = YAML(typ="safe")
-    return yaml.load(ROOT / "deploy/compose.yaml")
 
 
 def test_the_compose_file_uses_settings_that_there_are_and_two_locked_down_replicas() -> None:
@@ -51,50 +33,6 @@ def test_the_compose_file_uses_settings_that_there_are_and_two_locked_down_repli
         assert f"{name}:7438" in (ROOT / "deploy/Caddyfile").read_text()
     assert services["server-1"] == services["server-2"]
     assert (ROOT / "deploy/Containerfile").exists()
-
-
-@pytest.fixture(scope="module")
-def image(engine: Engine, tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Build the image without network: pip takes wheels from the build's own folder."""
-    if CLIENT != "docker":
-        pytest.skip("built with Docker Engine alone")
-    if subprocess.run(["dpkg", "-L", "python3.11-venv"], capture_output=True, check=False).returncode != 0:
-        pytest.skip("the base needs Debian's python3.11-venv")
-    context = tmp_path_factory.mktemp("context")
-    for name in ("src", "deploy"):
-        shutil.copytree(ROOT / name, context / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("LICENSE", "README.md", "pyproject.toml"):
-        shutil.copy(ROOT / name, context / name)
-    pins = [f"--constraint={ROOT}/requirements/{name}.txt" for name in ("runtime", "dev", "build")]
-    subprocess.run(
-        [
-            *PIP,
-            "wheel",
-            "--quiet",
-            "--disable-pip-version-check",
-            "--wheel-dir=wheels",
-            *pins,
-            ".[server]",
-            "hatchling",
-        ],
-        cwd=context,
-        check=True,
-        timeout=BUILD_S,
-    )
-    for own in (context / "wheels").glob("shiftlog-*.whl"):
-        own.unlink()  # the image builds it
-    engine.docker("import", "-", "shiftlog-base", data=base_image(tmp_path_factory.mktemp("base")))
-    done = subprocess.run(
-        ["docker", "build", "--network=none", "--file=deploy/Containerfile", *BUILD_ARGUMENTS, f"--tag={NAME}", "."],
-        cwd=context,
-        env={**engine.environ, "DOCKER_BUILDKIT": "0"},
-        capture_output=True,
-        text=True,
-        timeout=BUILD_S,
-        check=False,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return NAME
 
 
 @pytest.fixture

@@ -1,11 +1,12 @@
 """Faults under load: cut connections, servers killed -9, a standby that takes over, and writers killed -9.
 
-Every acknowledged entry is there, none is there twice, and every chain holds. A few rounds here; fifty with `soak`.
+Every acknowledged entry is there, none is there twice, and every chain holds. A few rounds; in the soak `FAULT_ROUNDS`.
 """
 
 import asyncio
 import itertools
 import logging
+import os
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -23,7 +24,8 @@ from tests.store.writing import check, hashes, kill_after, start
 WRITERS = 8
 # The text of the statement as a client sends it; other statements only begin like it.
 COMMIT = b"COMMIT\0"
-ROUNDS = pytest.mark.parametrize("rounds", [3, pytest.param(50, marks=pytest.mark.soak)])
+MANY = pytest.param(int(os.environ.get("FAULT_ROUNDS", "50")), marks=pytest.mark.soak)
+ROUNDS = pytest.mark.parametrize("rounds", [3, MANY])
 
 
 @pytest.fixture(scope="module")
@@ -170,7 +172,7 @@ async def test_a_server_killed_and_started_again_loses_and_doubles_nothing(
     await nothing_is_lost_or_doubled(server.url(), load)
 
 
-@pytest.mark.parametrize("rounds", [1, pytest.param(50, marks=pytest.mark.soak)])
+@pytest.mark.parametrize("rounds", [1, MANY])
 async def test_a_synchronous_standby_that_takes_over_has_every_acknowledged_entry(rounds: int) -> None:
     primary = PostgresServer(durable=True, settings=["synchronous_standby_names=*"])
     servers = [primary]

@@ -84,25 +84,28 @@ class Engine:
 def start_engine(folder: Path) -> Engine:
     """Start an engine and give it the images."""
     engine = _start_docker(folder) if CLIENT == "docker" else _prepare_podman(folder)
-    engine.docker("import", "-", IMAGE, data=_root(folder / "root", PROGRAMS))
-    engine.docker("import", "-", f"{IMAGE}-plain", data=_root(folder / "plain", PLAIN))
+    for name, programs in ((IMAGE, PROGRAMS), (f"{IMAGE}-plain", PLAIN)):
+        engine.docker("import", "-", name, data=archived(laid_out(folder / name, programs)))
     return engine
 
 
 def _start_docker(folder: Path) -> Engine:
     """Start an engine: no bridge, no firewall rules, no registry."""
+    return start_docker(folder, "dockerd", "--iptables=false", "--bridge=none")
+
+
+def start_docker(folder: Path, *command: str) -> Engine:
+    """Start Docker Engine with a command that ends with its options."""
     environ = {**os.environ, "DOCKER_HOST": f"unix://{folder}/docker.sock", "DOCKER_CONFIG": str(folder)}
     environ["PATH"] = f"{environ.get('PATH', '')}:/usr/sbin"
     argv = [
-        "dockerd",
+        *command,
         f"--data-root={folder}/data",
         f"--exec-root={folder}/exec",
         f"--host=unix://{folder}/docker.sock",
         f"--pidfile={folder}/pid",
         "--default-ulimit=nofile=20000:20000",
         "--storage-driver=vfs",
-        "--iptables=false",
-        "--bridge=none",
     ]
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(argv, env=environ, stdin=subprocess.DEVNULL, stdout=log, stderr=log)
@@ -135,8 +138,8 @@ def _prepare_podman(folder: Path) -> Engine:
     return Engine(folder=folder, environ={**os.environ, **own})
 
 
-def _root(folder: Path, programs: Sequence[str]) -> bytes:
-    """Return a root file system of some of this machine's programs and what they are linked with."""
+def laid_out(folder: Path, programs: Sequence[str]) -> Path:
+    """Make a root file system of some of this machine's programs and what they are linked with."""
     for name in ("bin", "tmp", "proc", "dev", "sys", "root", "etc", "usr"):
         (folder / name).mkdir(parents=True)
     (folder / "tmp").chmod(0o1777)
@@ -145,9 +148,19 @@ def _root(folder: Path, programs: Sequence[str]) -> bytes:
         program = shutil.which(name)
         assert program is not None, f"this machine has no {name}"
         shutil.copy2(Path(program).resolve(), folder / "bin" / name)
-        linked = subprocess.run(["ldd", program], capture_output=True, check=False).stdout.decode()
-        for library in re.findall(r"/\S+", linked):
-            copy = folder / library.lstrip("/")
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(Path(library).resolve(), copy)
+        copy_libraries(folder, program)
+    return folder
+
+
+def copy_libraries(folder: Path, program: str | Path) -> None:
+    """Copy the libraries that a program is linked with into a root file system."""
+    linked = subprocess.run(["ldd", program], capture_output=True, check=False).stdout.decode()
+    for library in re.findall(r"/\S+", linked):
+        copy = folder / library.lstrip("/")
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(Path(library).resolve(), copy)
+
+
+def archived(folder: Path) -> bytes:
+    """Return a root file system as an archive."""
     return subprocess.run(["tar", "-C", str(folder), "-c", "."], capture_output=True, check=True).stdout
