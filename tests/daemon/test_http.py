@@ -2,12 +2,14 @@ import json
 import socket
 import urllib.error
 import urllib.request
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
+from shiftlog.model.limits import HTTP_HEAD_BYTES, MCP_REQUESTS_IN_ALL
 from tests.daemon.support import INITIALIZE, REAL, control, eventually, start_daemon
 
 
@@ -171,3 +173,23 @@ def test_a_body_that_is_shorter_than_announced_does_not_hold_the_daemon_up(url: 
         sock.sendall(f"{head}Content-Type: application/json\r\nContent-Length: 99999\r\n\r\n{{".encode())
         answer = sock.recv(4096)
     assert not answer or answer.startswith((b"HTTP/1.1 4", b"HTTP/1.1 5"))
+
+
+def test_connections_without_a_request_keep_no_client_out(url: str, home: Path) -> None:
+    at = urlsplit(url)
+    token = (home / "http.token").read_text().strip()
+    with ExitStack() as stack:
+        idle = [
+            stack.enter_context(socket.create_connection((at.hostname or "", at.port or 0)))
+            for _ in range(MCP_REQUESTS_IN_ALL + 20)
+        ]
+        assert post(url, Authorization=f"Bearer {token}")[0] == 200
+        idle[0].settimeout(30)
+        assert idle[0].recv(1) == b""
+
+
+def test_a_head_without_end_is_cut_off(url: str) -> None:
+    at = urlsplit(url)
+    with socket.create_connection((at.hostname or "", at.port or 0), timeout=30) as client, suppress(ConnectionError):
+        client.sendall(b"GET / HTTP/1.1\r\nX: " + b"x" * (2 * HTTP_HEAD_BYTES))
+        assert client.recv(1) == b""

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
-from shiftlog.model.limits import SERVER_HEAD_BYTES, SERVER_HEAD_S
+from shiftlog.model.limits import HTTP_HEAD_BYTES, HTTP_HEAD_S
 from tests.daemon.support import eventually
 from tests.server.conftest import TeamRun
 from tests.server.replicas import Replica, bearer, make_key
@@ -86,7 +86,7 @@ def test_a_slow_head_and_a_slow_form_are_given_up(small: tuple[Replica, str]) ->
     form = b"POST /sign-in HTTP/1.1\r\nHost: x\r\nContent-Type: application/x-www-form-urlencoded\r\n"
     for start in (b"", b"GET / HT", form + b"Content-Length: 100\r\n\r\nkey="):
         with connected(replica.url) as client:
-            client.settimeout(3 * SERVER_HEAD_S)
+            client.settimeout(3 * HTTP_HEAD_S)
             client.sendall(start)
             while client.recv(1000):
                 pass
@@ -118,5 +118,5 @@ def test_no_log_and_no_metric_holds_what_a_client_sent(team: TeamRun) -> None:
 
 
 def test_the_head_may_be_as_long_as_promised(team: TeamRun) -> None:
-    filler = "x" * (SERVER_HEAD_BYTES // 2)
+    filler = "x" * (HTTP_HEAD_BYTES // 2)
     assert httpx.get(f"{team.ours}/healthz", headers={"X-Filler": filler}).status_code == 200

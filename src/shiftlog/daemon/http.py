@@ -20,10 +20,12 @@ from mcp.server.lowlevel.server import Server
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import HTTPConnection
+from starlette.responses import PlainTextResponse
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftlog.app.app import App
 from shiftlog.config.loading import HttpSection
+from shiftlog.daemon.http_connections import LimitedProtocol, is_late
 from shiftlog.link.files import open_regular, read_regular
 from shiftlog.mcp.http import LOOPBACK, PATHS, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
@@ -33,6 +35,7 @@ from shiftlog.web.live import Live
 from shiftlog.web.routes import OPEN, page_routes
 
 TOKEN_FILE = "http.token"
+TOO_MANY = PlainTextResponse("Too many connections", 503, headers={"Connection": "close"})
 
 log = logging.getLogger(__name__)
 
@@ -116,6 +119,7 @@ class HttpFace:
                 lifespan="on",
                 timeout_graceful_shutdown=HTTP_FINISH_S,
                 server_header=False,
+                http=LimitedProtocol,
                 limit_concurrency=MCP_REQUESTS_IN_ALL,
             )
         )
@@ -155,7 +159,9 @@ class HttpFace:
         self._running += 1
         self._used = True
         try:
-            if scope["method"] == "GET" and scope["path"] in PATHS:
+            if is_late(scope):
+                await TOO_MANY(scope, receive, send)
+            elif scope["method"] == "GET" and scope["path"] in PATHS:
                 await self._stream(scope, receive, send)
             else:
                 await app(scope, bounded(receive), send)

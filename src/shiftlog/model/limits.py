@@ -96,6 +96,9 @@ UPKEEP_RETRY_LIMIT_S = 60.0
 UPKEEP_SETTLED_S = 2.0
 # The HTTP server finishes running requests within this time when it stops.
 HTTP_FINISH_S = 5
+# The head of a request must be there within this time after the connection or its first byte, and fit into this.
+HTTP_HEAD_S = 10.0
+HTTP_HEAD_BYTES = 64 * 1024
 # A client over HTTP sends the next part of a request within this time.
 HTTP_BODY_S = 10.0
 # A client that came over HTTP counts as connected for this long.
@@ -110,9 +113,6 @@ MCP_SESSION_KEPT = timedelta(days=7)
 # reverse proxies keep theirs (nginx 60 s), so that none of them writes to a connection that is just being closed.
 SERVER_FINISH_S = 20
 SERVER_KEEP_ALIVE_S = 75
-# The head of a request must be there within this time after the connection or its first byte, and fit into this.
-SERVER_HEAD_S = 10.0
-SERVER_HEAD_BYTES = 64 * 1024
 # Its database must answer within this time for it to be ready.
 READY_S = 2.0
 # A status request to a daemon that has just started waits this long for HTTP to come up.

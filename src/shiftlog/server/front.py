@@ -13,10 +13,10 @@ from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shiftlog.daemon.http import bounded
+from shiftlog.daemon.http_connections import is_late
 from shiftlog.mcp.http import refusal
 from shiftlog.model.errors import TooManyConnections
 from shiftlog.server.access import HEALTH, METRICS, READY
-from shiftlog.server.connections import is_late
 from shiftlog.server.logs import REQUEST_ID
 from shiftlog.server.metrics import EVENTS, Metrics, route_of
 

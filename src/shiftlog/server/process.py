@@ -26,6 +26,7 @@ from shiftlog.app.team import Team, open_team
 from shiftlog.config.loading import ServerSection, load
 from shiftlog.daemon import secrecy
 from shiftlog.daemon.http import QuietServer, listen_at
+from shiftlog.daemon.http_connections import LimitedProtocol
 from shiftlog.daemon.lifecycle import COLLECT_AFTER
 from shiftlog.daemon.tasks import until
 from shiftlog.daemon.upkeep import LEASES, Upkeep
@@ -37,7 +38,6 @@ from shiftlog.model.limits import (
     SWEEP_EVERY_S,
 )
 from shiftlog.server.application import team_application
-from shiftlog.server.connections import LimitedProtocol
 from shiftlog.server.logs import open_json_log
 from shiftlog.web.live import Live
 

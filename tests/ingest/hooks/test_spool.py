@@ -173,6 +173,21 @@ async def test_an_event_that_breaks_the_store_each_time_is_set_aside_after_a_few
         assert await hooked.app.session(SESSION[:-1] + "b")
 
 
+async def test_events_wait_as_long_as_the_store_takes_no_write(tmp_path: Path) -> None:
+    async with open_hook_app(tmp_path) as hooked:
+        hooked.spool("SessionStart", source="startup")
+        database = hooked.home / "shiftlog.db"
+        away = database.rename(hooked.home / "away.db")
+        for _ in range(HOOK_EVENT_ATTEMPTS + 2):
+            with pytest.raises(StorageError):
+                await hooked.drain()
+        assert hooked.hooks.spool.aside() == []
+        away.rename(database)
+        await hooked.drain()
+        assert await hooked.app.session(SESSION)
+        assert hooked.files() == []
+
+
 def test_the_spool_keeps_what_is_set_aside_to_its_owner(tmp_path: Path) -> None:
     spool = HookSpool(folder=tmp_path)
     spool.set_aside("../x", {"kind": "hook"}, "because", datetime.now(UTC))

@@ -1,4 +1,4 @@
-"""Connections of a team's server: how many there may be, and how long and how large the head of a request may be.
+"""HTTP connections: how many there may be, and how long and how large the head of a request may be.
 
 A connection without a request costs an attacker nothing, so it must keep no client out: where too many are open, the
 one that has been idle for longest is closed for a new one, first among those that never sent a request. Only where
@@ -14,7 +14,7 @@ from typing import Any, cast
 from starlette.types import Scope
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from shiftlog.model.limits import HTTP_BODY_S, SERVER_HEAD_BYTES, SERVER_HEAD_S
+from shiftlog.model.limits import HTTP_BODY_S, HTTP_HEAD_BYTES, HTTP_HEAD_S
 
 _LATE = "shiftlog.late"
 # As much of an answer waits for the end of the loop's turn; more is written at once.
@@ -94,7 +94,7 @@ class LimitedProtocol(HttpToolsProtocol):
         super().data_received(data)
         if self._head_timer is not None:
             self._head_bytes += len(data)
-            if self._head_bytes > SERVER_HEAD_BYTES:
+            if self._head_bytes > HTTP_HEAD_BYTES:
                 self.transport.close()
 
     def on_message_begin(self) -> None:
@@ -138,7 +138,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _await_head(self) -> None:
         self._head_bytes = 0
-        self._head_timer = self.loop.call_later(SERVER_HEAD_S, self._give_up)
+        self._head_timer = self.loop.call_later(HTTP_HEAD_S, self._give_up)
 
     def _end_head(self) -> None:
         if self._head_timer is not None:
