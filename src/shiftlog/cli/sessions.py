@@ -41,6 +41,7 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import short_id
 from shiftlog.model.times import shown
 from shiftlog.text.figures import count, size
+from shiftlog.text.found import repeats_title
 from shiftlog.text.printable import terminal_line
 
 if TYPE_CHECKING:
@@ -189,7 +190,8 @@ def _print_hit(printer: Printer, item: Item) -> None:
         printer.item(*place, indent=2)
     else:
         printer.item(*place)
-    printer.item(*_highlighted(printer, item["snippet"]), indent=2, hang=0)
+    if not repeats_title(item):
+        printer.item(*_highlighted(printer, item["snippet"]), indent=2, hang=0)
 
 
 def _highlighted(printer: Printer, snippet: str) -> Iterator[Part]:

@@ -10,6 +10,7 @@ from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Reader
+from shiftlog.text.found import repeats_title
 from shiftlog.text.printable import one_line
 from shiftlog.web.answers import PageView, wants_json
 from shiftlog.web.views.now import read_overview
@@ -73,18 +74,12 @@ async def _search(app: App, text: str, kind: str, filters: Mapping[str, str], cu
     }
 
 
-def _is_title(item: Item) -> bool:
-    """Return True if what was found of a session are words of its title."""
-    marked = str(item.get("snippet") or "").partition("«")[2].partition("»")[0]
-    return item["kind"] == "session" and item.get("seq") == 1 and marked.casefold() in item["title"].casefold()
-
-
 async def _by_session(app: App, items: Iterable[Item]) -> list[Item]:
     """Return the sessions that were found, each with its matches on one line each and no entry twice."""
     matches: dict[str, dict[tuple[object, object], Item]] = {}
     for item in items:
         found = matches.setdefault(str(item["session_id"]), {})
-        if _is_title(item):
+        if repeats_title(item):
             continue  # it stands above the matches
         text = item.get("snippet") or item.get("summary") or ""
         said = item.get("path") or (item.get("title") if item["kind"] == "turn" else None)
