@@ -2,6 +2,8 @@
 
 import shutil
 import socket
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -143,6 +145,14 @@ def test_what_the_kernel_can_enforce_is_told(home: Path) -> None:
     for name, check in found.items():
         if name in ("exec broker", "landlock", "seccomp") and check["state"] == "warn":
             assert "require_kernel" in check["hint"]
+
+
+def test_it_says_whether_a_program_could_forge_the_end_of_its_command(home: Path) -> None:
+    """The program tries to open the memory of its parent for writing, as one in a shell with full access would."""
+    attempt = "import os, sys; sys.exit(os.open(f'/proc/{os.getppid()}/mem', os.O_RDWR) < 0)"
+    parent = f'import subprocess, sys; sys.exit(subprocess.run([sys.executable, "-c", "{attempt}"]).returncode)'
+    can = subprocess.run([sys.executable, "-c", parent], capture_output=True, check=False).returncode == 0
+    assert ("in full-access programs may" in checks(home, "--no-start")["exit codes"]["message"]) == can
 
 
 def test_keys_of_hosts_that_nobody_knows_are_shown_to_the_operator(home: Path) -> None:

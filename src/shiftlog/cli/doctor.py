@@ -457,6 +457,12 @@ def kernel_checks() -> Iterator[Check]:
         else:
             hint = "Rules hold by the text of commands alone; require_kernel in [policy] refuses shells instead"
             yield _warn(name, found.why.get(key, "not offered here"), hint)
+    if found.supervisor_process:
+        yield _ok(
+            "exit codes", "sandboxed shells vouch for them; in full-access programs may write their shell's memory"
+        )
+    elif found.seccomp:
+        yield _ok("exit codes", "every shell vouches for them: no program may write its shell's memory")
     if found.bwrap is None and shutil.which("bwrap"):
         why = found.why.get("bwrap", "bubblewrap does not work here")
         yield _warn("bwrap", why, "Sandboxed shells have no private /tmp and /run")
