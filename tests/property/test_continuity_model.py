@@ -1,7 +1,8 @@
 """Random days of several agents and clients, held against the model of `continuity_model`.
 
-Clients open, write, finish, close, resume, repeat, take over, hand over, leave and come back; the clock jumps both
-ways, sweeps run, and the server stops. After each step every session must stand as the model says.
+Clients open, write, finish, close, resume with and without tokens, repeat, take over, fork, leave and come back;
+sessions are offered, accepted, declined, revoked and forgotten; the clock jumps both ways, sweeps run, and the server
+stops. After each step every session must stand as the model says, and each token must do what it says, old ones too.
 """
 
 import asyncio
@@ -16,14 +17,18 @@ from typing import Any
 
 import pytest
 
+from shiftlog.journal.last_session import without_expired_offer
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.store.protocol import Reader
 from tests.journal.harness import Harness, client, open_harness
-from tests.property.continuity_model import AFTER_CLOSE, FINAL, KEY_KEPT, Model, ModelSession, Refused
+from tests.property.continuity_model import AFTER_CLOSE, FINAL, KEY_KEPT, Model, ModelSession, ModelToken, Refused
 
 STEPS = (8, 40)
-JUMPS = (timedelta(minutes=3), timedelta(minutes=100), timedelta(hours=20), -timedelta(hours=1), -timedelta(minutes=5))
+MINUTE, DAY = timedelta(minutes=1), timedelta(days=1)
+JUMPS = (3 * MINUTE, 3 * MINUTE, 100 * MINUTE, 20 * 60 * MINUTE, -60 * MINUTE, -5 * MINUTE, 13 * DAY, 31 * DAY)
+# A client that holds nothing is forgotten after a hundred days.
+LONGEST = 90 * DAY
 FINAL_CODES = ("session_sealed", "session_succeeded")
 PERSON = Caller(face="cli", operator=True)
 
@@ -55,6 +60,16 @@ async def running() -> AsyncGenerator[Server]:
             await server.stop()
 
 
+@dataclass
+class Kept:
+    """A resume that can be repeated by its key: what was asked, what it gave and when."""
+
+    given: dict[str, Any]
+    session: str
+    at: datetime
+    token: ModelToken | None
+
+
 class Sequence:
     """One random day; its agents, clients and places are its own."""
 
@@ -67,8 +82,10 @@ class Sequence:
         self.agents = [f"alpha-{seed}", f"beta-{seed}"]
         self.clients = [f"client-{name}-{seed}" for name in "abcd"]
         self.places = [f"/place/{seed}/x", f"/place/{seed}/y"]
-        self.tokens: dict[str, str] = {}
-        self.keys: dict[str, tuple[dict[str, Any], str, datetime]] = {}
+        # Every token that was ever shown, and what the model knows of it.
+        self.tokens: list[tuple[str, ModelToken]] = []
+        self.keys: dict[str, Kept] = {}
+        self.ends = self.model.now + LONGEST
         self.trace: list[str] = []
 
     async def run(self) -> None:
@@ -79,7 +96,9 @@ class Sequence:
             *[self.close] * 3,
             *[self.resume] * 5,
             *[self.repeat] * 3,
-            *[self.offer, self.accept, self.accept],
+            *[self.resume_with_a_token] * 4,
+            *[self.offer] * 3,
+            *[self.decline, self.revoke, self.reissue],
             *[self.leave] * 2,
             *[self.come] * 2,
             *[self.jump] * 3,
@@ -123,90 +142,142 @@ class Sequence:
     async def close(self) -> None:
         who, session = self._client(), self._session()
         policy, take_over = self.random.choice([*AFTER_CLOSE, "successor_allowed"]), self.random.random() < 0.3
+        heir = self.random.choice([None, None, *self.agents])
         given: dict[str, Any] = {"session_id": session.name, "succession_policy": policy}
-        if take_over:
-            given["on_held"] = "take_over"
+        given |= {"capsule": {"version": 1, "handoff_to": heir}} if heir else {}
+        given |= {"on_held": "take_over"} if take_over else {}
         status: list[str] = []
         said = await self._expected(
             "close_session",
             given,
             who,
-            lambda: status.append(self.model.close(session, who, policy, take_over=take_over)),
+            lambda: status.append(self.model.close(session, who, policy, take_over=take_over, heir=heir)),
         )
         assert said is None or [said["status"]] == status, self._told(said)
-        if said is not None:
-            self.tokens.pop(session.name, None)
+        if status == ["closed"] and said is not None:
+            self._note(said["data"], session)
 
     async def resume(self) -> None:
-        who, agent, place = self._client(), self.random.choice(self.agents), self.random.choice(self.places)
+        agent = self.random.choice(self.agents)
         given: dict[str, Any] = {"agent_id": agent}
-        take_over = self.random.random() < 0.3
-        if take_over:
-            given["on_held"] = "take_over"
         if self.random.random() < 0.4:
             given["session_id"] = self._session().name
         if self.random.random() < 0.3:
             given["idempotency_key"] = f"key-{len(self.trace)}-{self.seed}"
+        await self._resume(given, None)
+
+    async def resume_with_a_token(self) -> None:
+        if not self.tokens:
+            return
+        text, token = self.random.choice(self.tokens[-4:])
+        agent = self.random.choice([token.agent or self.agents[0], token.agent or self.agents[0], *self.agents])
+        given: dict[str, Any] = {"agent_id": agent, "recovery_token": text}
+        if self.random.random() < 0.2:
+            given["session_id"] = self._session().name
+        await self._resume(given, token)
+
+    async def _resume(self, given: dict[str, Any], token: ModelToken | None) -> None:
+        who, agent, place = self._client(), str(given["agent_id"]), self.random.choice(self.places)
+        on_held = self.random.choice(["refuse", "refuse", "refuse", "take_over", "fork", "read_only"])
+        given = {**given, "on_held": on_held}
         said = await self._call("resume_session", given, who, place)
-        name = self._taken(said)
-        wanted = [str(given["session_id"])] if "session_id" in given else self.model.last(who, agent, place)
-        if wanted and wanted != [FINAL]:
-            name = name if name in wanted else wanted[0]
-            refused = refusal(lambda: self.model.resume(self.model.sessions[name], who, agent, take_over=take_over))
-        else:
-            refused = FINAL if wanted else "no_resumable_session"
+        named = given.get("session_id")
+        wanted = [token.session] if token else [named] if named else self.model.last(who, agent, place)
+        hows: list[str] = []
+        name = self._taken(said, wanted)
+        refused = FINAL if wanted == [FINAL] else "no_resumable_session"
+        if name is not None:
+            session = self.model.sessions[name]
+            refused = refusal(lambda: hows.append(self.model.resume(session, who, agent, on_held, token, named)))
         code = said.code if isinstance(said, ShiftlogError) else None
         assert code == refused or (refused == FINAL and code in FINAL_CODES), self._told(
             f"{said}\n should be {refused}"
         )
-        if isinstance(said, ShiftlogError):
+        if name is None or isinstance(said, ShiftlogError):
             return
         data = said["data"]
-        session = self.model.sessions[name]
-        assert (data["resumed_session_id"], data["lease"]["fence"]) == (name, session.fence), self._told(said)
-        self.tokens.pop(name, None)
+        assert data["attested"] is (token is not None), self._told(said)
+        if hows == ["read_only"]:
+            assert (data["resume_mode"], data["lease"], data["recovery_token"]) == ("read_only", None, None)
+            return
+        session, resumed = self.model.sessions[name], str(data["resumed_session_id"])
+        if hows == ["forked"]:
+            assert data["predecessor_session_id"] == name != resumed, self._told(said)
+            self.model.fork(session, who, agent, resumed, place, beside=session.is_live)
+        issued = self._note(data, self.model.sessions[resumed])
+        assert data["lease"]["fence"] == self.model.sessions[resumed].fence, self._told(said)
         if "idempotency_key" in given:
-            self.keys[given["idempotency_key"]] = (given, name, self.model.now)
+            self.keys[given["idempotency_key"]] = Kept(given, resumed, self.model.now, issued)
 
-    def _taken(self, said: dict[str, Any] | ShiftlogError) -> str:
-        """Return the session that a resume took, or would have taken."""
+    def _taken(self, said: dict[str, Any] | ShiftlogError, wanted: list[str]) -> str | None:
+        """Return the session that a resume took, or would have taken, of those that it may take."""
+        if not wanted or wanted == [FINAL]:
+            return None
         if not isinstance(said, ShiftlogError):
-            return str(said["data"]["resumed_session_id"])
-        candidates: Any = said.details.get("candidates") or [{"session_id": said.details.get("session_id")}]
-        return str(candidates[0]["session_id"])
+            data = said["data"]
+            taken = data["predecessor_session_id"] if data["resume_mode"] == "forked" else data["resumed_session_id"]
+        else:
+            candidates: Any = said.details.get("candidates") or [{"session_id": said.details.get("session_id")}]
+            taken = candidates[0]["session_id"]
+        return taken if taken in wanted else wanted[0]
 
     async def repeat(self) -> None:
         if not self.keys:
             return
         key = self.random.choice(sorted(self.keys))
-        given, name, first_at = self.keys[key]
-        if self.model.now - first_at >= KEY_KEPT:
+        kept = self.keys[key]
+        if self.model.now - kept.at >= KEY_KEPT:
             del self.keys[key]
             return
-        who, session = self._client(), self.model.sessions[name]
-        said = await self._expected("resume_session", given, who, lambda: self.model.repeat(session, who))
-        if said is not None:
-            assert said["data"]["lease"]["fence"] == session.fence, self._told(said)
-            self.tokens.pop(name, None)
+        who, session = self._client(), self.model.sessions[kept.session]
+        before = session.token
+        said = await self._expected(
+            "resume_session", kept.given, who, lambda: self.model.repeat(session, who, kept.token)
+        )
+        if said is None:
+            return
+        assert said["data"]["lease"]["fence"] == session.fence, self._told(said)
+        assert (said["data"]["recovery_token"] is None) is (session.token is before), self._told(said)
+        if said["data"]["recovery_token"]:
+            kept.token = self._note(said["data"], session)
+
+    # Handing over
 
     async def offer(self) -> None:
-        session = self._session()
-        to = next(agent for agent in self.agents if agent != session.agent)
-        given = {"session_id": session.name, "agent_id": to, "on_held": "take_over"}
-        said = await self._expected("offer", given, None, lambda: self.model.offer(session, to))
+        session, to = self._session(), self.random.choice([None, *self.agents])
+        take_over = self.random.random() < 0.6
+        given = {"session_id": session.name, "agent_id": to, "on_held": "take_over" if take_over else "refuse"}
+        said = await self._expected("offer", given, None, lambda: self.model.offered(session, to, take_over=take_over))
         if said is not None:
-            self.tokens[session.name] = said["recovery_token"]
+            self._note(said, session)
 
-    async def accept(self) -> None:
-        offered = [name for name in self.tokens if self.model.sessions[name].offered_to]
-        if not offered:
-            return
-        who, place = self._client(), self.random.choice(self.places)
-        session = self.model.sessions[self.random.choice(offered)]
-        given = {"agent_id": session.offered_to, "recovery_token": self.tokens.pop(session.name)}
-        said = await self._call("resume_session", given, who, place)
-        assert not isinstance(said, ShiftlogError), self._told(said)
-        self.model.accept(session, who, said["data"]["resumed_session_id"], place)
+    async def decline(self) -> None:
+        if self.tokens:
+            text, token = self.random.choice(self.tokens[-4:])
+            agent = self.random.choice([token.agent or self.agents[0], *self.agents])
+            given = {"recovery_token": text, "agent_id": agent}
+            await self._expected("decline", given, self._client(), lambda: self.model.decline(token, agent))
+
+    async def revoke(self) -> None:
+        session = self._session()
+        await self._expected("revoke", {"session_id": session.name}, None, lambda: self.model.revoke(session))
+
+    async def reissue(self) -> None:
+        session = self._session()
+        given = {"session_id": session.name}
+        said = await self._expected("reissue_token", given, None, lambda: self.model.reissue(session))
+        if said is not None:
+            self._note(said, session)
+
+    def _note(self, shown: dict[str, Any], session: ModelSession) -> ModelToken | None:
+        """Keep a token that was shown, if the session has one now."""
+        token, text = session.token, shown["recovery_token"]
+        assert (text is None) is (token is None), self._told(shown)
+        if token is not None:
+            expires = datetime.fromisoformat(shown["recovery_token_expires_at"])
+            assert expires == token.expires, self._told(f"{shown}\n should expire {token.expires}")
+            self.tokens.append((text, token))
+        return token
 
     async def leave(self) -> None:
         who = self.random.choice(self.clients)
@@ -225,6 +296,8 @@ class Sequence:
 
     async def jump(self) -> None:
         by = self.random.choice(JUMPS)
+        if self.model.now + by > self.ends:
+            return
         self.trace.append(f"jump {by}")
         self._move(by)
 
@@ -248,12 +321,14 @@ class Sequence:
 
     async def check(self) -> None:
         def work(reader: Reader) -> dict[str, tuple[object, ...]]:
-            return {name: stands(reader, name) for name in self.model.sessions}
+            return {name: stands(reader, name, self.model.now) for name in self.model.sessions}
 
         seen = await self.server.harness.read(work)
         for name, session in self.model.sessions.items():
             holder = session.lease.client if session.lease else None
-            wanted = (session.state, session.fence, session.active, session.turns, holder)
+            offer = self.model.offer_of(session)
+            offered = (offer.to or "*", offer.expires) if offer else None
+            wanted = (session.state, session.fence, session.active, session.turns, holder, offered)
             assert seen[name] == wanted, self._told(f"{name}\n stands as {seen[name]}\n should be {wanted}")
 
     async def _expected(
@@ -300,12 +375,15 @@ class Sequence:
                 await self.server.harness.call("close_session", given, PERSON)
 
 
-def stands(reader: Reader, name: str) -> tuple[object, ...]:
+def stands(reader: Reader, name: str, now: datetime) -> tuple[object, ...]:
     """Return how a session stands, as the model has it."""
     session, lease = reader.session(name), reader.lease(name)
     assert session is not None
     turns = {turn.request_id: str(turn.status).replace("in_progress", "open") for turn in reader.turns(name)}
-    return str(session.state), session.fence, session.last_activity, turns, lease.client_id if lease else None
+    offer = without_expired_offer(session, now).offer
+    offered = (offer.agent_key or "*", offer.expires_at) if offer else None
+    holder = lease.client_id if lease else None
+    return str(session.state), session.fence, session.last_activity, turns, holder, offered
 
 
 def refusal(model: Callable[[], object]) -> str | None:

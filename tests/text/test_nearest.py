@@ -19,6 +19,15 @@ def test_a_suggestion_is_made_only_if_it_is_alike_enough() -> None:
     assert suggestion("Echo", ["echo"]) == "echo"
 
 
+def test_a_shared_word_makes_names_alike_and_letters_in_a_row_do_not() -> None:
+    known = ["session_id", "resonance_tier", "error_message", "query_text"]
+    assert suggestion("workspace", known) is None
+    assert suggestion("id", known) == "session_id"
+    assert suggestion("sessionId", known) == "session_id"
+    assert suggestion("message", known) == "error_message"
+    assert suggestion("text", known) == "query_text"
+
+
 def test_similar_names_come_most_alike_first() -> None:
     assert similar_names("alice", ["bob", "alicia", "alice2"], most=2, least=0.4) == ["alice2", "alicia"]
 

@@ -105,7 +105,7 @@ def _unknown(command: str | None, option: str) -> Facts:
 
     tool, fields = ("close_session", CLOSE_SESSION) if command == "close" else ("resume_session", RESUME_SESSION)
     name, near = unknown_and_nearest(option.lstrip("-").replace("-", "_"), fields.fields)
-    return refusal(tool, InvalidParameter.unknown(name, near))
+    return refusal(tool, InvalidParameter.unknown(name, near, fields.fields))
 
 
 def _parameters(described: dict[str, str]) -> Callable[[F], F]:

@@ -151,7 +151,7 @@ class CommandGroup(click.Group):
         except click.UsageError as error:
             from shiftlog.text.nearest import suggestion
 
-            near = suggestion(args[0], self.list_commands(ctx), least=0.6)
+            near = suggestion(args[0], self.list_commands(ctx))
             says = f" Did you mean '{near}'?" if near else ""
             raise click.UsageError(f"There is no command '{args[0]}'.{says}", ctx) from error
 

@@ -10,6 +10,7 @@ from shiftlog.journal.continuity.capsule.markdown import capsule_markdown
 from shiftlog.journal.continuity.handover import offered, shown_offer
 from shiftlog.journal.continuity.lineage import lineage
 from shiftlog.journal.journal import find_session
+from shiftlog.journal.last_session import without_expired_offer
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.store.protocol import Reader
@@ -36,8 +37,10 @@ async def _close_or_resume(app: App, params: Params, caller: Caller) -> object:
 
 
 async def _offers(app: App, params: Params, caller: Caller) -> object:
-    items = await app.store.read(lambda reader: [shown_offer(each) for each in offered(reader)])
-    return {"items": newer(items, params, "offered_at", app.clock.now())}
+    now = app.clock.now()
+    sessions = await app.store.read(offered)
+    items = [shown_offer(each) for each in sessions if without_expired_offer(each, now).offer is not None]
+    return {"items": newer(items, params, "offered_at", now)}
 
 
 async def _lineage(app: App, params: Params, caller: Caller) -> object:

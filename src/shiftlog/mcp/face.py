@@ -241,7 +241,7 @@ def _prompt_arguments(prompt: Prompt, given: dict[str, str]) -> dict[str, str]:
     known = {argument.name: argument for argument in prompt.arguments}
     for name in given:
         if name not in known:
-            raise InvalidParameter.unknown(repeated(name), suggestion(name, known))
+            raise InvalidParameter.unknown(repeated(name), suggestion(name, known), known)
     for argument in known.values():
         if argument.required and not given.get(argument.name, "").strip():
             raise InvalidParameter.missing(argument.name)

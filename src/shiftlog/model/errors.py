@@ -40,7 +40,7 @@ ShiftlogError                    code, message, details, hint, retryable
 import errno
 import math
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
 from importlib import import_module
 from typing import ClassVar, cast
@@ -199,9 +199,11 @@ class InvalidParameter(ShiftlogError, ValueError):
         return cls(f"Parameter '{name}' is invalid: {constraint}", details=details)
 
     @classmethod
-    def unknown(cls, name: str, nearest: str | None) -> "InvalidParameter":
-        """Say that no such parameter exists, naming the nearest one that does."""
-        constraint = f"unknown parameter; did you mean '{nearest}'?" if nearest else "unknown parameter"
+    def unknown(cls, name: str, nearest: str | None, known: Iterable[str] = ()) -> "InvalidParameter":
+        """Say that no such parameter exists, naming the nearest one that does, or all of them if none is alike."""
+        constraint, names = "unknown parameter", ", ".join(known)
+        if nearest or names:
+            constraint += f"; did you mean '{nearest}'?" if nearest else f"; known are {names}"
         details: dict[str, object] = {"parameter": name, "constraint": constraint, "problem": "unknown"}
         if nearest:
             details["nearest"] = nearest

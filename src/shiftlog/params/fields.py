@@ -409,7 +409,7 @@ class Record(Field):
     def _refuse(self, name: str, path: str) -> None:
         name, near = unknown_and_nearest(name, self.fields)
         prefix = f"{path}." if path else ""
-        raise self.wording.unknown(prefix + name, near, list(self.fields))
+        raise self.wording.unknown(prefix + name, near, [name for name, spec in self.fields.items() if spec.listed])
 
     def type_schema(self) -> Schema:
         listed = {name: spec for name, spec in self.fields.items() if spec.listed}

@@ -47,7 +47,7 @@ class Wording:
 
     def unknown(self, path: str, near: str | None, known: Sequence[str]) -> InvalidParameter:
         """Return the error for an argument that the tool does not have."""
-        return InvalidParameter.unknown(path, near)
+        return InvalidParameter.unknown(path, near, known)
 
     def integer(self, path: str, value: object, least: int | None, most: int | None) -> InvalidParameter:
         """Return the error for a value that is not a whole number of this range."""

@@ -169,6 +169,17 @@ async def test_without_a_repository_the_files_of_the_session_are_still_watched(
     assert drift["branch_before"] is drift["branch_now"] is drift["commits_added"] is None
 
 
+async def test_without_a_repository_files_that_the_session_never_named_are_told_too(
+    harness: Harness, tmp_path: Path
+) -> None:
+    workspace = Workspace(tmp_path / "w", repository=False)
+    workspace.write("src/old.py", "a", NOON - timedelta(hours=1))
+    await opened(harness, workspace.root)
+    for name in ("src/new.py", "top.txt", ".cache/x", "node_modules/y"):
+        workspace.write(name, "b", NOON + timedelta(minutes=1))
+    assert (await resumed(harness))["files_changed"] == ["src/new.py", "top.txt"]
+
+
 async def test_the_budget_of_the_capsule_hides_no_file_that_changed(harness: Harness, tmp_path: Path) -> None:
     workspace = Workspace(tmp_path / "w", repository=False)
     names = [f"src/some/folder/file_{n:03}.py" for n in range(60)]

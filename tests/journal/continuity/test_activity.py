@@ -134,13 +134,25 @@ async def test_work_that_a_person_took_back_is_named_and_not_claimed(harness: Ha
     assert "taken back by a person" in text
 
 
+async def test_an_undo_that_changed_no_file_takes_nothing_back(harness: Harness, place: Path) -> None:
+    session = await harness.open(client(cwd=str(place), workspace=str(place)))
+    await harness.begin(session)
+    shell = await shell_in(harness, session, place)
+    await run(harness, shell, "echo new > kept.txt")
+    harness.wait(minutes=1)
+    assert (await undo(harness, place))["left_in_place"]["paths"] == ["kept.txt"]
+    await harness.app.continuity.client_gone("client-one")
+    data = await resumed(harness)
+    assert (data["drift"]["taken_back"], "taken_back" in data["capsule"]["last_commands"][0]) == ([], False)
+
+
 async def test_an_undo_that_was_undone_takes_nothing_back(harness: Harness, place: Path) -> None:
     session = await harness.open(client(cwd=str(place), workspace=str(place)))
     await harness.begin(session)
     shell = await shell_in(harness, session, place)
     await run(harness, shell, "echo new > kept.txt")
     harness.wait(minutes=1)
-    undone = await undo(harness, place)
+    undone = await undo(harness, place, clean=True)
     harness.wait(minutes=1)
     await undo(harness, place, checkpoint_id=undone["safety_checkpoint_id"])
     assert (place / "kept.txt").read_text() == "new\n"

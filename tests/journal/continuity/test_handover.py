@@ -1,10 +1,12 @@
 """Handing a session over: offer, accept, decline, revoke, expire; and the tree of sessions that comes of it."""
 
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from shiftlog.control.questions import answer
 from shiftlog.journal.continuity.capsule.brief import brief
 from shiftlog.journal.continuity.lineage import lineage
 from shiftlog.model.caller import LIBRARY, Caller
@@ -24,6 +26,13 @@ async def resume(harness: Harness, agent_id: str, **arguments: Any) -> dict[str,
 
 async def refused(harness: Harness, agent_id: str, **arguments: Any) -> ShiftlogError:
     return await harness.refusal("resume_session", {"agent_id": agent_id, **arguments}, client(agent_id))
+
+
+async def offers(harness: Harness) -> list[str]:
+    said = answer(harness.app, "offers", {}, OPERATOR)
+    assert not isinstance(said, AsyncIterator)
+    found: Any = await said
+    return [each["session_id"] for each in found["items"]]
 
 
 async def tree(harness: Harness, session: str) -> dict[str, Any]:
@@ -99,6 +108,9 @@ async def test_who_was_offered_a_session_may_decline_with_the_token_alone(harnes
         await harness.app.continuity.decline({"session_id": session}, LIBRARY)
     assert unproved.value.code == "recovery_token_required"
     token = made["recovery_token"]
+    with pytest.raises(ShiftlogError) as another:
+        await harness.app.continuity.decline({"recovery_token": token, "agent_id": "gamma"}, LIBRARY)
+    assert (another.value.code, another.value.details) == ("recovery_token_mismatch", {"reason": "agent"})
     ended = await harness.app.continuity.decline({"recovery_token": token, "reason": "No access"}, LIBRARY)
     assert (ended["session_id"], ended["ended"]) == (session, "declined")
     last = (await harness.entries(session))[-1]
@@ -128,7 +140,9 @@ async def test_an_offer_expires_with_its_token_and_the_session_is_its_own_agents
     session = await harness.open(agent_id="alpha")
     await harness.call("close_session", {"session_id": session, "succession_policy": "successor_required"})
     made = await offered(harness, session, agent_id="beta")
+    assert await offers(harness) == [session]
     harness.wait(days=30)
+    assert await offers(harness) == []
     if by == "sweep":
         await harness.app.sweep()
         await harness.app.sweep()

@@ -5,9 +5,10 @@ are judged by their times. A value that cannot be read in time is None.
 """
 
 import os
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,8 @@ from shiftlog.model.times import shown
 
 MOST_FILES = 100
 LOOKED_AT = 50_000
+# Folders without git that are not walked through, beside hidden ones: made by tools, and large.
+_MADE = frozenset({"node_modules", "__pycache__"})
 # Git takes a commit from the disk for each of them, and mostly the first few reach back far enough.
 REFLOG_LINES = (20, 500)
 # An agent's own last edits may be as young as the entry that records them, which is shown in whole seconds.
@@ -47,8 +50,10 @@ async def look(left: Left, live_shells: Collection[str] = ()) -> dict[str, Any] 
     since = left.since.timestamp() + GRACE_S
     with anyio.move_on_after(DRIFT_GIT_S):
         repository = await _Repository.read(left.workspace, since)
-        names = {*left.touched, *repository.files}
-        changed = await anyio.to_thread.run_sync(_changed, left.workspace, names, since, abandon_on_cancel=True)
+        touched = frozenset(left.touched)
+        changed = await anyio.to_thread.run_sync(
+            _changed, left.workspace, touched, repository.files, since, abandon_on_cancel=True
+        )
         return {
             "since": shown(left.since),
             "files_changed": sorted({_as_text(name) for name in (*changed, *repository.committed)})[:MOST_FILES],
@@ -65,7 +70,7 @@ async def look(left: Left, live_shells: Collection[str] = ()) -> dict[str, Any] 
 class _Repository:
     """The state of a workspace according to git; everything is unknown where there is no repository."""
 
-    files: frozenset[str] = frozenset()
+    files: frozenset[str] | None = None
     committed: frozenset[str] = frozenset()
     branch_before: str | None = None
     branch_now: str | None = None
@@ -135,9 +140,18 @@ def _steps(reflog: str | None) -> list[tuple[str, float, str]]:
     return steps
 
 
-def _changed(workspace: str, names: Iterable[str], since: float) -> list[str]:
+def _changed(workspace: str, touched: frozenset[str], files: frozenset[str] | None, since: float) -> list[str]:
     """Return the files that were written or removed after a time."""
+    names = touched.union(islice(_walked(workspace), LOOKED_AT) if files is None else files)
     return [name for name in names if _moved_at(os.path.join(workspace, name)) > since]  # noqa: PTH118 - many files
+
+
+def _walked(workspace: str) -> Iterator[str]:
+    """Yield the files below a folder that git does not list, without those of hidden folders."""
+    for folder, below, names in os.walk(workspace):
+        below[:] = [name for name in below if not name.startswith(".") and name not in _MADE]
+        prefix = os.path.relpath(folder, workspace)
+        yield from names if prefix == "." else (f"{prefix}/{name}" for name in names)
 
 
 def _moved_at(path: str) -> float:

@@ -92,7 +92,10 @@ class Handover:
         session = self._named(writer, request)
         if "recovery_token" in values or not request.caller.operator:
             self._check_token(writer, session, request)
-        return self._ended(writer, session, DECLINED, values.get("reason"), values.get("agent_id"))
+        named, offer = values.get("agent_id"), session.offer
+        if named and offer and offer.agent_key not in (None, agent_key(named)):
+            raise mismatch("agent")
+        return self._ended(writer, session, DECLINED, values.get("reason"), named)
 
     def revoke(self, writer: Writer, request: Request) -> Answered:
         """Take an offer back; its token is worth nothing then."""
@@ -113,12 +116,13 @@ class Handover:
         pen.commit(writer)
         return pen.session
 
-    def _named(self, reader: Reader, request: Request) -> Session:
-        """Return the session that a request names, by its id or by the token of its offer."""
+    def _named(self, writer: Writer, request: Request) -> Session:
+        """Return the session that a request names, by its id or by the token of its offer, if that still stands."""
         name, token = request.values.get("session_id"), request.values.get("recovery_token")
         if name is None and token is None:
             raise InvalidParameter.missing("session_id")
-        return find_session(reader, name or self._tokens.read(token or "").session_id)
+        session = find_session(writer, name or self._tokens.read(token or "").session_id)
+        return self.without_expired_offer(writer, session, self._journal.clock.now())
 
     def _check_token(self, reader: Reader, session: Session, request: Request) -> None:
         text = request.values.get("recovery_token")

@@ -72,7 +72,7 @@ def taken_back(reader: Reader, session: Session, entries: Iterable[Entry]) -> li
         undoes = [n for n, (one, _) in enumerate(standing) if _is_undone(one.entry, row.entry, brought_back)]
         if undoes:
             standing = standing[: undoes[0]]
-        elif facts.get("changed") or facts.get("commands"):
+        elif facts.get("changed"):
             standing.append((row, _read(row.entry, session)))
     return [taken for _, taken in standing]
 

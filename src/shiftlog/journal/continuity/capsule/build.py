@@ -14,6 +14,7 @@ from typing import Any
 
 from shiftlog.journal.continuity.capsule.budget import Aged, Item, claimed_age, clipped, fitted
 from shiftlog.journal.continuity.capsule.gathering import CapsuleFacts, compared, recorded, text_of
+from shiftlog.journal.continuity.capsule.inheriting import Since, inherit
 from shiftlog.journal.continuity.statement import read_time
 from shiftlog.journal.continuity.taken_back import TakenBack
 from shiftlog.model.entry import Entry
@@ -45,12 +46,13 @@ def build_capsule(
     *,
     statement: dict[str, object] | None,
     restores: Sequence[TakenBack] = (),
+    handed: Mapping[str, Any] | None = None,
     budget_bytes: int = DEFAULT_BUDGET_BYTES,
     now: datetime,
 ) -> dict[str, object]:
     """Build the capsule of a session from its turns and entries, in the order of the journal.
 
-    What one of the `restores` took back is marked as such.
+    What one of the `restores` took back is marked as such. `handed` is the capsule of the session that it continues.
     `statement` is one that is being made now; without it the newest one that the journal holds counts.
     Raise ValueError for a budget under 2,000 bytes; any other is always kept.
     """
@@ -80,10 +82,24 @@ def build_capsule(
         "closing_note": (session.closing.note if session.closing else None) or gathered.closing_note,
         "stated": _stated(stated, stated_at, now) if stated else None,
     }
-    fixed = {"origin": "agent" if stated else "auto", "budget_bytes": budget_bytes}
     lists["requirements"] = _requirements(turns)
     lists["asked"] = _asked(turns, singles["open_turn"])
+    if handed:
+        left_out = inherit(handed, lists, singles, _since(stated, turns, gathered))
+        omitted = Counter(omitted) + Counter(left_out)
+    fixed = {"origin": "agent" if singles["stated"] else "auto", "budget_bytes": budget_bytes}
     return fitted(fixed, singles, lists, omitted=omitted, budget_bytes=budget_bytes)
+
+
+def _since(stated: Mapping[str, Any], turns: Sequence[Turn], gathered: CapsuleFacts) -> Since:
+    """Return what a session did with what was handed to it."""
+    completed = [turn.query_title for turn in turns if turn.status is TurnStatus.COMPLETED]
+    return Since(
+        stated={name for name in STATED_LISTS if stated.get(name)},
+        finished={compared(text) for text in (*completed, *gathered.finished())},
+        has_finished=bool(completed),
+        is_resolved=gathered.is_resolved,
+    )
 
 
 def is_head(receipt: str) -> bool:

@@ -16,7 +16,7 @@ from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import FileTouch, Turn
 from shiftlog.model.times import shown
 
-_DO_NOT = re.compile(r"do not\b", re.IGNORECASE)
+_DO_NOT = re.compile(r"(?:do not|don['\u2019]t|never)\b", re.IGNORECASE)
 _REFUTED = re.compile(r"(?:refuted|rejected):", re.IGNORECASE)
 _DECISION = re.compile(r"decision:\s*", re.IGNORECASE)
 _RESOLVED = re.compile(r"^\s*(?:[-*+]\s+)?(?:resolved|unblocked):(.*)", re.IGNORECASE | re.MULTILINE)
@@ -79,7 +79,8 @@ class CapsuleFacts:
     turns: Mapping[str, Turn]
     decisions: dict[str, list[Aged]] = field(default_factory=lambda: {"do_not": [], "refuted": [], "decisions": []})
     known: set[str] = field(default_factory=set[str])
-    actions: dict[tuple[object, ...], "_LastAction"] = field(default_factory=dict[tuple[object, ...], "_LastAction"])
+    # By their compared words, then by their files.
+    actions: dict[str, dict[str, "_LastAction"]] = field(default_factory=dict[str, dict[str, "_LastAction"]])
     # What was said to be resolved, as compared words, with the entry that says so.
     resolved: list[tuple[int, str]] = field(default_factory=list[tuple[int, str]])
     # Which entry added a text to a list of a turn, and with which entry the request began that completed the turn.
@@ -197,14 +198,25 @@ class CapsuleFacts:
             self.decide(text, entry.seq, spoken=False)
         if not text:
             return
-        # The same action, told again in any turn, tells how it went on.
-        key = (facts.get("type"), compared(text), facts.get("file_path"))
-        self.actions.pop(key, None)
-        self.actions[key] = _LastAction(text=text, facts=facts, entry=entry)
+        # The same action, told again in any turn, tells how it went on, also where its plan named no file.
+        words, path = compared(text), text_of(facts, "file_path")
+        told = self.actions.setdefault(words, {})
+        for other in (path, "") if path else tuple(told) if len(told) == 1 else ("",):
+            told.pop(other, None)
+        told[path] = _LastAction(text=text, facts=facts, entry=entry)
 
     def unfinished(self) -> list[Aged]:
         """Return the actions that are planned or under way, with their status and file."""
-        return [action.planned() for action in self.actions.values() if action.facts.get("status") in UNFINISHED]
+        return [action.planned() for action in self._last_actions() if action.facts.get("status") in UNFINISHED]
+
+    def finished(self) -> list[str]:
+        """Return the actions that were completed."""
+        return [action.text for action in self._last_actions() if action.facts.get("status") == "completed"]
+
+    def _last_actions(self) -> list["_LastAction"]:
+        """Return every action as it was told last, in the order of the journal."""
+        found = (action for told in self.actions.values() for action in told.values())
+        return sorted(found, key=lambda action: action.entry.seq)
 
     def planned(self) -> list[Aged]:
         """Return the steps of the agent's plan that are not done, with their status."""
@@ -221,7 +233,7 @@ class CapsuleFacts:
         """
         return [
             recorded(action.text, action.entry.seq)
-            for action in self.actions.values()
+            for action in self._last_actions()
             if action.facts.get("status") == "failed"
             and action.facts.get("type") != "command"
             and not action.facts.get("call_id")

@@ -120,7 +120,7 @@ def _line(item: Any, most: int) -> str:
     """Return an item's line; what comes from us stands first, so that no text can pass for it."""
     if isinstance(item, str):
         return "- " + _LEADING.sub(r"\1\\", _data(item, most))
-    cited = f" #{item['seq']}" if item["basis"] == "recorded" and "seq" in item else ""
+    cited = f" #{item['seq']}" if item["basis"] == "recorded" and item.get("seq") else ""
     status = f", {item['status']}" if item.get("status") else ""
     file = f" ({_data(item['file_path'], most)})" if item.get("file_path") else ""
     return f"- ({item['basis']}{cited}{status}) {_data(item['text'], most)}{file}"

@@ -57,12 +57,12 @@ def capsule_from(
     turns, entries = material.turns, material.entries
     build = partial(build_capsule, session, entries=entries, restores=material.restores, statement=None, now=now)
     inherited: dict[str, Any] | None = None
-    if not turns and session.predecessor_session_id is not None:
-        # Without work of its own yet, the session has its predecessor's capsule.
+    if session.predecessor_session_id is not None:
         handed = (entry.facts for entry in entries if entry.facts.get("session_id") == session.predecessor_session_id)
         inherited = next((facts["capsule"] for facts in handed if "capsule" in facts), None)
-    if inherited is None:
-        return build(turns, budget_bytes=budget_bytes)
+    if turns or inherited is None:
+        return build(turns, handed=inherited, budget_bytes=budget_bytes)
+    # Without work of its own yet, the session has its predecessor's capsule.
     own: dict[str, Any] = build((), budget_bytes=WHOLE_BYTES)
     capsule = {**inherited, **{name: own[name] for name in _ADDED if own[name]}}
     newest: dict[str, int] = {}
