@@ -138,9 +138,9 @@ async def test_an_undo_that_changed_no_file_takes_nothing_back(harness: Harness,
     session = await harness.open(client(cwd=str(place), workspace=str(place)))
     await harness.begin(session)
     shell = await shell_in(harness, session, place)
-    await run(harness, shell, "echo new > kept.txt")
+    await run(harness, shell, "echo new > made.txt")
     harness.wait(minutes=1)
-    assert (await undo(harness, place))["left_in_place"]["paths"] == ["kept.txt"]
+    assert (await undo(harness, place))["left_in_place"]["paths"] == ["made.txt"]
     await harness.app.continuity.client_gone("client-one")
     data = await resumed(harness)
     assert (data["drift"]["taken_back"], "taken_back" in data["capsule"]["last_commands"][0]) == ([], False)
@@ -152,7 +152,7 @@ async def test_an_undo_that_was_undone_takes_nothing_back(harness: Harness, plac
     shell = await shell_in(harness, session, place)
     await run(harness, shell, "echo new > kept.txt")
     harness.wait(minutes=1)
-    undone = await undo(harness, place, clean=True)
+    undone = await undo(harness, place)
     harness.wait(minutes=1)
     await undo(harness, place, checkpoint_id=undone["safety_checkpoint_id"])
     assert (place / "kept.txt").read_text() == "new\n"
