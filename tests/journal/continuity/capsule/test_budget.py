@@ -12,11 +12,15 @@ from hypothesis import strategies as st
 
 from shiftlog.journal.continuity.capsule.budget import (
     FACTS,
+    FEW,
     GIT_BYTES,
+    KEYS,
     LISTS,
+    MANY,
     SAID,
     Aged,
     clipped,
+    fitted,
     folded_files,
     refitted,
 )
@@ -277,6 +281,51 @@ def test_a_capsule_keeps_its_budget_and_what_must_stay(history: History, budget:
     room = GIT_BYTES * len(whole["files_touched"])
     if size({**whole, "budget_bytes": budget}) + room <= budget:
         assert {**whole, "budget_bytes": budget} == capsule
+
+
+def sized(name: str, sizes: list[int]) -> list[Aged]:
+    """Return a list of a capsule with one item for each size of its text."""
+    made: list[Aged] = []
+    for seq, length in enumerate(sizes):
+        text = f"{seq} " + "x" * length
+        item: Any = {"text": text, "basis": "recorded", "seq": seq}
+        if name == "receipts":
+            item = text
+        elif name == "files_touched":
+            item = {"path": f"src/{seq % 7}/{text}", "changes": 1 + seq % 3, "last_type": "edit", "git": None}
+        elif name == "checkpoints":
+            item = {"id": f"{seq:040}", "created_at": "2026-07-01T10:00:00Z", "label": text}
+        made.append((seq, item))
+    return made
+
+
+# Few kinds of lengths, so that lists are long and texts are too.
+SIZES = st.tuples(st.integers(0, 60), st.sampled_from([5, 60, 150, 400, 3000])).map(lambda pair: [pair[1]] * pair[0])
+ALL_SIZES = st.fixed_dictionaries(dict.fromkeys(LISTS, SIZES))
+
+
+@given(ALL_SIZES, st.sampled_from([5, 500, 4000]), BUDGETS)
+def test_a_capsule_of_any_sizes_shrinks_in_the_order_of_the_contract(
+    sizes: dict[str, list[int]], goal: int, budget: int
+) -> None:
+    """Facts to three, then what was said to ten, then texts to 200 bytes, then lists to three, then texts to 80."""
+    lists = {name: sized(name, lengths) for name, lengths in sizes.items()}
+    fixed = {"origin": "auto", "budget_bytes": budget}
+    told: Any = {"goal": {"text": "g" * goal, "basis": "recorded"}, "open_turn": {"query_text": "q" * goal}}
+    singles = {name: told.get(name) for name in KEYS if name not in {*fixed, *LISTS, "truncated"}}
+    capsule: Any = fitted(fixed, singles, lists, omitted={}, budget_bytes=budget)
+    assert size(with_states(capsule)) <= budget
+    assert all(capsule[name] for name in told)
+    assert all(bool(capsule[name]) == bool(lists[name]) for name in LISTS)
+    longest = max(size(text) - 2 for text in strings({**capsule, "checkpoints": [], "origin": ""}))
+    shown = {name: len(capsule[name]) for name in LISTS}
+    if "cut" not in capsule["truncated"] and any(shown[name] < len(lists[name]) for name in SAID):
+        assert all(shown[name] <= FEW for name in FACTS)
+        assert all("files" in item for item in capsule["files_touched"][:-MANY])
+    if any(shown[name] < min(len(lists[name]), MANY) for name in SAID):
+        assert longest <= 200 + len("…".encode())
+    if any(shown[name] < min(len(lists[name]), FEW) for name in LISTS if name != "files_touched"):
+        assert longest <= 80 + len("…".encode())
 
 
 @given(HISTORIES, BUDGETS)
