@@ -146,6 +146,7 @@ def _trace_requests(pid: int, out: Path, workspace: Path, environ: dict[str, str
     try:
         return {name: _traced(pid, out, request) for name, request in requests.items()}
     finally:
+        client.call("close_shell", {"shell_id": shell})  # it would outlive the daemon
         client.close()
 
 
