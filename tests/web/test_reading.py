@@ -161,3 +161,15 @@ def test_the_palette_takes_what_is_typed_at_once_and_closes_by_one_escape(reader
     expect(field).to_have_value("usage")
     reader.keyboard.press("Escape")
     expect(field).to_be_hidden()
+
+
+def test_on_a_phone_every_field_of_the_acts_is_within_the_page(reader: Page) -> None:
+    reader.set_viewport_size({"width": 360, "height": 780})
+    reader.locator("details.acts > summary").click()
+    fields = reader.locator("details.acts").locator("input:not([type=hidden]), textarea, button:not([hidden])")
+    expect(fields.first).to_be_visible()
+    for field in fields.all():
+        box = field.bounding_box()
+        assert box is not None
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= 360
