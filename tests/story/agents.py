@@ -14,10 +14,12 @@ from typing import Any, Self, TypeVar
 import anyio
 import mcp_types as types
 
+from shiftlog.app.stores import store_of
+from shiftlog.config.loading import load
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.store.protocol import Reader
-from shiftlog.store.sqlite import SqliteStore
 from tests.daemon.support import BRIDGE, Bridge, environment
+from tests.postgres_server import store_environ
 
 T = TypeVar("T")
 
@@ -136,7 +138,7 @@ class Line:
 
 
 def read_record(home: Path) -> list[Line]:
-    """Read every entry of every session, beside whoever else has the file open."""
+    """Read every entry of every session, beside others that have the store open."""
 
     def lines(reader: Reader) -> list[Line]:
         return [
@@ -155,7 +157,7 @@ def read_projections(home: Path) -> dict[str, tuple[Session | None, list[Turn]]]
 
 def _read(home: Path, work: Callable[[Reader], T]) -> T:
     async def read() -> T:
-        async with SqliteStore(home / "shiftlog.db") as store:
+        async with store_of(home, load(home, store_environ(home))) as store:
             return await store.read(work)
 
     return anyio.run(read)

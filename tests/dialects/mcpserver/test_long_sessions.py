@@ -140,6 +140,14 @@ def test_a_search_of_a_long_session_finds_what_looking_at_everything_finds(long:
         assert long.do("queryHistory", text=text)["totalCount"] == int(expected), text
 
 
+@pytest.fixture
+def with_index(request: pytest.FixtureRequest) -> None:
+    """Skip a test of the index of parts of words, which PostgreSQL does not have."""
+    if request.config.getoption("--store") == "postgres":
+        pytest.skip("PostgreSQL has no index of parts of words")
+
+
+@pytest.mark.usefixtures("with_index")
 def test_a_rare_part_leaves_few_turns_in_question(long: Long) -> None:
     assert long.head() > 2 * GRAM_BATCH
     assert "req-20260701T080000Z-turn77" in (long.names("turn77") or [])
@@ -147,6 +155,7 @@ def test_a_rare_part_leaves_few_turns_in_question(long: Long) -> None:
     assert len(long.names("query_title") or []) < TURNS // 2
 
 
+@pytest.mark.usefixtures("with_index")
 def test_a_part_of_one_or_two_characters_is_looked_for_in_every_entry(long: Long) -> None:
     assert "req-20260701T080000Z-turn0" in (long.names("0.") or [])
     assert "req-20260701T080000Z-turn999" in (long.names("99") or [])
