@@ -118,7 +118,8 @@ class Redactor:
         if len(value) < _MIN_TEXT_CHARS and not self._rules.patterns:
             return Redacted(text=value)
         data = value.encode("utf-8", "surrogatepass")
-        if not self._rules.trigger(data) and (len(data) <= LINE_BYTES or find_long_line(data, 0) == len(data)):
+        has_long_line = len(data) > LINE_BYTES and find_long_line(data, 0) < len(data)
+        if not has_long_line and not self._rules.trigger(data):
             return Redacted(text=value)
         scan = Scan(self.rules(by_rule=by_rule, only=only))
         masked, _ = scan.push(data, final=True)

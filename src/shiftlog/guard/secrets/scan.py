@@ -19,7 +19,15 @@ from shiftlog.guard.secrets.detectors import blocks, kinds
 from shiftlog.guard.secrets.detectors.escaped import find_in_escaped_lines
 from shiftlog.guard.secrets.detectors.following import SecretFollower
 from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan, placeholder
-from shiftlog.guard.secrets.detectors.lines import SuspiciousLines, find_in_line, is_suspicious, merge_overlaps
+from shiftlog.guard.secrets.detectors.lines import (
+    Sign,
+    Signs,
+    SuspiciousLines,
+    find_in_line,
+    is_suspicious,
+    look,
+    merge_overlaps,
+)
 from shiftlog.guard.secrets.detectors.tokens import find_wrapped, may_be_wrapped
 
 SECRET_BYTES = 16 * 1024
@@ -82,7 +90,7 @@ class _Hits:
 
     def __init__(self, data: bytes, rules: ScanRules) -> None:
         self._data = data
-        self._lines = SuspiciousLines(data)
+        self.lines = SuspiciousLines(data)
         self._searches = [starts_at(pattern) for pattern, _ in rules.patterns]
         self._next = [-1] * len(self._searches)
 
@@ -92,10 +100,9 @@ class _Hits:
             if self._next[index] < position:
                 start = find(self._data, position)
                 self._next[index] = len(self._data) if start < 0 else start
-        hit = min((self._lines.find(position, limit), *self._next))
-        if hit >= limit:
-            return limit
-        return self._data.rfind(b"\n", position, hit) + 1 or position
+        start = self.lines.find(position, limit)
+        hit = min(self._next, default=limit)
+        return start if hit >= start else self._data.rfind(b"\n", position, hit) + 1 or position
 
 
 def find_long_line(data: bytes, position: int) -> int:
@@ -205,7 +212,7 @@ class Scan:
                 elif self._key:
                     position = self._pass_key_line(data, position, out, final=final)
                 elif not self._follower.idle or (stop := hits.line_start(position, long_line)) == position:
-                    position = self._pass_line(data, position, out, final=final)
+                    position = self._pass_line(data, position, hits.lines, out, final=final)
                 else:
                     position = self._copy(data, position, stop, out, final=final)
         except _NeedsMore as need:
@@ -255,23 +262,21 @@ class Scan:
             end = line - 1
         self._recent = (*self._recent, *reversed(heads))[-(blocks.ENV_RUN_LINES - 1) :]
 
-    def _pass_line(self, data: bytes, start: int, out: list[bytes], *, final: bool) -> int:
+    def _pass_line(self, data: bytes, start: int, lines: SuspiciousLines, out: list[bytes], *, final: bool) -> int:
         end, after = _line_end(data, start, final=final)
         self._spent += 1 + (end - start) // _LINE_COST_BYTES
+        signs = lines.look(start, end)
         line = data[start:end].decode("latin-1")
-        findings, opens_key = self._find_keys(line, data, start, after, final=final)
-        if self._is_bare_key(line, data, start, after, final=final):
-            findings.append(SecretSpan(len(line) - len(line.lstrip(" \t>+|")), len(line), kinds.PRIVATE_KEY))
-            opens_key = _KEY_BODY
-        findings += self._find_in_context(line, data, start, after, final=final)
-        findings += self._find_wrapped(line, data, start, after, final=final)
-        settings = any(map(blocks.is_section, self._recent))
-        findings += find_in_line(line, settings=settings)
+        findings, opens_key = self._find_in_block(line, signs, data, start, after, final=final)
+        if signs:
+            settings = Sign.NAME in signs.kinds and any(map(blocks.is_section, self._recent))
+            findings += find_in_line(line, signs, settings=settings)
         findings += self._follower.find(line)  # uses up what was announced, so nothing after it may ask for more data
-        findings += find_in_escaped_lines(line)
+        if signs:
+            findings += find_in_escaped_lines(line)
         findings += self.rules.find(line)
         out.append(self._mask(line, findings, start) if findings else data[start:end])
-        self._follower.read(line, findings)
+        self._follower.read(line, findings, announces=Sign.FOLLOW in signs.kinds)
         self._recent = (*self._recent, _head(data, start, end))[-(blocks.ENV_RUN_LINES - 1) :]
         if opens_key:
             self._follower = SecretFollower()
@@ -279,6 +284,24 @@ class Scan:
         else:
             out.append(data[end:after])
         return after
+
+    def _find_in_block(
+        self, line: str, signs: Signs, data: bytes, start: int, after: int, *, final: bool
+    ) -> tuple[list[SecretSpan], int]:
+        """Find what needs the lines around; tell how a key goes on in the next line, as `_find_keys` does."""
+        findings: list[SecretSpan] = []
+        opens_key = 0
+        if Sign.BLOCK in signs.kinds:
+            findings, opens_key = self._find_keys(line, data, start, after, final=final)
+            if self._is_bare_key(line, data, start, after, final=final):
+                findings.append(SecretSpan(len(line) - len(line.lstrip(" \t>+|")), len(line), kinds.PRIVATE_KEY))
+                opens_key = _KEY_BODY
+            findings += self._find_in_context(line, data, start, after, final=final)
+        else:
+            self._not_key = max(0, self._not_key - 1)
+        if Sign.TOKEN in signs.kinds:
+            findings += self._find_wrapped(line, data, start, after, final=final)
+        return findings, opens_key
 
     def _mask(self, line: str, findings: list[SecretSpan], offset: int) -> bytes:
         """Mask a line repeatedly, until the detectors find nothing more.
@@ -437,8 +460,10 @@ class Scan:
     def _mask_window(self, window: bytes, start: int, stop: int, offset: int) -> bytes:
         line = window.decode("latin-1")
         findings: list[SecretSpan] = []
-        if self.rules.trigger(window):
-            found = [*self._find_keys(line, b"", 0, 0, final=True)[0], *find_in_line(line), *self.rules.find(line)]
+        signs = look(window)
+        if signs or self.rules.patterns:
+            in_line = find_in_line(line, signs)
+            found = [*self._find_keys(line, b"", 0, 0, final=True)[0], *in_line, *self.rules.find(line)]
             findings = merge_overlaps(finding for finding in found if self.rules.allow(finding.kind))
         covered = start + self._covered
         if self._unended:

@@ -8,7 +8,6 @@ import binascii
 import re
 from collections.abc import Iterator
 
-from shiftlog.guard.linear import compile_linear, tells_whether
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.kinds import SecretSpan
 from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE, NEW_LINE
@@ -28,14 +27,10 @@ _BASIC = re.compile(_ALONE + r"[Bb](?:asic|ASIC)[ \t]{1,4}(?P<value>[A-Za-z0-9+/
 
 ADDRESS_PATTERN = r"://[^\s/:@]*:[^\s@]+@|://[\w.~-]{16,256}:?@|[\w.%-]:[^\s@]+@(?:(?:tcp|unix)\(|[a-z]{2,12}://)"
 SCHEME_PATTERN = LINEAR_EDGE + r"(?i:(?:bearer|basic)[ \t]+[A-Za-z0-9._~+/-]{4})"
-_has_address = tells_whether(compile_linear(ADDRESS_PATTERN))
-_has_scheme = tells_whether(compile_linear(SCHEME_PATTERN))
 
 
-def find_addresses(line: str, data: bytes) -> Iterator[SecretSpan]:
+def find_addresses(line: str) -> Iterator[SecretSpan]:
     """Yield the passwords in URLs."""
-    if not _has_address(data):
-        return
     for match in _ADDRESS.finditer(line):
         group = "password" if match["password"] else match.lastgroup
         if group == "token" and not is_random(match[group]):
@@ -44,10 +39,8 @@ def find_addresses(line: str, data: bytes) -> Iterator[SecretSpan]:
             yield SecretSpan(match.start(group), match.end(group), kinds.URL_PASSWORD)
 
 
-def find_schemes(line: str, data: bytes) -> Iterator[SecretSpan]:
+def find_schemes(line: str) -> Iterator[SecretSpan]:
     """Yield the values after `Bearer` and `Basic` outside a header."""
-    if not _has_scheme(data):
-        return
     for match in _BEARER.finditer(line):
         value = match["value"].rstrip(".")
         if _is_bearer_value(value, line[match.end() : match.end() + 1]):

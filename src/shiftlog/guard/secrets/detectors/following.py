@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from shiftlog.guard.linear import compile_linear, tells_whether
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.names import NAME_ENDING, SecretName, classify_name
@@ -30,6 +29,7 @@ _LINES = 200  # how far a secret may be followed
 
 _TITLE = r"(?i:passw(?:or)?d|passwd|pwd|passphrase|secret|token|credentials?|(?:api|access|secret|private)[-_ ]?key)"
 _END = r"(?:\\[nr]|(?m:$))"  # of a line, or of one that is written within a string
+_CELLS = r"[\w .()/#|\t;,*+>\"'`\r-]*"  # of the header of a table
 #: Lines that announce a secret for a later line.
 FOLLOW_PATTERN = "|".join(
     (
@@ -39,7 +39,8 @@ FOLLOW_PATTERN = "|".join(
         rf"{_TITLE}:?\s*{_END}",
         rf"{_TITLE}\b.*:\s*{_END}",
         rf"(?:\bUSER[ \t]+\S+|\b331[ -].*)\s*{_END}",
-        rf"{_TITLE}[\"'`*]*[ ]*[,;|\t]",
+        rf"{_TITLE}[\"'`*]*[ ]*[|\t]",
+        rf"(?m:^){_CELLS}{_TITLE}[\"'`]*[ ]*[,;]{_CELLS}(?m:$)",
         rf"\\*[\"'][ ]*[,;\t][ ]*\\*[\"'][\w .-]*{_TITLE}\\*[\"']\s*{_END}",
         rf"(?:\b|\\n)(?:machine|login|user|account|open)[ \t]+\S+\s*{_END}",
         r"form-data;\s*name=",
@@ -62,7 +63,6 @@ FOLLOW_HINT = "|".join(
     )
 )
 
-_may_announce = tells_whether(compile_linear(FOLLOW_PATTERN))
 
 _ANNOUNCES = re.compile(
     r"[\"']?(?:name|key)[\"']?\s*[:=]\s*[\"']?(?P<pair>[A-Za-z_][\w.-]{1,63})[\"']?,?\s*$"
@@ -106,6 +106,7 @@ _RULE = re.compile(r"[\s|:+=-]+$")
 _QUOTED_CELLS = {
     sign: re.compile(rf'(?:[ ]*"(?>(?:[^"]++|"")*)"[^{sign}]*|[^{sign}]*){sign}') for sign in (",", ";", "\t")
 }
+_HEADER = re.compile(f"{_CELLS}$", re.ASCII)
 _CELL_NAME = re.compile(r"[\w .()/#-]{0,40}$", re.ASCII)
 _RUN = re.compile(r"\s*(?P<value>[A-Za-z0-9+/_.~-]{6,4096}={0,2})(?P<after>[\"'`,;)\]}]*)\s*$")
 _HEX = re.compile(r"[0-9a-fA-F]+$")
@@ -168,11 +169,14 @@ class SecretFollower:
 
         self._fresh.append(Expectation(find=find, lines=1, topic="wrapped"))
 
-    def read(self, line: str, findings: Iterable[SecretSpan]) -> None:
-        """Learn what a line and the secrets found in it announce for the next lines."""
+    def read(self, line: str, findings: Iterable[SecretSpan], *, announces: bool) -> None:
+        """Learn what a line and the secrets found in it announce for the next lines.
+
+        `announces`: `FOLLOW_PATTERN` matches the line.
+        """
         if len(line) > MAX_LINE_CHARS:
             return
-        fresh = [*self._fresh, *(_announced(line) if _may_announce(line.encode("latin-1")) else ())]
+        fresh = [*self._fresh, *(_announced(line) if announces else ())]
         goes_on = next((finding for finding in findings if _may_go_on(line, finding)), None)
         if goes_on is not None:
             in_hex = _HEX.match(line, goes_on.end - 16, goes_on.end) is not None
@@ -291,6 +295,8 @@ def _may_go_on(line: str, finding: SecretSpan) -> bool:
 
 def _read_header(line: str) -> Callable[[str], tuple[list[SecretSpan], bool]] | None:
     """Return the search of a table's rows, if a line is the header of a table with a column of secrets."""
+    if _HEADER.match(line) is None:
+        return None
     separator = next((sign for sign in "|\t;," if sign in line), None)
     if separator is None or len(line) > 1024:
         return None

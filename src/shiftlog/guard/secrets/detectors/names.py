@@ -42,12 +42,14 @@ _QUOTE = r"\\*[\"'`]|&(?:quot|#3[49]);|%2[27]"
 
 # What stands between the name and the value of a pair.
 _ATTRIBUTE = r"(?:[\w:]*(?i:value|type|content)|serializeAs|default|required|help|action|dest)"
-# A stem of such a name; the statement `pass` alone in its line announces nothing.
+# The end of such a name; the statement `pass` alone in its line announces nothing.
 NAME_HINT = (
-    "(?i:"
-    + _STEMS.replace("pass(?:phrase|code)?", r"(?:[\w.-]pass|pass[^\s]|pass[ \t]+[^\s])")
-    + r"|key(?:[ \t]+(?:[\"'`]|(?:is:?|was:?|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])"
-    r"|: ))"
+    r"(?i:(?:"
+    + _STEMS.replace("pass(?:phrase|code)?", r"(?:[\w.-]pass|pass(?:phrase|code))")
+    + f"|cookies){_TAIL}"
+    + r"(?:[^A-Z_]|(?m:$))|pass(?:[^\sA-Z]|[ \t]+[^\s])"
+    r"|key[ \t]+(?:[\"'`]|(?:is:?|was:?|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])"
+    r"|(?:my|the|your|our|this) key: )"
 )
 # A name that may announce a secret, up to its last letter.
 NAME_ENDING = f"(?i:{_STEMS}{_TAIL})"

@@ -77,7 +77,7 @@ COMMANDS = (
         pattern=r"(?i:pass(?:word|phrase)?[-_]?(?:command|cmd|eval))\\?[\"']?[\s=:,]{1,4}\\?[\"'\[]{0,2}"
         r"(?:echo|printf)\\?[\"']?,?\s{1,4}(?:-n\s{1,4}|\\?[\"']?%s\\?[\"']?\s{1,4})?VALUE",
         trigger=r"(?i:pass(?:word|phrase)?[-_]?(?:command|cmd|eval)).*(?:echo|printf)",
-        hint="",
+        hint=r"(?i:pass(?:word|phrase)?[-_]?(?:command|cmd|eval))",
         example='restic init --password-command "echo ⟦kettle⟧"',
     ),
     Place(

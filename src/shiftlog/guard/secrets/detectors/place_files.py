@@ -256,8 +256,8 @@ FILES = (
     ),
     Place(
         name="credentials as user / password",
-        pattern=r"(?i:\b(?:cred(?:ential)?s?|log ?in|user(?:name)?|account)):?\s{1,4}[\w.@-]{1,64} ?/ ?VALUE",
-        trigger=r"(?i:\b(?:cred(?:ential)?s?|log ?in|user(?:name)?|account)):?\s+[\w.@-]+ ?/ ?[^\s]",
+        pattern=r"(?i:(?<![\w/])(?:cred(?:ential)?s?|log ?in|user(?:name)?|account)):?\s{1,4}[\w.@-]{1,64} ?/ ?VALUE",
+        trigger=r"(?:^|[^\w/])(?i:(?:cred(?:ential)?s?|log ?in|user(?:name)?|account)):?\s+[\w.@-]+ ?/ ?[^\s]",
         hint=r"(?i:\b(?:cred(?:ential)?s?|log ?in|user(?:name)?|account)):?\s+[\w.@-]+ ?/",
         example="credentials: bob / ⟦k3ttle42⟧",
         kind=kinds.PASSWORD,
