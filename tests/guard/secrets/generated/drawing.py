@@ -11,7 +11,14 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 
 from tests.guard.secrets.corpus import PLACEHOLDER, Case, draw_alphabet
-from tests.guard.secrets.generated import further_contexts, held_out_contexts, innocent_contexts, secret_contexts
+from tests.guard.secrets.generated import (
+    further_contexts,
+    held_out_contexts,
+    innocent_contexts,
+    secret_contexts,
+    wider_innocent_contexts,
+    wider_secret_contexts,
+)
 from tests.guard.secrets.generated.values import FILLERS, NAMES, PASSWORD_NAMES, STYLES
 
 _FIELD = re.compile(
@@ -55,6 +62,8 @@ CONTEXTS = [
     *_read_contexts(innocent_contexts.CONTEXTS, secret=False),
     *_read_contexts(further_contexts.SECRETS, secret=True),
     *_read_contexts(further_contexts.INNOCENT, secret=False),
+    *_read_contexts(wider_secret_contexts.CONTEXTS, secret=True),
+    *_read_contexts(wider_innocent_contexts.CONTEXTS, secret=False),
     *_read_contexts(held_out_contexts.SECRETS, secret=True, held_out=True),
     *_read_contexts(held_out_contexts.INNOCENT, secret=False, held_out=True),
 ]

@@ -31,6 +31,7 @@ from shiftlog.guard.secrets.detectors.announcements import (
     SAID_START,
     SETTER,
     SPACED,
+    TAGGED,
     TYPED,
 )
 from shiftlog.guard.secrets.detectors.headers import judge_header
@@ -46,6 +47,7 @@ from shiftlog.guard.secrets.detectors.quotes import (
 )
 from shiftlog.guard.secrets.detectors.values import (
     JUDGED_CHARS,
+    OWN_THING,
     Need,
     Notation,
     is_chosen,
@@ -60,6 +62,7 @@ _find_names = spans_of(compile_linear(NAME_PATTERN))
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
 _LONG_HEX = re.compile(r"[0-9a-fA-F]{40,}")
 _URL_SIGNATURE = re.compile(r"[A-Za-z0-9%/+_-]{40,}={0,2}")
+_LISTED = re.compile(r"\[\s{0,4}(?=\\{0,7}[\"'])")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*$", re.ASCII)
 # Shells keep the present and the last directory under a name that elsewhere means a password.
 _DIRECTORY = re.compile(r"""(?i:(?:OLD)?PWD)['"]?[ \t]{0,4}[=:][ \t]{0,4}['"]?[/~]""")
@@ -114,7 +117,12 @@ class _Announcement(NamedTuple):
         ):
             return Need.RANDOM
         if self.sep == ",":
-            return self.name.need if self.text.isupper() or self.flag or self.is_set else Need.RANDOM
+            atom = self.line[max(0, self.start - 2) : self.start] == "{:"
+            return self.name.need if self.text.isupper() or self.flag or atom or self.is_set else Need.RANDOM
+        if self.preceding == "@" and self.sep == "" and self.leads:
+            return self.name.need
+        if self.sep == "(" and split_words(self.text)[0] in ("set", "with"):
+            return self.name.need
         if self.sep in ("(", "\\t") or (self.sep == "" and not self.flag):
             return max(self.name.need, Need.DIGITS)
         if self.flag and self.sep == "" and self.wide:
@@ -153,8 +161,15 @@ def _judge_said(line: str, start: int) -> SecretSpan | None:
         return None
     end = found.end - (line[found.end - 1] in ".,;:)" and match["close"] is None)
     value = line[found.start : end]
-    said = is_random(value) if match["bare"] is not None else is_unlike_prose(value)
-    if not said and match[0].rstrip().endswith(":"):
+    loose = match["bare"] is not None or match["told"] is not None
+    if loose and OWN_THING.match(value):
+        return None
+    said = is_random(value) if loose else is_unlike_prose(value)
+    if not said and line[found.start - 1] in "\"'`" and match["bare"] is None:
+        said = (
+            match[0].lower().startswith(("passw", "passphrase", "passcode")) and match["close"] is None
+        )  # `the password is "…"`
+    if not said and match["told"] is None and match[0].rstrip().endswith(":"):
         said = not is_chosen(value) and LINE_REST.match(line, end) is not None  # the answer to a prompt
     return SecretSpan(found.start, end, found.kind) if said else None
 
@@ -176,6 +191,8 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
     if not _leads_to_value(line, announced):
         return None
     if name.header:
+        if announced.quoted and (listed := _LISTED.match(line, announced.value)):
+            announced = announced._replace(value=listed.end())
         sep = "=>" if announced.sep == "," and announced.is_set else announced.sep
         return judge_header(line, name, start, announced.value, sep, quoted_name=announced.quoted)
     value = announced.value
@@ -183,6 +200,8 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
         return None
     if announced.sep == ":" and (typed := TYPED.match(line, value)):
         value, announced = typed.end(), announced._replace(sep="=", spaced=True)
+    if announced.sep == ":" and (tagged := TAGGED.match(line, value)):
+        value = tagged.end()
     notation, need = announced.notation, announced.need
     if converted := CONVERTED.match(line, value):
         value = converted.end()
@@ -195,6 +214,8 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
     opening = OPENING.match(line, value)
     if opening and opening["quote"] == "`" and announced.sep == "=" and not announced.spaced:
         return None  # a command of a shell
+    if announced.sep == "," and opening is None:
+        return None
     if opening and not announced.quoted and is_inside_quotes(line, start, opening["quote"]):
         return None  # the quote ends the text around the name: `input("Password: ")`
     if (
@@ -246,7 +267,7 @@ def _read_announcement(line: str, inside: int) -> _Announcement | None:
         sep=match["sep"].lower(),
         spaced=bool(match["before"] or match["after"]),
         wide=len(match["before"]) > 1,
-        flag=bool(dashes) or (preceding == "/" and _is_windows_flag(match)),
+        flag=(bool(dashes) and preceding != "\\") or (preceding == "/" and _is_windows_flag(match)),
         quoted=bool(match["close"].rstrip(")]*")),
         preceding=preceding,
         line=line,

@@ -13,6 +13,7 @@ from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.names import NAME_ENDING, SecretName, classify_name
 from shiftlog.guard.secrets.detectors.values import (
+    OWN_THING,
     Need,
     Notation,
     is_chosen,
@@ -45,6 +46,8 @@ FOLLOW_PATTERN = "|".join(
         rf"(?:\b|\\n)(?:machine|login|user|account|open)[ \t]+\S+\s*{_END}",
         r"form-data;\s*name=",
         r"\bexpect\b.*assword",
+        r"\bchpasswd(?::|\s*<<)|<auth-user-pass>",
+        rf"(?i:credentials|passwords|tokens|secrets|api_?keys)[\"']?:\s*\{{?\s*{_END}",
         r"(?i:(?:recovery|backup|scratch|emergency) codes?)",
         rf"[Cc]ookies\\*[\"']?\s*[:=]\s*[\[{{]\s*{_END}",
         rf"variable\s+\\*\"[\w-]+\\*\"\s*\{{\s*{_END}",
@@ -57,7 +60,8 @@ FOLLOW_HINT = "|".join(
         rf"(?:machine|login|user|account|open|USER)[ \t]+\S+\s*{_END}",
         r"\b331[ -]",
         r"form-data;\s*name=",
-        r"assword",
+        r"assword|chpasswd|<auth-user-pass>",
+        r"(?i:credentials|passwords|tokens|secrets|api_?keys)[\"']?:",
         r"(?i:(?:scratch|emergency) codes?)",
         r"variable\s+\\*\"",
     )
@@ -99,6 +103,17 @@ _CODES = re.compile(r"(?:recovery|backup|scratch|emergency) codes?[^:]{0,80}:?\s
 _CODE = re.compile(
     r"[\s>*#|-]{0,12}(?:\d{1,2}[.)]\s{0,4})?`?(?P<value>[A-Za-z0-9]{4,12}(?:[- ][A-Za-z0-9]{4,12}){0,5})`?\s*$"
 )
+_PARENT = re.compile(
+    r"(?P<indent>\s*)[\"']?[\w-]{0,32}(?:credentials|passwords|tokens|secrets|api_?keys)[\"']?:\s*\{?\s*$", re.I
+)
+_CHILD = re.compile(
+    r"\s+[\"']?(?!\w*(?:id|sha|hash|digest|ref"
+    r"|url)[\"']?:)[\w.@-]{1,64}[\"']?:\s{1,4}[\"']?(?P<value>[^\s\"',]{12,256})[\"']?,?\s*$",
+    re.I,
+)
+_ACCOUNTS = re.compile(r"\bchpasswd(?::\s*$|\s*<<)")
+_ACCOUNT = re.compile(r"\s*(?:-\s+)?[a-z_][\w.-]{0,31}:(?P<value>[^\s:$*!<]\S{3,128})\s*$")
+_LIST_START = re.compile(r"\s+(?:list|users|expire):")
 _COOKIE_LIST = re.compile(r"[Cc]ookies[\"']?\s*[:=]\s*[\[{]\s*$")
 _COOKIE_VALUE = re.compile(r"\s*[\"']value[\"']\s*:\s*[\"'](?P<value>[^\"']{1,4096})[\"']")
 _LIST_END = re.compile(r"\s*[\]}]\s*[\]},]*\s*$|\s*\]")
@@ -110,10 +125,6 @@ _HEADER = re.compile(f"{_CELLS}$", re.ASCII)
 _CELL_NAME = re.compile(r"[\w .()/#-]{0,40}$", re.ASCII)
 _RUN = re.compile(r"\s*(?P<value>[A-Za-z0-9+/_.~-]{6,4096}={0,2})(?P<after>[\"'`,;)\]}]*)\s*$")
 _HEX = re.compile(r"[0-9a-fA-F]+$")
-#: Commits, UUIDs, numbers, dates, addresses and versions.
-_OWN_THING = re.compile(
-    r"[0-9a-f]{40}$|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$|[0-9./-]+$|v?\d+(?:\.\d+){1,3}(?:[-+]\w+)*$"
-)
 _FULL_SIZES = {"github": (40, 93), "npm": (40,), "google": (39,), "gitlab": (26,), "huggingface": (37,)}
 
 
@@ -199,6 +210,12 @@ def _announced(line: str) -> Iterable[Expectation]:
         yield Expectation(find=_find_cookie, topic="cookies")
     if _CODES.search(line[-CONTEXT_CHARS:]):
         yield Expectation(find=_find_code, lines=24, topic="codes")
+    if parent := _PARENT.match(line[:CONTEXT_CHARS]):
+        yield Expectation(find=_find_children(len(parent["indent"])), lines=40, topic="children")
+    if _ACCOUNTS.search(line):
+        yield Expectation(find=_find_account, lines=12, topic="accounts")
+    if line.strip() == "<auth-user-pass>":
+        yield Expectation(find=_find_second(), lines=2, topic="accounts")
     if (columns := _read_header(line)) is not None:
         yield Expectation(find=columns, topic="table")
     match = _ANNOUNCES.search(line[-CONTEXT_CHARS:])
@@ -263,9 +280,44 @@ def _find_cookie(line: str) -> tuple[list[SecretSpan], bool]:
 
 def _find_code(line: str) -> tuple[list[SecretSpan], bool]:
     match = _CODE.match(line)
-    if match is None or not any(map(str.isdigit, match["value"])):
+    if match is None or (is_chosen(match["value"]) and not any(map(str.isdigit, match["value"]))):
         return [], not line.strip()
     return [SecretSpan(*match.span("value"), kinds.PASSWORD)], True
+
+
+def _find_account(line: str) -> tuple[list[SecretSpan], bool]:
+    """Find the password in a line `user:password` of a list."""
+    match = _ACCOUNT.match(line)
+    found = [SecretSpan(*match.span("value"), kinds.PASSWORD)] if match else []
+    return found, match is not None or _LIST_START.match(line) is not None
+
+
+def _find_children(indent: int) -> Callable[[str], tuple[list[SecretSpan], bool]]:
+    """Return a search for random values under a key such as `credentials`, as far as the lines are indented more."""
+
+    def find(line: str) -> tuple[list[SecretSpan], bool]:
+        if len(line) - len(line.lstrip()) <= indent:
+            return [], not line.strip()
+        match = _CHILD.match(line)
+        secret = match is not None and is_random(match["value"]) and OWN_THING.match(match["value"]) is None
+        return ([SecretSpan(*match.span("value"), kinds.PASSWORD)] if match and secret else []), True
+
+    return find
+
+
+def _find_second() -> Callable[[str], tuple[list[SecretSpan], bool]]:
+    """Return a search for a password in the line after that of its user."""
+    users: list[str] = []
+
+    def find(line: str) -> tuple[list[SecretSpan], bool]:
+        users.append(line)
+        value = line.strip()
+        if len(users) < 2 or len(value) < 4:
+            return [], len(users) < 2
+        start = line.index(value)
+        return [SecretSpan(start, start + len(value), kinds.PASSWORD)], False
+
+    return find
 
 
 def _rest_of(kind: SecretKind, *, in_hex: bool) -> Callable[[str], tuple[list[SecretSpan], bool]]:
@@ -275,7 +327,7 @@ def _rest_of(kind: SecretKind, *, in_hex: bool) -> Callable[[str], tuple[list[Se
         match = _RUN.match(line)
         if match is None or is_chosen(match["value"]) or match["value"].startswith("--"):
             return [], False
-        if _OWN_THING.match(match["value"]) or (not in_hex and _HEX.match(match["value"])):
+        if OWN_THING.match(match["value"]) or (not in_hex and _HEX.match(match["value"])):
             return [], False
         return [SecretSpan(*match.span("value"), kind)], not match["after"]
 
@@ -318,12 +370,15 @@ def find_row(line: str) -> Iterable[SecretSpan]:
     if line.count("|") < 2 or len(line) > MAX_LINE_CHARS:
         return
     cells = _split(line, "|")
+    if "||" in line:
+        cells = [cell for cell in cells if cell[0] < cell[1]]  # as wikis write the titles of columns
     for before, cell in pairwise(cells):
         name = classify_name(line[before[0] : before[1]].strip("*"))
         value = line[cell[0] : cell[1]]
         if (
             name is not None
             and not name.weak
+            and name.kind != kinds.SIGNATURE
             and (is_unlike_prose(value) or (name.need == Need.PLAIN and len(value) >= 8 and not is_chosen(value)))
             and " " not in value
             and not is_reference(value)

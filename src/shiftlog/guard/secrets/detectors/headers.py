@@ -24,6 +24,7 @@ _COOKIE_PAIR = re.compile(r"(?<![\w.%-])[\w.%-]{1,128}+=[^\s=]")
 _CODE = re.compile(r"\?\s?[\"'`\w]|\|\||&&|=>|\.\w+\(|void 0|[\"'`]\s?\+")
 _COOKIE_CODE = re.compile(r"\bfunction\b|=>|\)\{|\);|\breturn\b|\bvoid 0")
 _CODE_SIGN = re.compile(r"[(){},;]")
+_CALL = re.compile(r"[A-Za-z_]\w{1,32}\([\w .:,+]{0,80}\)")
 _ATTACHED = re.compile(r"[A-Za-z0-9._~+/=-]{16,}$")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$.]*$", re.ASCII)
 _PROSE = re.compile(r"[A-Za-z]?[a-z]+(?: (?:[a-z,]+|\d{1,3}(?![^ .)])))+[.)]?$")
@@ -86,7 +87,7 @@ def _judge(line: str, name: SecretName, start: int, end: int, *, quoted: bool) -
     value = line[start : min(end, start + _LOOKED_AT_CHARS)]
     if kind == kinds.COOKIE and not _COOKIE_PAIR.search(value):
         return None
-    if value.startswith(("http://", "https://", "{", "(", "!")) or _is_label(value):
+    if value.startswith(("http://", "https://", "{", "(", "!")) or _is_label(value) or _CALL.match(value):
         return None
     if not quoted and not scheme and kind != kinds.COOKIE and _is_code_or_prose(value):
         return None

@@ -23,7 +23,7 @@ class SecretName:
 
 
 _STEMS = (
-    r"(?:passw(?:or)?d|passwd|passwort|kennwort|pass(?:phrase|code)?|pswd|psw|psk|pwd|pw|salt|secret|token"
+    r"(?:passw(?:or)?d|passwd|passwort|kennwort|pass(?:[ -]?phrase|code)?|pswd|psw|psk|pwd|pw|salt|secret|token"
     r"|creds?|credentials?|mnemonic|authtok|key[-_ ]?material"
     r"|(?:seed|recovery)[-_ ]?phrase|(?:recovery|backup)[-_ ]?codes?|auth(?:orization)?|cookie|sig(?:nature)?"
     r"|(?:api|access|account|activation|admin|aes|app|auth|cipher|client|consumer|crypt|crypto|decryption|deploy"
@@ -38,14 +38,14 @@ _TAIL = (
     r"|secondary|staging|str|string|test|text|v|val|value))?[-_]?[0-9]{0,3}"
 )
 
-_QUOTE = r"\\*[\"'`]|&(?:quot|#3[49]);|%2[27]"
+_QUOTE = r"\\*[\"'`]|&(?:quot|#3[49]);|%2[27]|\\+u002[27]"
 
 # What stands between the name and the value of a pair.
 _ATTRIBUTE = r"(?:[\w:]*(?i:value|type|content)|serializeAs|default|required|help|action|dest)"
 # The end of such a name; the statement `pass` alone in its line announces nothing.
 NAME_HINT = (
     r"(?i:(?:"
-    + _STEMS.replace("pass(?:phrase|code)?", r"(?:[\w.-]pass|pass(?:phrase|code))")
+    + _STEMS.replace("pass(?:[ -]?phrase|code)?", r"(?:[\w.-]pass|pass(?:[ -]?phrase|code))")
     + f"|cookies){_TAIL}"
     + r"(?:[^A-Z_]|(?m:$))|pass(?:[^\sA-Z]|[ \t]+[^\s])"
     r"|key[ \t]+(?:[\"'`]|(?:is:?|was:?|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])"
@@ -58,23 +58,28 @@ NAME_PATTERN = "|".join(
     (
         (
             rf"{NAME_ENDING}(?:(?:{_QUOTE})?[)\]]{{0,2}}\*{{0,2}}|\[[0-9]*\])[ \t]*(?:[:=!?+>\t|]|\\t|<-"
-            rf"|->[ \t]*\\*[\"']|-[Vv]alue|%3[ADad]|or [\"']|\\*[\"']?,[ \t]*\\*[\"']|\(\\*[\"'])"
+            rf"|->[ \t]*\\*[\"']|-[Vv]alue|%3[ADad]|or [\"']|\\*[\"']?,[ \t]*\\*[\"'`]|\(\\*[\"'])"
         ),
-        rf"{NAME_ENDING}[ \t]+\\*[\"'`]",
+        rf"{NAME_ENDING}\*?[ \t]+\\*[\"'`]",
         rf"{NAME_ENDING}\\*[\"'],?[ \t]*\\*[\"']?{_ATTRIBUTE}\\*[\"']?[ \t]*[:=]",
         rf"-[\w-]*{NAME_ENDING}[ \t]+[^ \t]",
-        rf"{NAME_ENDING}[ \t]+(?:string|\[\]byte)[ \t]*=",
+        rf"{NAME_ENDING}[ \t]+(?:(?i:as )?(?i:string)|\[\]byte)[ \t]*=",
+        rf"{NAME_ENDING}\\*[\"']\][\"'\w\[\]-]+[ \t]*=",
+        rf"{NAME_ENDING},[ \t]*\\*[\"']?{_ATTRIBUTE}\\*[\"']?[ \t]*[:=]",
         rf"{NAME_ENDING}(?:[ \t]+[\w:.-]+=\\*\"[^\"<>]*\")+>",
         (
             rf"(?:#define|{LINEAR_EDGE}(?:ENV|setx|set -[a-z]+|set[Ee]nv|SetEnv|fastcgi_param|configure set"
             rf"|config set))\s+\\*\"?[\w.-]*{NAME_ENDING}\\*\"?\s"
         ),
-        LINEAR_EDGE + r"(?:login\s+\S+\s+password|requirepass|masterauth|bindpw|rootpw)\s",
+        LINEAR_EDGE + r"(?:login\s+\S+\s+password|requirepass|masterauth|\w*bindpw|rootpw"
+        r"|\w*options\s+password|set-initial-password|(?:user|owner)_pw)\s",
         r"(?:store|key|keystore|db)[Pp]assword +\\*[\"']",
         LINEAR_EDGE + r"(?i:(?:pass(?:word|wd|phrase|code)|(?:api|access|secret|private|auth)[ -]key|token|secret"
         r"|credentials|key|pw|pwd|pass)[ \t]+"
         + r"(?:[\"'`]|(?:is:?|was:?|for|of|to|on|from|changed|rotated|reset|->|\xe2\x86\x92)[ \t]|[^\s]*[0-9])"
         r"|(?:my|the|your|our|this) key: )",
+        LINEAR_EDGE + r"(?i:password|passphrase|token|secret|(?:api|access|secret|private|auth)[ -]key)[ \t]"
+        r"[ \tA-Za-z']*:[ \t]+[^\s]{8}",
     )
 )
 
@@ -92,12 +97,13 @@ _COOKIE = SecretName(kind=COOKIE, need=Need.ANY, header=True)
 _SIGNATURE = SecretName(kind=SIGNATURE, need=Need.RANDOM)
 
 _AUTHORIZATIONS = frozenset({(), ("proxy",), ("http",), ("x",), ("http", "proxy"), ("x", "forwarded")})
+_SECRET_COOKIES = frozenset({("secret", "cookie"), ("erlang", "cookie"), ("magic", "cookie")})
 _PASSWORDS = ("password", "passwd", "passphrase", "passwort", "kennwort")
 _SHORT_PASSWORDS = frozenset({"passcode", "pswd", "psw", "pw", "pwd", "dbpass", "dbpwd", "userpwd", "mypass"})
 _PASS_OWNERS = frozenset(
     """
-    account admin auth become cert db email ftp http imap key keystore ldap login mail my mysql pg proxy redis root
-    smtp ssh store sudo trust user vpn wifi
+    account admin auth backup become cert db email ftp http imap key keystore ldap local login mail master my mysql pg
+    proxy redis remote root server service smtp ssh store sudo system trust user vpn web wifi
     """.split()
 )
 _JOINED_PASS = frozenset(f"{owner}pass" for owner in _PASS_OWNERS) | {"srcstorepass", "deststorepass", "requirepass"}
@@ -115,10 +121,10 @@ _SECRET_KEYS = frozenset(
     privatekey recovery secret secretkey shared signing storage
     """.split()
 )
-_SALTS = frozenset({"auth", "in", "nonce", "password"})
+_SALTS = frozenset({"auth", "hash", "in", "nonce", "password"})
 _OTHER_KEYS = frozenset(
     """
-    admin client consumer crypt crypto host in primary root secondary server service session sign user
+    admin client consumer crypt crypto hash host in primary root secondary server service session sign user
     """.split()
 )
 _TOLD_KEYS = frozenset({"activation", "app", "deploy", "license", "subscription", "webhook"})
@@ -139,7 +145,9 @@ _KEYS = {
 }
 _SECRET_ENDINGS = frozenset(
     tuple(ending.split())
-    for ending in ("secret string|seed phrase|recovery phrase|key base|key material|auth tok|bearer auth".split("|"))
+    for ending in (
+        "secret string|pass phrase|seed phrase|recovery phrase|key base|key material|auth tok|bearer auth".split("|")
+    )
 )
 # Such a name announces something public, or the name of a secret.
 _PUBLIC = frozenset({"existing", "public", "pub", "publishable", "publickeytoken", "pull"})
@@ -149,6 +157,9 @@ _AFTERTHOUGHTS = frozenset(
     raw ro rw secondary staging str string test text v val value
     """.split()
 )
+
+# `isSecret` and `has_password` are true or false.
+_QUESTIONS = frozenset({"has", "is", "issecret"})
 
 # Where a secret is used; the name before is still that of a secret.
 _STAGES = frozenset("b64 base64 ci dev live plain prod production staging".split())
@@ -160,7 +171,7 @@ def classify_name(name: str) -> SecretName | None:
     words = split_words(name)
     while words and words[-1].isdigit():
         words = words[:-1]
-    if not words or len(words) > 12 or not _PUBLIC.isdisjoint(words):
+    if not words or len(words) > 12 or not _PUBLIC.isdisjoint(words) or not _QUESTIONS.isdisjoint(words[:1]):
         return None
     return _classify_header(words) or _classify_last(words) or _classify_afterthought(words)
 
@@ -169,6 +180,8 @@ def _classify_header(words: tuple[str, ...]) -> SecretName | None:
     last = words[-1]
     if last == "authorization" and words[:-1] in _AUTHORIZATIONS:
         return _AUTHORIZATION
+    if words[-2:] in _SECRET_COOKIES:
+        return _SECRET
     if last in ("cookie", "setcookie"):
         return _COOKIE
     if words[-3:] == ("x", "api", "key"):
@@ -203,6 +216,8 @@ def _classify_last(words: tuple[str, ...]) -> SecretName | None:
         return joined
     if last.endswith(_JOINED_KEYS):
         return _SECRET
+    if last == "authorization":
+        return _KEY
     if last == "auth":
         return _PASSWORD if before == "rediscli" else _KEY
     return _SIGNATURE if last in ("signature", "sig") else None

@@ -10,9 +10,10 @@ CODE = (
     Place(
         name="SQL passwords",
         pattern=r"(?i:\bIDENTIFIED\s{1,4}(?:WITH\s{1,4}\w{1,40}\s{1,4})?BY|\b(?:WITH|SET|ENCRYPTED|ROLE"
-        r"|USER)\b.{0,100}?\bPASSWORD(?:\s{0,4}=)?)"
+        r"|USER)\b.{0,100}?\bPASSWORD(?:\s{1,4}FOR\s{1,4}\S{1,64})?(?:\s{0,4}=)?)"
         r"\s{1,4}(?i:PASSWORD[ (]{1,4})?N?(?:\\?'(?P<s9>[^']{1,256}?)\\?'|\\?\"(?P<d9>[^\"\\]{1,256}))",
-        trigger=r"(?i:\bIDENTIFIED\s+(?:WITH\s+\w+\s+)?BY\s|\bPASSWORD(?:\s*=)?\s+(?:PASSWORD[ (]+)?N?\\?')",
+        trigger=r"(?i:\bIDENTIFIED\s+(?:WITH\s+\w+\s+)?BY\s"
+        r"|\bPASSWORD(?:\s+FOR\s+[^\s]+)?(?:\s*=)?\s+(?:PASSWORD[ (]+)?N?\\?')",
         example="CREATE LOGIN app WITH PASSWORD = N'⟦kettle⟧';",
         kind=kinds.PASSWORD,
     ),
@@ -35,19 +36,23 @@ CODE = (
     Place(
         name="arguments after a user",
         pattern=r"(?:\bauth\s{0,2}=\s{0,2}\(|HTTP(?:Basic|Digest|Proxy)Auth\(|NetworkCredential(?:\]::new)?\("
-        r"|(?:Set)?BasicAuth\("
+        r"|(?:Set)?BasicAuth\((?:[\w.]{1,24}\{)?"
         r"|basic_auth[( ]|basicAuth\(|Credentials(?:::|\.)new\(|new\s{1,4}Basic\w{0,12}Credentials\("
         r"|UsernamePasswordCredentials\(|UsernamePasswordAuthenticationToken\(|PasswordAuthentication\("
-        r"|PSCredential\(|getConnection\([^\"',]{1,80},\s{0,4}|\.login\(|\.authenticate\(|WiFi\.begin\(|\bdb\.auth\("
+        r"|PSCredential\(|getConnection\([^\"',]{1,80},\s{0,4}|\)?\.login\(|(?:assert|await|return"
+        r"|=)\s{1,4}login\(|\.auth\(|\.credentials\(|\.authenticate\(|WiFi\.begin\("
+        r"|\bdb\.auth\(|sp_addlogin\s{1,4}N?|simple_bind(?:_s)?\("
         r"|(?:ftp|ssh2?|imap)\w{0,8}_(?:login|auth_password|open)\([^\"',]{1,40},\s{0,4})"
-        r"\\?[\"'][^\"'\\]{1,128}\\?[\"'],\s{0,4}(?:Some\()?(?=\\?[\"'])VALUE",
+        r"\\?[\"'][^\"'\\]{1,128}\\?[\"'][,:]\s{0,4}(?:Some\()?(?=\\?[\"'])VALUE",
         trigger=r"(?:auth\s*=\s*\(|Auth\(|auth\(|basic_auth |Credentials?(?:\]?(?:::|\.)new)?\("
         r"|AuthenticationToken\(|Authentication\("
-        r"|getConnection\(|\.login\(|\.authenticate\(|WiFi\.begin\(|_login\(|_auth_password\("
-        r"|_open\()[^)]*,\s*(?:Some\()?\\?[\"']",
+        r"|getConnection\(|\blogin\(|\.auth\(|\.credentials\(|\.authenticate\(|WiFi\.begin\(|_login\("
+        r"|_auth_password\("
+        r"|_open\(|sp_addlogin\s|simple_bind(?:_s)?\()[^)]*[,:]\s*(?:Some\()?\\?[\"']",
         hint=r"(?:auth\s*=\s*\(|Auth\(|auth\(|basic_auth |Credentials?(?:\]?(?:::|\.)new)?\("
         r"|Authentication(?:Token)?\(|getConnection\("
-        r"|\.login\(|\.authenticate\(|WiFi\.begin\(|_login\(|_auth_password\(|_open\()",
+        r"|\blogin\(|\.auth\(|\.credentials\(|\.authenticate\(|WiFi\.begin\(|_login\(|_auth_password\(|_open\("
+        r"|sp_addlogin\s|simple_bind)",
         example='requests.get(url, auth=("bob", "⟦kettle⟧"))',
         kind=kinds.PASSWORD,
     ),
@@ -68,7 +73,8 @@ CODE = (
         name="passwords as characters",
         pattern=r"(?:\.load\(|\.getKey\(|KeySpec\(|PasswordProtection\(|\.init\("
         r"|\.setKeyEntry\()[^\"]{0,80}?\\?\"(?P<d9>[^\"\\]{4,128})\\?\"\.toCharArray\(\)",
-        trigger=r"(?:\.load\(|\.getKey\(|KeySpec\(|PasswordProtection\(|\.init\(|\.setKeyEntry\().*\"\.toCharArray\(\)",
+        trigger=r"(?:\.load\(|\.getKey\(|KeySpec\(|PasswordProtection\(|\.init\("
+        r"|\.setKeyEntry\().*\"\.toCharArray\(\)",
         hint=r"\.toCharArray\(\)",
         example='keyStore.load(in, "⟦kettle⟧".toCharArray());',
         kind=kinds.PASSWORD,
@@ -86,13 +92,13 @@ CODE = (
         name="keys of cryptographic functions",
         pattern=r"(?:jwt\.(?:sign|encode|verify|decode)\([^,()]{1,80},\s{0,4}|[hH]mac\.new\("
         r"|create(?:Hmac|Cipheriv|Decipheriv|Cipher)\([^,()]{1,40},\s{0,4}|Fernet\("
-        r"|signWith\((?:[^,()\"]{1,40},\s{0,4})?)"
-        r"b?(?=\\?[\"'])VALUE",
+        r"|signWith\((?:[^,()\"]{1,40},\s{0,4})?|(?:cookieParser|URLSafe\w{0,16}Serializer)\()"
+        r"(?:key=)?b?(?=\\?[\"'])VALUE",
         trigger=r"(?:jwt\.(?:sign|encode|verify|decode)\([^,()]+,\s*|[hH]mac\.new\(|create(?:Hmac|Cipher"
         r"|Decipher)\w*\([^,()]+,\s*"
-        r"|signWith\((?:[^,()\"]+,\s*)?|Fernet\()b?\\?[\"']",
+        r"|signWith\((?:[^,()\"]+,\s*)?|Fernet\(|(?:cookieParser|URLSafe\w{0,16}Serializer)\()(?:key=)?b?\\?[\"']",
         hint=r"(?:jwt\.(?:sign|encode|verify|decode)\(|[hH]mac\.new\(|create(?:Hmac|Cipher|Decipher)|signWith\("
-        r"|Fernet\()",
+        r"|Fernet\(|(?:cookieParser|URLSafe\w{0,16}Serializer)\()",
         example='jwt.encode(claims, "⟦kettle42⟧", algorithm="HS256")',
         kind=kinds.PASSWORD,
         need=Need.DIGITS,

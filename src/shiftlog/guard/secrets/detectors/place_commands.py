@@ -34,14 +34,16 @@ COMMANDS = (
     ),
     Place(
         name="password attached to -p",
-        pattern=r"(?:mysql\w{0,12}|mariadb[\w-]{0,12}|7za?|rar|unrar)ANY\s-pVALUE",
-        trigger=r"\s-p[^\s-]",
+        pattern=r"(?:mysql\w{0,12}|mariadb[\w-]{0,12}|7za?|rar|unrar|bcp|sqlcmd|isql)ANY\s-h?[pP]VALUE",
+        trigger=r"\s-h?[pP][^\s-]",
         example="mysql -u root -p⟦hunter⟧ app",
     ),
     Place(
         name="password after -p or -P",
-        pattern=r"(?:(?:docker|podman|nerdctl|helm registry|oc|az|buildah|skopeo|cf|gh)\s{1,4}login|mongo\w{0,10}|cqlsh"
-        r"|twine|sqlcmd|mssql-cli|bcp|isql|svn|security\s{1,4}(?:import|unlock-keychain|export)|vsce|ovsx|ftp|lftp"
+        pattern=r"(?:(?:docker|podman|nerdctl|helm registry|oc|az|buildah|skopeo|cf|gh)\s{1,4}login"
+        r"|mongo\w{0,10}|cqlsh"
+        r"|twine|hydra|medusa|ncrack|sqlcmd|mssql-cli|bcp|isql|svn|security\s{1,4}(?:import|unlock-keychain"
+        r"|export)|vsce|ovsx|ftp|lftp"
         r"|ncftp\w{0,4}|mosquitto_\w{3}|rabbitmqadmin|zip|unzip|ipmitool"
         r"|impacket-\w{1,20}|useradd|usermod|ssh-keygen|rdesktop|psexec|PsExec\w{0,6})ANY\s-[pP]\s{1,4}VALUE",
         trigger=r"\s-[pP]\s+[^\s-]",
@@ -49,7 +51,7 @@ COMMANDS = (
     ),
     Place(
         name="password beside a user",
-        pattern=r"(?<!sudo)(?<!run)(?<!exec)\s-(?:u|U|x|user"
+        pattern=r"(?<!sudo)(?<!run)(?<!exec)(?<!mysql)(?<!mariadb)(?<!dump)(?<!admin)\s-(?:u|U|x|user"
         r"|username)[ =]{1,2}(?![-\"'$])[^\s\"'$]{1,64}(?:\s{1,4}-{1,2}[\w-]{1,24}"
         r"(?:[ =](?![-\"'])[^\s\"']{1,64}){0,1}){0,4}\s{1,4}-[pP]\s{1,4}VALUE",
         trigger=r"\s-(?:u|U|x|user|username)[ =]+[^\s-].*\s-[pP]\s+[^\s-]",
@@ -153,8 +155,8 @@ COMMANDS = (
     ),
     Place(
         name="openssl enc -k",
-        pattern=r"openssl\s{1,4}enc\b[^|]{0,200}?\s-k\s{1,4}VALUE",
-        trigger=LINEAR_EDGE + r"openssl\s+enc\s",
+        pattern=r"openssl\s{1,4}(?:enc|aes-[\w-]{1,16}|des3?)\b[^|]{0,200}?\s-k\s{1,4}VALUE",
+        trigger=LINEAR_EDGE + r"openssl\s+(?:enc|aes-[\w-]+|des3?)\s",
         example="openssl enc -aes-256-cbc -k ⟦kettle⟧ -in a",
     ),
     Place(
@@ -199,7 +201,7 @@ COMMANDS = (
     ),
     Place(
         name="answers to a password prompt",
-        pattern=r"assword.{0,80}?\bsend\s{1,4}(?:--\s{1,4})?\\?\"(?P<d9>[^\"\\]{4,256})",
+        pattern=r"[Pp]?assword.{0,80}?\bsend\s{1,4}(?:--\s{1,4})?\\?\"(?P<d9>[^\"\\]{4,256})",
         trigger=r"assword.*\bsend\s",
         hint=r"assword",
         example='expect "assword:"; send "⟦kettle⟧\\r"',
@@ -235,19 +237,107 @@ COMMANDS = (
         example="az keyvault secret set --vault-name v --name n --value ⟦kettle⟧",
     ),
     Place(
+        name="password after -p of a login",
+        pattern=r"(?:log-?in|sign-?in|conan\s{1,4}user)\b[^|;&]{0,200}?\s-[pP]\s{1,4}VALUE",
+        trigger=LINEAR_EDGE + r"(?:log-?in|sign-?in|conan\s+user)\b.*\s-[pP]\s+[^\s-]",
+        hint=r"\s-[pP]\s+[^\s-]",
+        example="conan user -p ⟦kettle⟧ -r main bob",
+    ),
+    Place(
+        name="login with an address",
+        pattern=r"login\s{1,4}\S{1,64}@[\w.-]{1,64}\s{1,4}VALUE",
+        trigger=r"\blogin\s+[^\s]+@[\w.-]+\s+[^\s-]",
+        hint=r"\blogin\s+[^\s@]+@",
+        example="bw login bob@example.org ⟦k3ttle9x⟧",
+        need=Need.DIGITS,
+    ),
+    Place(
+        name="value after the name of a secret",
+        pattern=r"(?:[\w-]{1,24}:set|(?:secret|secrets|env|var|vars|variable|variables|config|parameter|kv)"
+        r"(?::|\s{1,4})(?:add|create|new|put|set|update|write))"
+        r"\s{1,4}(?:-{1,2}[\w-]{1,24}(?:=\S{1,64})?\s{1,4}){0,3}"
+        r"[\w./-]{0,64}(?i:password|passwd|passphrase|pass|pwd|secret|token|credentials?|_key|api[_-]?key)"
+        r"(?:[_-](?i:dev|prod|live|test|ci|staging))?\s{1,4}VALUE",
+        trigger=r"(?::set|(?:secrets?|env|vars?|variables?|config|parameter|kv)(?::|\s+)"
+        r"(?:add|create|new|put|set|update|write))"
+        r"\s.*(?i:password|passwd|passphrase|pass|pwd|secret|token|credentials?|key)[\w-]*\s+[^\s-]",
+        hint=r"(?::set|(?:secrets?|env|vars?|variables?|config|parameter|kv)\s+"
+        r"(?:add|create|new|put|set|update|write))\s",
+        example="netlify env:set API_TOKEN ⟦k3ttle9x⟧",
+        need=Need.DIGITS,
+    ),
+    Place(
+        name="here-string after the name of a secret",
+        pattern=r"(?i:password|passwd|passphrase|secret|token|credentials?|key|pass|pwd|login"
+        r"|auth)\w{0,16}\b[^|<]{0,80}<<<\s{0,4}VALUE",
+        trigger=r"<<<",
+        example="vercel env add API_TOKEN production <<< ⟦k3ttle9x⟧",
+        need=Need.DIGITS,
+    ),
+    Place(
+        name="answers to questions of a package",
+        pattern=r"/[\w-]{0,40}pass[\w-]{0,20}\s{1,4}(?:password|string)\s{1,4}VALUE",
+        trigger=r"/[\w-]*pass[\w-]*\s+(?:password|string)\s",
+        hint=r"pass[\w-]*\s+(?:password|string)\s",
+        example="d-i passwd/root-password password ⟦kettle⟧",
+    ),
+    Place(
+        name="values of the registry",
+        pattern=r"/v\s{1,4}\S{0,40}(?i:password|passwd|secret|token|_key)\s[^|]{0,60}?/d\s{1,4}VALUE",
+        trigger=r"/v\s+[^\s]*(?i:password|passwd|secret|token|_key)\s.*/d\s",
+        hint=r"\s/d\s",
+        example="reg add HKLM\\x /v DefaultPassword /t REG_SZ /d ⟦kettle⟧",
+    ),
+    Place(
+        name="random arguments of an authorization",
+        pattern=r"auth(?:orize|enticate)?(?:-[\w-]{1,24})?(?:\s{1,4}[\w@.-]{1,64}){0,2}?\s{1,4}"
+        r"(?P<u9>(?=\S{0,64}\d)(?=\S{0,64}[A-Z])[^\s\"'|;&<>\\]{12,512})",
+        trigger=LINEAR_EDGE + r"auth(?:orize|enticate)?(?:-[\w-]+)?\s.*[^\s]{12}",
+        hint=r"auth(?:orize|enticate)?(?:-[\w-]*)?\s",
+        example="b2 authorize-account 0a1b2c ⟦K9s8Ld7fj3Qm2xZ4⟧",
+        need=Need.RANDOM,
+    ),
+    Place(
+        name="texts to encrypt",
+        pattern=r"ansible-vault\s{1,4}encrypt_stringANY\s(?=[\"'])VALUE",
+        trigger=r"ansible-vault\s+encrypt_string\s",
+        example="ansible-vault encrypt_string '⟦kettle⟧' --name db_password",
+    ),
+    Place(
+        name="logins of CVS",
+        pattern=r":(?:pserver|ext|gserver):[\w.-]{1,64}:(?P<u9>[^\s@:]{1,128})@",
+        trigger=r":(?:pserver|ext|gserver):[\w.-]+:",
+        example="cvs -d :pserver:bob:⟦kettle⟧@example.org:/r login",
+    ),
+    Place(
+        name="Windows flag of a password",
+        pattern=r"(?:signtool|certutil|importpfx|pvk2pfx)\b[^|]{0,300}?\s[/-]p\w{0,2}\s{1,4}VALUE",
+        trigger=LINEAR_EDGE + r"(?:signtool|certutil|importpfx|pvk2pfx)\b.*\s[/-]p\w{0,2}\s",
+        hint=r"(?:signtool|certutil|importpfx|pvk2pfx)",
+        example="signtool sign /f a.pfx /p ⟦kettle⟧ app.exe",
+    ),
+    Place(
+        name="variables of a pipeline",
+        pattern=r"##vso\[task\.setvariable\s[^\]]{0,200}[iI]s[sS]ecret=true[^\]]{0,80}\]VALUE",
+        trigger=r"##vso\[task\.setvariable\s",
+        example="##vso[task.setvariable variable=db;issecret=true]⟦kettle⟧",
+        need=Need.PLAIN,
+    ),
+    Place(
         name="values given to a secret",
-        pattern=r"secrets?\s{1,4}(?:add|create|new|put|set|update)ANY\s--?(?:data|value|body|plaintext|literal|text"
+        pattern=r"secrets?[\s:]{1,4}(?:add|create|new|put|set|update)ANY\s--?(?:data|value|body|plaintext"
+        r"|literal|text"
         r"|content)[ =]{1,2}VALUE",
-        trigger=r"\bsecrets?\s+(?:add|create|new|put|set|update)\s.*--?(?:data|value|body|plaintext|literal|text"
+        trigger=r"\bsecrets?[\s:]+(?:add|create|new|put|set|update)\s.*--?(?:data|value|body|plaintext|literal|text"
         r"|content)[ =]",
         hint="",
         example="drone secret add --name n --data ⟦kettle⟧ repo",
     ),
     Place(
         name="secrets of a substituted process",
-        pattern=r"(?i:key|pass\w{0,10}|secret|token)(?:-file)?[ =]{1,4}<\(\s{0,2}(?:echo"
+        pattern=r"(?i:key|pass\w{0,10}|secret|token)(?:-file)?[ =][^|<]{0,60}?<\(\s{0,2}(?:echo"
         r"|printf)\s{1,4}(?:-n\s{1,4})?[\"']?(?P<u9>[^\s\"'()\\]{4,256})",
-        trigger=r"(?i:key|pass\w*|secret|token)(?:-file)?[ =]+<\(\s*(?:echo|printf)\s",
+        trigger=r"(?i:key|pass\w*|secret|token)(?:-file)?[ =].*<\(\s*(?:echo|printf)\s",
         hint=r"<\(\s*(?:echo|printf)",
         example="wg set wg0 peer x preshared-key <(echo ⟦kettle⟧)",
     ),
@@ -275,7 +365,8 @@ COMMANDS = (
         name="secrets set by name",
         pattern=r"(?:dotnet\s{1,4}user-secrets\s{1,4}set\s{1,4}"
         r"|composer\s{1,4}config\s{1,4}(?:-\S{1,20}\s{1,4})?http-basic\.\S{1,80}\s{1,4}"
-        r"|rabbitmqctl\s{1,4}(?:add_user|change_password)\s{1,4}|poetry\s{1,4}config\s{1,4}http-basic\.\S{1,80}\s{1,4}"
+        r"|rabbitmqctl\s{1,4}(?:add_user|change_password)\s{1,4}"
+        r"|poetry\s{1,4}config\s{1,4}http-basic\.\S{1,80}\s{1,4}"
         r"|wpa_passphrase\s{1,4}|sentinel\s{1,4}auth-pass\s{1,4}|mc\s{1,4}(?:alias\s{1,4}set"
         r"|config\s{1,4}host\s{1,4}add)\s{1,4}\S{1,64}\s{1,4}\S{1,128}\s{1,4}"
         r"|pulumi\s{1,4}config\s{1,4}set\s{1,4}--secret\s{1,4}|doppler\s{1,4}secrets\s{1,4}set\s{1,4})"
@@ -340,7 +431,8 @@ COMMANDS = (
     ),
     Place(
         name="Oracle logins",
-        pattern=r"(?:(?:sqlplus|expdp|impdp|sqlldr|rman\s{1,4}target)\s{1,4}(?:-\w{1,8}\s{1,4}){0,3}[\"']?"
+        pattern=r"(?:(?:sqlplus|expdp|impdp|sqlldr"
+        r"|rman\s{1,4}target)\s{1,4}(?:-\w{1,8}\s{1,4}){0,3}(?:userid=)?[\"']?"
         r"|jdbc:oracle:\w{1,8}:)"
         r"[\w.$#-]{1,64}/(?P<u9>[^\s@\"'\\]{1,128})",
         trigger=r"(?:sqlplus|expdp|impdp|sqlldr|rman\s+target|jdbc:oracle:\w+:)[^/]*/[^\s]",

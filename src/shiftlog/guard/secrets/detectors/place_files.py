@@ -5,6 +5,19 @@ from shiftlog.guard.secrets.detectors.place import LINE_START, Place
 from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE
 from shiftlog.guard.secrets.detectors.values import Need
 
+# Words for a password, in UTF-8.
+_FOREIGN = (
+    r"(?i:Passwort|Kennwort|mot de passe|contrase(?:\xc3\xb1|n)a|senha|wachtwoord|lozinka"
+    r"|\xd0\xbf\xd0\xb0\xd1\x80\xd0\xbe\xd0\xbb\xd1\x8c|\xe5\xaf\x86\xe7\xa0\x81|\xe5\xaf\x86\xe7\xa2\xbc|"
+    r"\xe5\x8f\xa3\xe4\xbb\xa4|\xe3\x83\x91\xe3\x82\xb9\xe3\x83\xaf\xe3\x83\xbc\xe3\x83\x89"
+    r"|\xeb\xb9\x84\xeb\xb0\x80\xeb\xb2\x88\xed\x98\xb8|parola|has(?:\xc5\x82|l)o|l(?:\xc3\xb6|o)senord"
+    r"|adgangskode|salasana|heslo)"
+)
+_SAID_FOREIGN = (
+    _FOREIGN + r"\s{1,2}(?:ist|est|es|\xc3\xa9|is|jest|\xc3\xa4r|er|on|je)\s"
+    r"|(?i:token|secret|api[- ]?key|password)\s{1,2}(?:ist|est|es|\xc3\xa9|jest|\xc3\xa4r)\s"
+)
+
 FILES = (
     Place(
         name="secret key after its access key",
@@ -90,8 +103,73 @@ FILES = (
         need=Need.DIGITS,
     ),
     Place(
+        name="passwords in other languages",
+        pattern=_FOREIGN + r"[\"'`]?\s{0,2}(?:[:=]|\xef\xbc\x9a)\s{0,4}VALUE",
+        trigger=_FOREIGN + r"[\"'`]?\s*(?:[:=]|\xef\xbc\x9a)",
+        hint=_FOREIGN,
+        example="Passwort: ⟦kettle⟧",
+        kind=kinds.PASSWORD,
+    ),
+    Place(
+        name="passwords said in other languages",
+        pattern=rf"(?:{_SAID_FOREIGN})\s{{0,4}}VALUE",
+        trigger=_SAID_FOREIGN,
+        example="das Passwort ist ⟦k3ttle9x⟧",
+        kind=kinds.PASSWORD,
+        need=Need.DIGITS,
+    ),
+    Place(
+        name="settings told in prose",
+        pattern=r"[Ss]et\s{1,4}[`*\"']{0,2}[\w.-]{0,64}(?i:password|passwd|secret|token|api[_ -]?key|_key)"
+        r"[`*\"']{0,2}\s{1,4}to\s{1,4}VALUE",
+        trigger=r"[Ss]et\s+[`*\"']*[\w.-]*(?i:password|passwd|secret|token|api[_ -]?key|_key)[`*\"']*\s+to\s",
+        hint=r"(?i:password|passwd|secret|token|key)[`*\"']*\s+to\s",
+        example="Set DB_PASSWORD to ⟦k3ttle9x⟧",
+        kind=kinds.PASSWORD,
+        need=Need.DIGITS,
+    ),
+    Place(
+        name="tagged words before a secret",
+        pattern=r">\s{0,4}[\w ]{0,24}(?i:password|passwd|passphrase|secret|token|(?:api|access)[ _-]?key):?\s{0,2}"
+        r"</\w{1,10}>:?\s{0,4}(?:<\w{1,10}[^<>]{0,60}>\s{0,4}){0,2}VALUE",
+        trigger=r">\s*[\w ]*(?i:password|passwd|passphrase|secret|token|(?:api|access)[ _-]?key):?\s*</\w+>",
+        hint=r"(?i:password|passwd|passphrase|secret|token|(?:api|access)[ _-]?key):?\s*</",
+        example="<td>Password</td><td>⟦k3ttle9x⟧</td>",
+        kind=kinds.PASSWORD,
+        need=Need.DIGITS,
+    ),
+    Place(
+        name="user and password of a login in prose",
+        pattern=r"(?i:log ?in|sign ?in|ssh|connect)\s{1,2}(?:with|as|using)\s{1,2}[`\"']?[\w.-]{1,64}:VALUE",
+        trigger=r"(?i:log ?in|sign ?in|ssh|connect)\s+(?:with|as|using)\s+[`\"']?[\w.-]+:[^\s]",
+        hint=r"(?i:log ?in|sign ?in|ssh|connect)\s+(?:with|as|using)\s+[`\"']?[\w.-]+:",
+        example="log in with bob:⟦k3ttle9x⟧ there",
+        kind=kinds.PASSWORD,
+        need=Need.DIGITS,
+    ),
+    Place(
+        name="password fields of pages",
+        pattern=r"<input\s[^<>]{0,200}?(?:type=\\?[\"']?password\b[^<>]{0,200}?\svalue=(?=\\?[\"'])VALUE"
+        r"|value=\\?(?:\"(?P<d9>[^\"\\]{4,256})"
+        r"|'(?P<s9>[^'\\]{4,256}))\\?[\"'][^<>]{0,200}?type=\\?[\"']?password\b)",
+        trigger=r"<input\s.*type=\\?[\"']?password\b",
+        hint=r"<input\s.*type=\\?[\"']?password",
+        example='<input type="password" value="⟦kettle⟧">',
+        kind=kinds.PASSWORD,
+        need=Need.PLAIN,
+    ),
+    Place(
+        name="static tables of Postfix",
+        pattern=r"[\w-]{0,40}passw\w{0,16}\s{0,4}=\s{0,4}static:[^\s:]{1,64}:VALUE",
+        trigger=r"passw\w*\s*=\s*static:",
+        hint=r"=\s*static:",
+        example="smtp_sasl_password_maps = static:bob:⟦kettle⟧",
+        kind=kinds.PASSWORD,
+    ),
+    Place(
         name="secrets said before their name",
-        pattern=r"\b(?i:use|try|with|set|enter)\s{1,4}VALUE[\"'`]?\s{1,4}as\s{1,4}(?:(?:the|a|your|my|our|new)\s{1,4})?"
+        pattern=r"\b(?i:use|try|with|set|enter)\s{1,4}VALUE[\"'`]?\s{1,4}as\s{1,4}(?:(?:the|a|your|my|our"
+        r"|new)\s{1,4})?"
         r"(?i:password|passphrase|secret|token|(?:api )?key)\b",
         trigger=r"[^\s]{6}\s+as\s+(?:(?:the|a|your|my|our|new)\s+)?"
         r"(?i:password|passphrase|secret|token|(?:api )?key)\b",
@@ -237,10 +315,11 @@ FILES = (
     ),
     Place(
         name="cookies in code and archives",
-        pattern=r"\b[Cc]ookies\\?[\"']?\s{0,4}[:=]\s{0,4}[\[({]{1,2}(?:[^\]}]{0,200}?[\"']value\\?[\"']\s{0,4}:"
+        pattern=r"[Cc]ookies\\?[\"']?(?:\s{0,4}[:=]"
+        r"|(?=\())\s{0,4}[\[({]{1,3}(?:[^\]}]{0,200}?\bvalue(?:\\?[\"'])?\s{0,4}:"
         r"|\s{0,4}\\?[\"'](?!type|items)[\w.-]{1,64}\\?[\"']\s{0,4}:)"
         r"\s{0,4}\\?(?:\"(?P<d9>[^\"\\]{1,4096})|'(?P<s9>[^'\\]{1,4096}))",
-        trigger=r"[Cc]ookies\\?[\"']?\s*[:=]\s*[\[({]",
+        trigger=r"[Cc]ookies\\?[\"']?(?:\s*[:=]\s*[\[({]|\(\[)",
         hint="",
         example="requests.get(url, cookies={'sid': '⟦k3ttle9xyz⟧'})",
         kind=kinds.COOKIE,
@@ -248,17 +327,21 @@ FILES = (
     ),
     Place(
         name="password hashes",
-        pattern=r"\b[\w.-]{1,64}:(?P<u9>\$(?:1|2[abxy]|5|6|7|y|gy|apr1|argon2\w{1,2})\$[^\s:\"'\\]{8,512})",
-        trigger=r":\$(?:1|2[abxy]|5|6|7|y|gy|apr1|argon2\w+)\$",
+        pattern=r"[\s:=\"'](?P<u9>\$(?:1|2[abxy]|5|6|7|y|gy|apr1|argon2\w{1,2})\$[^\s:\"'\\]{16,512}"
+        r"|\{S?(?:SHA|MD5)\d{0,3}\}[A-Za-z0-9+/]{16,128}={0,2})",
+        trigger=r"[\s:=\"'](?:\$(?:1|2[abxy]|5|6|7|y|gy|apr1|argon2\w+)\$[^\s]{8}|\{S?(?:SHA"
+        r"|MD5)[0-9]*\}[A-Za-z0-9])",
         example="root:⟦$6$kGx1Qp2w$Zs9Tf1Lx3⟧:19000:0:99999:7:::",
         kind=kinds.PASSWORD,
         need=Need.ANY,
     ),
     Place(
         name="credentials as user / password",
-        pattern=r"(?i:(?<![\w/])(?:cred(?:ential)?s?|log ?in|user(?:name)?|account)):?\s{1,4}[\w.@-]{1,64} ?/ ?VALUE",
-        trigger=r"(?:^|[^\w/])(?i:(?:cred(?:ential)?s?|log ?in|user(?:name)?|account)):?\s+[\w.@-]+ ?/ ?[^\s]",
-        hint=r"(?i:\b(?:cred(?:ential)?s?|log ?in|user(?:name)?|account)):?\s+[\w.@-]+ ?/",
+        pattern=r"(?i:(?<![\w/])(?:cred(?:ential)?s?|log ?in|user(?:name)?(?:/pass(?:word)?)?"
+        r"|account)):?\s{1,4}[\w.@-]{1,64} ?/ ?VALUE",
+        trigger=r"(?:^|[^\w/])(?i:(?:cred(?:ential)?s?|log ?in|user(?:name)?(?:/pass(?:word)?)?"
+        r"|account)):?\s+[\w.@-]+ ?/ ?[^\s]",
+        hint=r"(?i:\b(?:cred(?:ential)?s?|log ?in|user(?:name)?(?:/pass(?:word)?)?|account)):?\s+[\w.@-]+ ?/",
         example="credentials: bob / ⟦k3ttle42⟧",
         kind=kinds.PASSWORD,
         need=Need.DIGITS,
@@ -292,7 +375,8 @@ FILES = (
         pattern=r"(?:nmcliANY\s(?:password|[\w-]{0,24}\.?(?:psk|wep-key\d?|password))\s{1,4}"
         r"|netsh\s{1,4}wlanANY\skey(?:Material)?="
         r"|networksetup\s{1,4}-setairportnetwork\s{1,4}\S{1,16}\s{1,4}\S{1,64}\s{1,4}"
-        r"|iwconfigANY\skey\s{1,4}(?:s:)?|WIFI:[^\s]{0,120}?;P:|(?:wpa-psk|wpa-passphrase|wireless-key1?)\s{1,4})VALUE",
+        r"|iwconfigANY\skey\s{1,4}(?:s:)?|WIFI:[^\s]{0,120}?;P:|(?:wpa-psk|wpa-passphrase"
+        r"|wireless-key1?)\s{1,4})VALUE",
         trigger=LINEAR_EDGE
         + r"(?:nmcli\s|netsh\s+wlan\s|networksetup\s+-setair|iwconfig\s|WIFI:.*;P:|wpa-p|wireless-key)",
         hint=r"(?:nmcli\s|netsh\s+wlan|networksetup\s+-setair|iwconfig\s|WIFI:|wpa-p|wireless-key)",

@@ -95,5 +95,8 @@ def _judge(match: re.Match[str], place: Place) -> Iterator[SecretSpan]:
     group = match.lastgroup
     if group is None or (place.kind == kinds.CLI_PASSWORD and group != "u8" and _PORTS.match(match[group])):
         return
-    if is_secret(match[group], need=place.need, notation=Notation.SHELL, quoted=group[0] != "u"):
-        yield SecretSpan(match.start(group), match.end(group), place.kind)
+    value = match[group]
+    if group == "u0" and place.kind == kinds.PASSWORD:
+        value = value.rstrip(".,;)")  # the end of a sentence or of a list
+    if is_secret(value, need=place.need, notation=Notation.SHELL, quoted=group[0] != "u"):
+        yield SecretSpan(match.start(group), match.start(group) + len(value), place.kind)

@@ -15,7 +15,7 @@ EDGE = rf"(?:\b|{NEW_LINE})"
 _LOOK_BACK_CHARS = 512
 
 # A quote may be escaped several times, once for each enclosing text.
-QUOTE = r"\\{0,7}[\"'`]|&(?:quot|#3[49]);|%2[27]"
+QUOTE = r"\\{0,7}[\"'`]|&(?:quot|#3[49]);|%2[27]|\\{1,7}u002[27]"
 OPENING = re.compile(rf"[fFbBrRuULN@$]{{0,2}}(?P<quote>{QUOTE})")
 UNQUOTED = re.compile(
     r"(?>(?:[^\s\"'`<>&;,\\]|&(?![\w-]+=|&)|;(?!\s|$|[\w -]+=)|,(?!\s|$|[\w.-]+\s?[=:]|[\"'{\[])"

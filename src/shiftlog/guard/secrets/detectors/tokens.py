@@ -209,7 +209,7 @@ _KINDS = {shape.rule: _OWN_CLASS.get(shape.rule, SecretKind(shape.rule, "provide
 # These heads are also found right after a letter, as in `^Ighp_…`; others stand alone, or after `_` at most.
 _GLUED_HEADS = tuple(
     """
-    gh[pousr]_ github_pat_ gl(?:pat xox xapp- [sr]k_ whsec_ sk-ant- npm_ pypi- do[opr]_v1_
+    (?:AKIA gh[pousr]_ github_pat_ gl(?:pat xox xapp- [sr]k_ whsec_ sk-ant- npm_ pypi- do[opr]_v1_
     shp(?: xkeysib- sq0(?: lin_(?: glsa_ sntry dckr_ tskey- SWMTKN- rubygems_ pscale_ lsv2_ PMAK-
     """.split()
 )

@@ -42,20 +42,23 @@ _MASKED = re.compile(
 )
 _PLACEHOLDER = re.compile(
     r"(?i)\b(?:your|insert|replace|change)[-_ ]?(?:me|this|it|with|my|own|the)?\b[-_ ]|^(?:your|my)[-_]"
-    r"|\bplaceholder\b|^change[-_]?(?:me|it|this)|[-_ ]here$|^(?:todo|tbd|fixme|n/?a)$"
+    r"|\bplaceholder\b|^change[-_]?(?:me|it|this)|[-_ ]here$|^(?:todo|tbd|fixme|n/?a)$|^(?:required|nullable"
+    r"|sometimes|string|confirmed)\|"
 )
 _REFERENCE = re.compile(
     r"\$\{\{[^}]*\}\}|\$\{[^}]*\}|^\$\{|\$\([^)]*\)|^\$\(|^\$[A-Za-z_][\w:.]*|\$[A-Z_][A-Z0-9_]+|^\$[0-9@*#]$"
     r"|^:[A-Za-z_]\w*$"  # shells, SQL
     r"|%[A-Za-z_]\w*%|%\(\w+\)s|%[sdv]|\{\{[^}]*\}\}|^\{\{|\{[A-Za-z_][\w.()\[\]'\"!: -]*\}|\{\d?\}"  # templates
     r"|^(?:env|file|fd|vault|op|ssm|sops|keychain|ref\+\w{1,20}):(?=[/\w])\S+$"
-    r"|<[A-Za-z_/!|][^<>]{0,80}>|#\{[^}]*\}|@[A-Z_]{3,}@|\\\([^)]*\)"
+    r"|<[A-Za-z_/!|][^<>]{0,80}>|#\{[^}]*\}|@[A-Z_]{3,}@|^@[\w.-]{3,64}@$|\\\([^)]*\)"
 )
 _CODE_START = re.compile(
-    r"(?:new|await|async|yield|lambda|function|fn|func|def|return|typeof|not|if|else|ref|out|mut|const|let|var)\b[ (:]"
+    r"(?:new|await|async|yield|lambda|function|fn|func|def|return|typeof|not|if|else|ref|out|mut|const|let"
+    r"|var)\b[ (:]"
     r"|[&*!~?]{0,2}[A-Za-z_][\w$]*(?:(?:\.|::|->|\?\.|!\.)[A-Za-z_$][\w$]*)*"  # a name, then a call, subscript, union
     r"(?:[!?]?(?:<[\w\[\], .&'|?]*>|\[[\w\[\], .&'|?\"]*\])?\(|\[|<(?![\s/])| \||\s*\?\?|\s*\|\|)"
-    r"|\?\w|[A-Za-z_]\w*(?:->|&\.|::)\w|@[a-z_]\w*(?![\w!#$%^&*+@-])|%[wiqQ]?[\[({]|(?:null|void 0|undefined)\b"
+    r"|&?(?:\w+\.)+\w+\{|&?[A-Z]\w*\{|\?\w|[A-Za-z_]\w*(?:->|&\.|::)\w|@[a-z_]\w*(?![\w!#$%^&*+@-])"
+    r"|%[wiqQ]?[\[({]|(?:null|void 0|undefined)\b"
     r"|\w+[=!]==?\w|(?:Convert(?:From|To)|Get|Import|New|Read)-[A-Z]\w+\b"  # calls of PowerShell
     r"|[\[({]|[&*]?mut\b|\*+[a-z]+\b|&'?[a-z]+\b|!\w+\b(?=[\s;,)]|$)|@\w+\.|\\?[\"'`]"
 )
@@ -73,6 +76,11 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]{1,20}://|mailto:|urn:|arn:", re.I)
 _DIGEST = re.compile(r"(?:sha(?:1|256|384|512)|md5)[:-][A-Za-z0-9+/=]+$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 _VERSION = re.compile(r"[vV^~>=<]{0,2}\d+(?:\.\d+){1,3}(?:[-+][\w.]+)?$", re.ASCII)
+#: Commits, UUIDs, numbers, dates, addresses and versions.
+OWN_THING = re.compile(
+    r"[0-9a-f]{40}$|[0-9A-F]{16}$|[0-9A-F]{40}$|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
+    r"|[0-9./-]+$|v?\d+(?:\.\d+){1,3}(?:[-+]\w+)*$"
+)
 _FILE = re.compile(r"\w/\w|\w\.[a-z]{2,4}\b")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_. :/,?'()-]*$")
 _SYMBOL = re.compile(r"[@!#$%^&*+=?~]")

@@ -44,7 +44,7 @@ LABEL_WORDS = frozenset(
     """
     access account add api app apikey application arg argument args attribute auth authentication
     authorization basic bearer body cfg change changeme char chars character characters class client code
-    column comma comment confirm confirmation config content context cookie count create cred credential
+    column comma comment confirm confirmation config content context cookie count create cred creds credential
     credentials current custom data db delete demo digest dummy email end enter env environment eof example
     expected external fake field first foo bar baz forgot form generate get given global grant hash header
     headers hint host id ident identifier input insert internal invalidate item jwt key keyword kind label
