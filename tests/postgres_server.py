@@ -13,6 +13,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
@@ -200,12 +201,16 @@ class _Homes:
     def __init__(self, server: PostgresServer) -> None:
         self._server = server
         self._names: dict[Path, str] = {}
+        # Clients on threads of their own ask for one directory; a database has its name once it is there.
+        self._lock = threading.Lock()
 
     def url(self, home: Path) -> str:
-        name = self._names.get(home)
-        if name is None:
-            name = self._names[home] = f"home_{os.urandom(8).hex()}"
-            self._copy(name)
+        with self._lock:
+            name = self._names.get(home)
+            if name is None:
+                name = f"home_{os.urandom(8).hex()}"
+                self._copy(name)
+                self._names[home] = name
         return self._server.url(name)
 
     def _copy(self, name: str) -> None:
