@@ -20,33 +20,53 @@ SESSION = "5e551000-0000-4000-8000-00000000000a"
 
 
 def main(scratch: Path) -> None:
-    """Measure and print."""
+    """Measure and print; the modes take turns, so that both see the same machine."""
     work = scratch / "work"
     _fill(work)
-    spans = {mode: _measured(scratch / mode, work, mode) for mode in ("off", "enforce")}
-    without = percentile(spans["off"], 0.5)
+    environs = {mode: _environ(scratch / mode) for mode in ("off", "enforce")}
+    spans: dict[str, list[tuple[float, float]]] = {mode: [] for mode in environs}
+    try:
+        for mode, environ in environs.items():
+            _begin(environ, work, mode)
+            _round(environ, work, 0)
+        for number in range(1, ROUNDS + 1):
+            for mode, environ in environs.items():
+                spans[mode].append(_round(environ, work, number))
+    finally:
+        for environ in environs.values():
+            _shiftlog(environ, work, "daemon", "stop")
+    wholes = {mode: [hook + run for hook, run in taken] for mode, taken in spans.items()}
+    without = percentile(wholes["off"], 0.5)
     rows = [
-        [mode, ms(percentile(taken, 0.5)), ms(percentile(taken, 0.95)), ms(percentile(taken, 0.5) - without)]
-        for mode, taken in spans.items()
+        [
+            mode,
+            ms(percentile([hook for hook, _ in spans[mode]], 0.5)),
+            ms(percentile([run for _, run in spans[mode]], 0.5)),
+            ms(percentile(taken, 0.5)),
+            ms(percentile(taken, 0.95)),
+            ms(percentile(taken, 0.5) - without),
+        ]
+        for mode, taken in wholes.items()
     ]
-    print_table(f"A guarded `true`, {FILES:,} files, nothing changed", ["guard", "p50", "p95", "more"], rows)
+    heads = ["guard", "hook p50", "command p50", "both p50", "both p95", "more"]
+    print_table(f"A guarded `true`, {FILES:,} files, nothing changed", heads, rows)
 
 
-def _measured(home: Path, work: Path, mode: str) -> list[float]:
-    """Measure in a state directory of its own: what an agent started may not switch, and this is an agent's process."""
+def _environ(home: Path) -> dict[str, str]:
+    """Return an environment with a state directory of its own."""
     home.mkdir(mode=0o700)
     environ = {**os.environ, "SHIFTLOG_HOME": str(home)}
     environ.pop("PYTHONDONTWRITEBYTECODE", None)
-    try:
-        if mode != "off":
-            _shiftlog(environ, work, "guard", "on", "--agent", "claude", "--mode", mode)
-        _hook(environ, work, "SessionStart", source="startup")
-        _hook(environ, work, "UserPromptSubmit", prompt="Measure")
-        _shiftlog(environ, work, "checkpoints")  # waits for the one that is being made
-        _round(environ, work, 0)
-        return [_round(environ, work, number) for number in range(1, ROUNDS + 1)]
-    finally:
-        _shiftlog(environ, work, "daemon", "stop")
+    return environ
+
+
+def _begin(environ: dict[str, str], work: Path, mode: str) -> None:
+    """Let an agent begin a turn; the guard is switched on before, as an agent's process may not do that."""
+    if mode != "off":
+        _shiftlog(environ, work, "guard", "on", "--agent", "claude", "--mode", mode)
+    _hook(environ, work, "SessionStart", source="startup")
+    _hook(environ, work, "UserPromptSubmit", prompt="Measure")
+    _shiftlog(environ, work, "checkpoints")  # waits for the one that is being made
 
 
 def _fill(work: Path) -> None:
@@ -73,10 +93,12 @@ def _hook(environ: dict[str, str], work: Path, event: str, **facts: object) -> s
     return subprocess.run(command, input=data, env=environ, check=True, stdout=subprocess.PIPE).stdout.decode()
 
 
-def _round(environ: dict[str, str], work: Path, number: int) -> float:
+def _round(environ: dict[str, str], work: Path, number: int) -> tuple[float, float]:
+    """Return how long the hook took, and how long the command as it then is."""
     start = time.perf_counter()
     call = {"tool_name": "Bash", "tool_use_id": f"toolu_{number}", "tool_input": {"command": "true"}}
     said = _hook(environ, work, "PreToolUse", **call)
     command = json.loads(said)["hookSpecificOutput"]["updatedInput"]["command"] if said else "true"
+    judged = time.perf_counter()
     subprocess.run(["bash", "-c", command], cwd=work, env=environ, check=True)
-    return time.perf_counter() - start
+    return judged - start, time.perf_counter() - judged

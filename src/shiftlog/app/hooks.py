@@ -318,7 +318,9 @@ class Hooks:
     async def caught_up(self, limit_s: float = HOOK_CATCH_UP_S) -> None:
         """Wait a short time until the spool is drained: a hook or a client waits for the answer."""
         if self._asked is None:
-            await self.drain()
+            # The hook that asks may go away; an event that was taken by half would have no checkpoint.
+            with anyio.CancelScope(shield=True):
+                await self.drain()
             return
         caught_up = self._taken
         self._asked.set()

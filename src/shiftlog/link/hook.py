@@ -16,8 +16,9 @@ AGENTS = {"claude": "ClaudeCode", "codex": "Codex", "gemini": "GeminiCli", "open
 GEMINI = "GeminiCli"
 # Only Claude Code asks its user when a hook wants that: the others go ahead, or wait for ever without a terminal.
 ASKING = "ClaudeCode"
+PROMPT = "UserPromptSubmit"
 # Names of Gemini CLI for events that the others have too.
-SAME_EVENTS = {"BeforeAgent": "UserPromptSubmit", "BeforeTool": "PreToolUse", "AfterAgent": "Stop"}
+SAME_EVENTS = {"BeforeAgent": PROMPT, "BeforeTool": "PreToolUse", "AfterAgent": "Stop"}
 EVENT_BYTES = 8 << 20
 LOCK_WAIT_S = 0.05
 ANSWER_S = 0.45
@@ -25,7 +26,7 @@ ANSWER_S = 0.45
 CHECKPOINT_S = 0.15
 READY_S = 2.5
 START_S = 0.02
-SAVED_AT = frozenset({"UserPromptSubmit", "Stop", "StopFailure"})
+SAVED_AT = frozenset({PROMPT, "Stop", "StopFailure"})
 BRIEFED_SOURCES = frozenset({"startup", "clear", "compact"})
 # Agents start hooks through a shell, which ends with the hook.
 SHELLS = frozenset({b"sh", b"bash", b"dash", b"zsh", b"fish", b"ksh"})
@@ -82,7 +83,7 @@ def _record(agent: str) -> None:
     if name == "SessionStart" and event.get("source") in BRIEFED_SOURCES:
         _print_brief(home, agent, event, parent)
     elif name in SAVED_AT:
-        _wait_for_checkpoint(home, agent, event)
+        _ask_for_checkpoint(home, agent, event, waits=name != PROMPT or _guard_mode(agent) != "off")
     if problem is not None:
         raise problem
 
@@ -107,11 +108,15 @@ def _is_answered(home: str, agent: str, event: "dict[str, Any]", text: str) -> b
     return True
 
 
-def _wait_for_checkpoint(home: str, agent: str, event: "dict[str, Any]") -> None:
-    """Wait a moment for the checkpoint of the workspace, which the daemon makes when it takes the event."""
+def _ask_for_checkpoint(home: str, agent: str, event: "dict[str, Any]", *, waits: bool) -> None:
+    """Ask for the checkpoint of the workspace, which the daemon makes when it takes the event; wait a moment for it.
+
+    A prompt waits only for what the guard may have to say: its first tool call that changes files waits for the
+    checkpoint.
+    """
     names = ("hook_event_name", "session_id", "agent_id", "cwd")
     params = f'"agent":"{agent}","event":{{"v":1{_fields(event, names)}}}'
-    _print(_ask(home, "hook_event", params, CHECKPOINT_S).get("print"))
+    _print(_ask(home, "hook_event", params, CHECKPOINT_S if waits else START_S, waits=waits).get("print"))
 
 
 def _print(said: object) -> None:
@@ -334,7 +339,7 @@ def _fields(event: "dict[str, Any]", names: "tuple[str, ...]") -> str:
     return "".join(f',"{name}":{_json_line(event.get(name))}' for name in names)
 
 
-def _ask(home: str, method: str, params: str, limit_s: float) -> "dict[str, Any]":
+def _ask(home: str, method: str, params: str, limit_s: float, *, waits: bool = True) -> "dict[str, Any]":
     """Ask the daemon and return its result, an empty one for an error; raise WireError or OSError without an answer."""
     import time
 
@@ -350,7 +355,7 @@ def _ask(home: str, method: str, params: str, limit_s: float) -> "dict[str, Any]
         connection = wire.open_connection(home, hello, version="0", timeout_s=max(deadline - time.monotonic(), 0.001))
         connection.send(question, max(deadline - time.monotonic(), 0.001))
     try:
-        line = connection.read_line(max(deadline - time.monotonic(), 0.001))
+        line = connection.read_line(max(deadline - time.monotonic(), 0.001)) if waits else None
     finally:
         connection.close()
     answer: dict[str, Any] = _parsed((line or b"{}").decode("utf-8").strip()) or {}

@@ -4,13 +4,17 @@ import fcntl
 import json
 import subprocess
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from tests.cli.support import PROGRAM, Done
 from tests.daemon.support import DEADLINE_S, environment, eventually
+from tests.ingest.hooks.hook_app import SESSION as TOLD
+from tests.ingest.hooks.hook_app import open_hook_app
 from tests.ingest.hooks.test_program import HOOK
 
 SESSION = "5e551000-0000-4000-8000-00000000c0de"
@@ -111,6 +115,21 @@ def test_undo_takes_back_a_turn_whatever_changed_the_files_and_brings_it_back(cl
     again = done.rpartition("--to ")[2].split()[0]
     client.shiftlog("undo", "--to", again)
     assert client.files() == {**BEFORE, "a.txt": "x\n", "b.py": "print(2)\n"}
+
+
+async def test_a_hook_that_waits_no_longer_does_not_take_the_checkpoint_of_its_prompt_away(
+    project: Path, tmp_path: Path
+) -> None:
+    async with open_hook_app(tmp_path, at=datetime.now(UTC)) as hooked:
+        hooked.spool("UserPromptSubmit", prompt="Fix it", cwd=str(project), later_s=0)
+        waiting = {"agent": "ClaudeCode", "event": {"hook_event_name": "UserPromptSubmit", "session_id": TOLD}}
+        async with anyio.create_task_group() as asking:
+            asking.start_soon(hooked.hooks.answer, waiting)
+            while await hooked.hooks.turns.turn_of("ClaudeCode", TOLD) is None:
+                pass
+            asking.cancel_scope.cancel()
+        (location,) = await hooked.app.harness.app.workspaces.log.locations()
+        assert location.path == str(project)
 
 
 def test_rewind_brings_back_a_deleted_folder_with_its_modes(client: Client) -> None:

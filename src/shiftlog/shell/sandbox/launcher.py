@@ -7,14 +7,19 @@ It starts with a clean environment, so that nothing an agent chose (LD_PRELOAD, 
 failure ends it with status 125 and one line on standard error: a shell never starts half-guarded.
 """
 
+from __future__ import annotations
+
 import ctypes
 import marshal
 import os
 import sys
 from _socket import AF_UNIX, SCM_RIGHTS, SOCK_STREAM, SOL_SOCKET, socket
-from collections.abc import Iterable, Mapping, Sequence
 
 from shiftlog.shell.sandbox import kernel
+
+TYPE_CHECKING = False  # of `typing`; its import, and that of `collections`, would take a millisecond of each start
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
 
 FAILED_STATUS = 125
 _LAST_CAPABILITY = 63
