@@ -2,7 +2,9 @@
 
 NOTES = {
     "claude": """\
-The prompt that the guard's `ask` shows at a terminal was not tried: headless, the call is refused with our reason.
+The prompt that the guard's `ask` shows at a terminal was tried by hand, in `ask` and in `enforce`, answered with yes
+and with no; in `enforce` it shows the rewritten command, which begins with the agent's own. Headless, the call is
+refused with our reason.
 Rules for single commands in its own permissions (`Bash(git:*)`) do not match a rewritten command; see [the
 guard](guard.md).""",
     "codex": """\
@@ -37,7 +39,8 @@ MISSING = {
 }
 CURSOR_CELL = "no: not on npm"
 CURSOR = """\
-It cannot be installed from npm, so nothing was tried. As others describe it, it has hooks in `hooks.json`
-(`beforeShellExecution`, which answers allow, deny or ask, `beforeMCPExecution`, `afterFileEdit`,
-`beforeSubmitPrompt`, `stop`). `shiftlog setup cursor` connects our tools, and `shiftlog import` reads its
-transcripts."""
+It cannot be installed from npm, so nothing was tried. Its documentation describes hooks in `hooks.json` of its folder
+or the project's: `sessionStart`, `beforeSubmitPrompt`, `preToolUse`, `beforeShellExecution` (which answers allow, deny
+or ask), `beforeMCPExecution`, `afterFileEdit`, `stop`, `sessionEnd` and more. We install none that we could not try:
+`shiftlog setup cursor` connects our tools, and `shiftlog import` reads its transcripts; its own tools are neither
+recorded live nor undone nor guarded."""

@@ -69,7 +69,12 @@ COMMANDS = (
     "umask 077; touch private; stat -c %a private",
     "set -- x y; echo $# $2",
     "shopt -s extglob; echo sub/!(z)",
+    # What the user's start files define, in the clients whose shell has it.
+    "greet you; shout it",
+    "type -t greet shout; declare -f greet",
 )  # fmt: skip
+
+START_FILE = "greet() { echo \"hi $1\"; }\nalias shout='echo LOUD'\n"
 
 # Claude Code names no status of 1 for programs such as diff, which it does not see in a rewritten command; and it runs
 # commands where `set -e` has no effect.
@@ -79,6 +84,7 @@ DIFFERING = {"claude": {"diff <(echo a) <(echo b)", "set -e; false; echo never"}
 def told(harness: ClientHarness, agent: str) -> list[str]:
     """Run the commands in a client and return what its model was told of each."""
     (harness.work / "sub").mkdir()
+    (harness.home / ".bashrc").write_text(START_FILE)
     harness.script.on("Go", *(shell(agent, command) for command in COMMANDS), says("Done."))
     done = harness.run(agent, "Go")
     assert done.code == 0, done.out + done.err

@@ -152,8 +152,13 @@ class Guard:
             command_id=call_id or secrets.token_hex(8),
         )
         token = self.runs.offer(run)
-        keeps = AGENTS[call.agent].keeps_directory
-        command = wrapped(run.text, self.runs.command(token), keeps_directory=keeps)
+        kind = AGENTS[call.agent]
+        command = wrapped(
+            run.text,
+            self.runs.command(token),
+            keeps_directory=kind.keeps_directory,
+            has_definitions=kind.has_definitions,
+        )
         return {"updatedInput": {**call.input, "command": command}}
 
     async def changed(self, agent: str, event: Mapping[str, Any], turn: HookedTurn | None) -> str | None:

@@ -1,9 +1,10 @@
-"""Runs one command of an agent's own shell tool in the daemon's sandbox: `python -I -S guarded.py SOCKET TOKEN`.
+"""Runs one command of an agent's own shell tool in the daemon's sandbox: `python -I -S guarded.py SOCKET TOKEN [FD]`.
 
 The guard rewrites a call into this program, so it stands where the command stood: its streams, its environment, its
-directory and its place among the client's processes are the command's. The daemon judges and confines, the reaper
-below this program holds the processes, and all of them end when this program or the daemon ends. It imports nothing of
-the package. When it ends it writes the directory in which the command ended to descriptor 3.
+directory and its place among the client's processes are the command's, and so are the definitions of the client's
+shell, which it reads from FD. The daemon judges and confines, the reaper below this program holds the processes, and
+all of them end when this program or the daemon ends. It imports nothing of the package. When it ends it writes the
+directory in which the command ended to descriptor 3.
 """
 
 import os
@@ -19,6 +20,8 @@ else:
 FAILED = 126
 MOST_FDS = 64
 DIRECTORY_FD = 3
+# Where the command has the aliases and functions of the client's shell, if that tells them.
+DEFINITIONS_FD = 197
 
 
 def main() -> int:
@@ -32,12 +35,13 @@ def main() -> int:
         parts = [os.fsencode(sys.argv[2]), os.fsencode(os.getcwd())]
         parts += [name + b"=" + value for name, value in os.environb.items()]
         _send(daemon, parts)
+        definitions = _definitions()
         answer, descriptors = _receive_start(daemon)
     except OSError as error:
         return _fail(f"the guard cannot run this command: its daemon does not answer ({error.strerror or error})")
     if answer[0] != b"run":
         return _fail(os.fsdecode(answer[1]) if len(answer) > 1 else "the guard's daemon closed the connection")
-    _start(daemon, answer, descriptors)
+    _start(daemon, answer, descriptors, definitions)
     ended = _receive(daemon)
     if len(ended) < 3:
         return _fail("the guard's daemon ended while the command ran; all its processes were ended")
@@ -87,10 +91,11 @@ def _rest(daemon: socket, data: bytes) -> list[bytes]:
     return data[4:].split(b"\0")
 
 
-def _start(daemon: socket, answer: list[bytes], descriptors: list[int]) -> None:
+def _start(daemon: socket, answer: list[bytes], descriptors: list[int], definitions: list[int]) -> None:
     """Start the reaper with the sandbox below it; its descriptors get the numbers that the plan names."""
     count = int(answer[1])
-    numbers = [int(number) for number in answer[2 : 2 + count]]
+    numbers = [int(number) for number in answer[2 : 2 + count]] + [DEFINITIONS_FD] * len(definitions)
+    descriptors = descriptors + definitions
     words = answer[2 + count :]
     cut = words.index(b"")
     argv, environment = words[:cut], dict(word.split(b"=", 1) for word in words[cut + 1 :])
@@ -116,6 +121,24 @@ def _start(daemon: socket, answer: list[bytes], descriptors: list[int]) -> None:
     except OSError as error:
         os.write(2, f"shiftlog: {error}\n".encode())
     os._exit(FAILED)
+
+
+def _definitions() -> list[int]:
+    """Return a descriptor with what the client's shell told of its definitions; an empty list for nothing."""
+    if len(sys.argv) < 4:
+        return []
+    told = int(sys.argv[3])
+    parts: list[bytes] = []
+    while part := os.read(told, 1 << 16):
+        parts.append(part)
+    os.close(told)
+    text = b"".join(parts)
+    if not text.strip():
+        return []
+    kept = os.memfd_create("shiftlog-definitions", 0)  # a file: a pipe may be too small for them
+    os.write(kept, text)
+    os.lseek(kept, 0, os.SEEK_SET)
+    return [kept]
 
 
 if __name__ == "__main__":

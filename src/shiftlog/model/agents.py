@@ -56,6 +56,8 @@ class AgentKind:
     """The events that our hooks take, by the names of Claude Code; a client may have other names for them."""
     keeps_directory: bool = False
     """True if its shell tool stays in the directory in which a command ended."""
+    has_definitions: bool = False
+    """True if its shell tool runs commands with the user's aliases and functions."""
     has_prompt: bool = False
     """True if a hook can make the client ask its user about a tool call."""
     settings: SettingsPlace | None = None
@@ -94,6 +96,7 @@ AGENTS: Mapping[str, AgentKind] = {
             resume="claude --resume",
             hooks=(*_CODEX_HOOKS, "PostToolUseFailure", "StopFailure"),
             keeps_directory=True,
+            has_definitions=True,
             has_prompt=True,
         ),
         AgentKind(

@@ -40,8 +40,14 @@ LEFT_LOOK_S = 1.0
 DIRECTORY_FD = 198
 # Tells the last directory, also after `exit` or where the command sets a trap of its own. The command is an argument:
 # so errors of bash quote nothing but its own lines, with their own numbers.
-_TELL = f"pwd -P >&{DIRECTORY_FD} 2>/dev/null"
-_RUN = f"trap '{_TELL}' EXIT; __shiftlog=$1; set --; eval \"$__shiftlog\"; __shiftlog=$?; {_TELL}; exit $__shiftlog"
+_TELL = f"builtin pwd -P >&{DIRECTORY_FD} 2>/dev/null"
+# The definitions of the client's shell come first; a function of the user may have the name of a builtin.
+_DEFINITIONS = f"/dev/fd/{guarded.DEFINITIONS_FD}"
+_DEFINE = f"if [[ -e {_DEFINITIONS} ]]; then builtin . {_DEFINITIONS} 2>/dev/null; exec {guarded.DEFINITIONS_FD}<&-; fi"
+_RUN = (
+    f"builtin trap '{_TELL}' EXIT; __shiftlog=$1; builtin set --; builtin eval \"$__shiftlog\"; __shiftlog=$?; "
+    f"{_TELL}; builtin exit $__shiftlog"
+)
 
 log = logging.getLogger(__name__)
 
@@ -220,8 +226,10 @@ class _Running:
     async def start(self, runner: socket.socket, environment: Mapping[bytes, bytes]) -> None:
         """Send the runner what it starts."""
         env = {os.fsdecode(name): os.fsdecode(value) for name, value in environment.items()}
-        argv = ["bash", "-c", _RUN, "bash", self.run.text]
         launcher = cast("Launch | None", self.guard.launcher)
+        # Where no kernel judges what starts, only the text does, and an alias would change what it means.
+        script = _RUN if launcher is None else f"{_DEFINE}; {_RUN}"
+        argv = ["bash", "-c", script, "bash", self.run.text]
         self._directory, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         ours, theirs = socket.socketpair()
         self._channel = ReaperChannel(ours)

@@ -37,8 +37,16 @@ def set_up(machine: Path, agent: str) -> None:
 def test_an_agent_that_is_not_connected_gets_the_command_that_connects_it(machine: Path) -> None:
     shown = found(machine)
     assert set(shown) == {"claude", "codex"}
-    assert "codex 1.2.3: not connected" in shown["codex"].message
+    assert "Codex 1.2.3: not connected" in shown["codex"].message
     assert shown["claude"].hint == "Run: shiftlog setup claude --write"
+
+
+def test_a_program_that_names_itself_beside_its_version_is_named_once(machine: Path) -> None:
+    for name, says in (("claude", "2.1.327 (Claude Code)"), ("codex", "codex-cli 0.169.0-alpha.1"), ("opencode", "?")):
+        (machine / "bin" / name).write_text(f"#!/bin/sh\necho '{says}'\n")
+        (machine / "bin" / name).chmod(0o755)
+    told = [found(machine)[name].message.partition(":")[0] for name in ("claude", "codex", "opencode")]
+    assert told == ["Claude Code 2.1.327", "Codex 0.169.0-alpha.1", "OpenCode (version unknown)"]
 
 
 def test_claude_is_well_with_its_plugin_and_not_without_the_plugins_files(machine: Path) -> None:

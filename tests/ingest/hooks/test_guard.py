@@ -103,6 +103,26 @@ def test_errors_of_bash_quote_the_command_alone_and_a_trap_of_its_own_keeps_the_
     assert (trapped.stdout, trapped.returncode, trapped.stderr) == ("bye\n", 5, f"{project}/sub\n")
 
 
+def test_an_enforced_command_has_the_definitions_of_the_clients_shell_and_the_kernel_judges_them(
+    home: Path, project: Path
+) -> None:
+    """Claude Code runs commands with what the user's start files define, for example nvm or conda."""
+    client = guarded(home, project, "enforce")
+    start = "shopt -s expand_aliases globstar; alias shout='echo LOUD'; greet() { echo \"hi $1\"; sed -n 1p; }\n"
+    start += 'cd() { builtin cd "$@" && echo "in $1"; }; fetch() { curl --version; }\n'
+    start += "eval \"many() { : $(head -c 200000 /dev/zero | tr '\\0' x); }\"\n"  # more than a pipe holds
+    command = "shout a; greet b; cd sub; shopt globstar; fetch; [[ -e /dev/fd/197 ]] || echo closed"
+    text = f"{start}eval {_quoted(rewritten(client, command))}; pwd"
+    done = subprocess.run(
+        ["bash", "-c", text], cwd=project, env=environment(home), input="a line\n", capture_output=True, text=True,
+        timeout=DEADLINE_S, check=False,
+    )  # fmt: skip
+    said = ["LOUD a", "hi b", "a line", "in sub", "globstar       \ton", "closed", f"{project}/sub"]
+    assert done.stdout.splitlines() == said, done.stderr
+    assert "'curl' is denylisted" in done.stderr
+    assert "function" not in done.stderr
+
+
 def test_the_kernel_refuses_what_the_text_hides_and_the_agent_sees_why(
     home: Path, project: Path, outside: Path
 ) -> None:

@@ -6,6 +6,7 @@ changed.
 
 import json
 import os
+import re
 import shutil
 import subprocess
 import tomllib
@@ -28,6 +29,7 @@ from shiftlog.text.json_comments import plain_json
 VERSION_S = 10.0
 VERSION_CHARS = 40
 PLUGIN = f"{NAME}@{NAME}"
+_NUMBER = re.compile(r"\d+(\.\d+)+\S*")
 
 Document = dict[str, Any]
 
@@ -99,7 +101,7 @@ def _live_problem(agent: str, live: Document) -> tuple[str, str]:
 
 
 def _version(program: str) -> str:
-    """Return what a program says its version is, in a few characters."""
+    """Return the version that a program names, without its own name for it."""
     try:
         done = subprocess.run(
             [program, "--version"],
@@ -111,7 +113,8 @@ def _version(program: str) -> str:
         )
     except (OSError, subprocess.TimeoutExpired):
         return "(version unknown)"
-    return (done.stdout.strip().splitlines() or ["(version unknown)"])[0][:VERSION_CHARS]
+    found = _NUMBER.search(done.stdout)
+    return found.group()[:VERSION_CHARS] if found else "(version unknown)"
 
 
 def _has_server(agent: str, path: Path) -> bool:

@@ -110,8 +110,11 @@ def _print_done(plan: SetupPlan, done: list[Edited], *, removed: bool) -> None:
             console.print(f"    line {line}", style="yellow")
         if one.backup:
             console.print(f"  The file as it was: {one.backup}")
-    console.print(f"Start {title} anew to load it." if not removed else f"Start {title} anew to forget it.")
-    if plan.note and not removed:
+    if removed:
+        console.print(f"Start {title} anew to forget it.")
+        return
+    console.print(f"Start {title} anew to load it; then shiftlog doctor says what works.")
+    if plan.note:
         console.print(plan.note)
 
 
