@@ -11,8 +11,8 @@ guard](guard.md).""",
 Hooks need the user's trust before they run, and `codex exec` does not say that they were skipped; `shiftlog doctor`
 does. It has no prompt that a hook can ask for, so what the policy asks about is refused. Input to a running command
 (`write_stdin`) has no hook: in `enforce` the sandbox of that command holds, in `ask` nothing does. A patch in a shell
-command is judged as that command. `codex fork` and a session at a terminal were not tried. Tried with `sandbox_mode =
-"danger-full-access"` and `approval_policy = "never"`.""",
+command is judged as that command. `codex fork` was tried by hand, at a terminal: the fork is a session of its own that
+names the one it came from. Tried with `sandbox_mode = "danger-full-access"` and `approval_policy = "never"`.""",
     "gemini": """\
 Its tool calls have no id at the hook, so `--per-call` is not offered: calls are recorded when the turn stops, and an
 enforced command is not tied to the transcript's call by id. It refuses command substitution in its shell (`$(…)`)

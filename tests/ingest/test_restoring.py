@@ -355,6 +355,26 @@ async def test_a_rollout_that_was_forked_is_restored_with_what_it_inherited(tmp_
         assert tree["session_id"] == (await app.session(THREAD)).id
 
 
+async def test_a_fork_whose_hooks_opened_its_session_says_where_it_comes_from(tmp_path: Path) -> None:
+    name = "019f5500-0000-7000-8000-00000000000f"
+    async with open_hook_app(tmp_path) as hooked:
+        parent = Codex(thread=THREAD, started=NOW).turn("t-1", "One", "1")
+        hooked.app.write("rollout-a.jsonl", parent.lines)
+        await hooked.app.take()
+        hooked.spool("SessionStart", agent="Codex", session_id=name, source="startup")
+        hooked.spool("UserPromptSubmit", agent="Codex", session_id=name, turn_id="t-2", prompt="Two")
+        hooked.later(seconds=1)
+        await hooked.drain()
+        child = Codex(thread=name, started=hooked.at, meta={"forked_from_id": THREAD}).turn("t-2", "Two", "2")
+        hooked.app.write("rollout-b.jsonl", child.lines)
+        await hooked.app.take()
+        origin, fork = await hooked.app.session(THREAD), await hooked.app.session(name)
+        assert fork.forked_from == origin.id
+        head = fork.head_hash
+        await hooked.app.take(full=True)
+        assert (await hooked.app.session(name)).head_hash == head
+
+
 async def test_a_fork_that_answers_a_prompt_anew_is_restored_without_a_second_prompt(tmp_path: Path) -> None:
     async with open_import_app(tmp_path) as app:
         first = Claude().prompt("Fix it")

@@ -172,6 +172,7 @@ class BatchWork:
                     self._write(self._pens[known], Kind.SESSION_UPDATED, item.at, body)
                 self._family.add_child(known, name, item.body)
                 self._fork(known, item)
+                self._tell_origin(known, item)
             return
         session_id = free_id(
             minted_id(self._batch.agent, item.at, name.vendor_id, name.agent_id),
@@ -201,6 +202,13 @@ class BatchWork:
         name, parent = self._batch.sessions[item.session], (item.body or {}).get("forked_from")
         if parent and name.agent_id is None:
             self._counting.join_family(name.vendor_id, str(parent), session_id, item)
+
+    def _tell_origin(self, known: str, item: Incoming) -> None:
+        """Tell what a session was forked from, where a hook or a client opened it and could not know."""
+        named, pen = str((item.body or {}).get("forked_from") or ""), self._pens[known]
+        if named and pen.session.forked_from is None:
+            origin = under_vendor_id(self._writer, self._batch.agent, named) or named
+            self._write(pen, Kind.SESSION_UPDATED, item.at, {"forked_from": origin})
 
     def _write(self, pen: IntakePen, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
         salt = salt_from(self._batch.agent, pen.id, str(kind), str(pen.next_seq))
