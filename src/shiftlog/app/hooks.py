@@ -336,16 +336,17 @@ class Hooks:
         self.turns.tasks = None
 
     async def _run(self, draining: anyio.Event) -> None:
-        seen: dict[str, int] | None = None
+        seen: dict[str, tuple[int, int]] | None = None
         while not draining.is_set():
             wait_s = HOOK_POLL_S
             # Whoever asks from here on waits for the next round: this one may have read past its line.
             self._asked, taken, self._taken = anyio.Event(), self._taken, anyio.Event()
-            sizes = self.spool.sizes()
+            found = self.spool.looks()
             try:
-                if sizes != seen or await self._due_stops():
+                if found != seen or await self._due_stops():
                     await self.drain(taken)
-                    seen = self.spool.sizes() if self.is_mine else None
+                    # As it was before: a line that came while this round ended is news to the next one.
+                    seen = found if self.is_mine else None
                     self._note_fault(None)
             except Exception as error:  # noqa: BLE001 - the spool must never stop the daemon
                 self._note_fault(_reason(error))

@@ -7,17 +7,20 @@ from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
+import anyio
 import apsw
 import pytest
 
 from shiftlog.ingest.hooks.events import fact_of, read_spooled
 from shiftlog.ingest.hooks.spool import HookSpool
+from shiftlog.journal.hooked.stops import Stop
 from shiftlog.model.errors import StorageError
 from shiftlog.model.limits import HOOK_EVENT_ATTEMPTS
 from tests.ingest.hooks.hook_app import SESSION, open_hook_app
 from tests.journal.harness import files_holding
 
 FILE = "hooks-20261101.jsonl"
+LATE = "5e551000-0000-4000-8000-00000000000f"
 
 
 async def test_a_torn_last_line_waits_for_its_end(tmp_path: Path) -> None:
@@ -197,3 +200,29 @@ def test_the_spool_keeps_what_is_set_aside_to_its_owner(tmp_path: Path) -> None:
     (file,) = (tmp_path / "aside").iterdir()
     assert file.stat().st_mode & 0o777 == 0o600
     assert list(tmp_path.iterdir()) == [tmp_path / "aside"]
+
+
+async def test_an_event_that_comes_as_a_round_ends_is_taken_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with open_hook_app(tmp_path) as hooked, anyio.create_task_group() as running:
+        read_stops = hooked.hooks.intake.stops
+
+        async def stops() -> dict[str, Stop]:
+            """Read what a round reads last, and let the next event come then."""
+            found = await read_stops()
+            if not late:
+                late.append(hooked.spool("UserPromptSubmit", prompt="Second", session_id=LATE))
+            return found
+
+        late: list[object] = []
+        monkeypatch.setattr(hooked.hooks.intake, "stops", stops)
+        hooked.spool("UserPromptSubmit", prompt="First")
+        hooked.later(seconds=5)
+        running.start_soon(hooked.hooks.run, anyio.Event())
+        await anyio.wait_all_tasks_blocked()
+        for _ in range(2):
+            await hooked.hooks.caught_up(10)
+        assert late
+        assert await hooked.hooks.turns.turn_of("ClaudeCode", LATE) is not None
+        running.cancel_scope.cancel()

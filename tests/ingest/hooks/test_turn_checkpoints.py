@@ -245,6 +245,7 @@ def test_a_home_directory_is_never_saved_and_the_turn_says_so(home: Path, projec
             [str(HOOK), "claude"], input=json.dumps(event).encode(), check=True, timeout=DEADLINE_S,
             env=environment(home, HOME=str(project)),
         )  # fmt: skip
+    client.shiftlog("checkpoints", status=None)  # waits for the daemon, which the prompt's hook only started
     notes = eventually(lambda: [e["body"] for e in client.entries("import.noted") if e["body"].get("checkpoint")])
     assert notes[0]["checkpoint"] == "failed"
     assert "holds the home directory" in notes[0]["reason"]

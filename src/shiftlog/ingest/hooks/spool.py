@@ -55,14 +55,15 @@ class HookSpool:
         except OSError:
             return []
 
-    def sizes(self) -> dict[str, int]:
-        """Return the size of each file, to notice additions."""
-        found: dict[str, int] = {}
+    def looks(self) -> dict[str, tuple[int, int]]:
+        """Return the size and time of each file, to notice additions, also to a file of an earlier one's size."""
+        found: dict[str, tuple[int, int]] = {}
         try:
             with os.scandir(self.folder) as entries:
                 for entry in entries:
                     if entry.name.endswith(LINES) and _is_file(entry):
-                        found[entry.name] = entry.stat(follow_symlinks=False).st_size
+                        facts = entry.stat(follow_symlinks=False)
+                        found[entry.name] = (facts.st_size, facts.st_mtime_ns)
         except OSError:
             pass
         return found
