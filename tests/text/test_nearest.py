@@ -33,5 +33,10 @@ def test_similar_names_come_most_alike_first() -> None:
 
 
 def test_an_unknown_name_is_cut_and_made_printable() -> None:
-    shown, near = unknown_and_nearest("\ud800" + "x" * 500, [])
-    assert (len(shown), near) == (200, None)
+    shown, near, alike = unknown_and_nearest("\ud800" + "x" * 500, [])
+    assert (len(shown), near, alike) == (200, None, False)
+
+
+def test_an_unknown_name_always_has_a_nearest_one_that_is_alike_or_not() -> None:
+    assert unknown_and_nearest("titel", ["title", "body"]) == ("titel", "title", True)
+    assert unknown_and_nearest("zzz", ["title"]) == ("zzz", "title", False)

@@ -104,8 +104,8 @@ def _unknown(command: str | None, option: str) -> Facts:
     from shiftlog.text.nearest import unknown_and_nearest
 
     tool, fields = ("close_session", CLOSE_SESSION) if command == "close" else ("resume_session", RESUME_SESSION)
-    name, near = unknown_and_nearest(option.lstrip("-").replace("-", "_"), fields.fields)
-    return refusal(tool, InvalidParameter.unknown(name, near, fields.fields))
+    name, near, alike = unknown_and_nearest(option.lstrip("-").replace("-", "_"), fields.fields)
+    return refusal(tool, InvalidParameter.unknown(name, near, () if alike else fields.fields))
 
 
 def _parameters(described: dict[str, str]) -> Callable[[F], F]:

@@ -24,7 +24,7 @@ from shiftlog.mcp.remedies import add_next_call
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, ShiftlogError, UnknownTool
 from shiftlog.model.nouns import changed
-from shiftlog.text.nearest import suggestion
+from shiftlog.text.nearest import suggestion, unknown_and_nearest
 from shiftlog.text.printable import excerpt
 
 MAX_DEPTH = 100
@@ -241,7 +241,8 @@ def _prompt_arguments(prompt: Prompt, given: dict[str, str]) -> dict[str, str]:
     known = {argument.name: argument for argument in prompt.arguments}
     for name in given:
         if name not in known:
-            raise InvalidParameter.unknown(repeated(name), suggestion(name, known), known)
+            shown, near, alike = unknown_and_nearest(repeated(name), known)
+            raise InvalidParameter.unknown(shown, near, () if alike else known)
     for argument in known.values():
         if argument.required and not given.get(argument.name, "").strip():
             raise InvalidParameter.missing(argument.name)

@@ -200,10 +200,12 @@ class InvalidParameter(ShiftlogError, ValueError):
 
     @classmethod
     def unknown(cls, name: str, nearest: str | None, known: Iterable[str] = ()) -> "InvalidParameter":
-        """Say that no such parameter exists, naming the nearest one that does, or all of them if none is alike."""
+        """Say that no such parameter exists and name the nearest one that does; if `known` are given, none is alike."""
         constraint, names = "unknown parameter", ", ".join(known)
-        if nearest or names:
-            constraint += f"; did you mean '{nearest}'?" if nearest else f"; known are {names}"
+        if nearest:
+            constraint += (
+                f"; the nearest is '{nearest}', known are {names}" if names else f"; did you mean '{nearest}'?"
+            )
         details: dict[str, object] = {"parameter": name, "constraint": constraint, "problem": "unknown"}
         if nearest:
             details["nearest"] = nearest

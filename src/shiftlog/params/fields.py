@@ -407,9 +407,10 @@ class Record(Field):
         return replace(self, wording=wording, fields={name: spec.worded(wording) for name, spec in self.fields.items()})
 
     def _refuse(self, name: str, path: str) -> None:
-        name, near = unknown_and_nearest(name, self.fields)
+        listed = [name for name, spec in self.fields.items() if spec.listed]
+        name, near, alike = unknown_and_nearest(name, self.fields)
         prefix = f"{path}." if path else ""
-        raise self.wording.unknown(prefix + name, near, [name for name, spec in self.fields.items() if spec.listed])
+        raise self.wording.unknown(prefix + name, near, listed, alike=alike)
 
     def type_schema(self) -> Schema:
         listed = {name: spec for name, spec in self.fields.items() if spec.listed}

@@ -45,9 +45,9 @@ class Wording:
         """Return the error for a required argument that is absent or blank."""
         return InvalidParameter.missing(path)
 
-    def unknown(self, path: str, near: str | None, known: Sequence[str]) -> InvalidParameter:
-        """Return the error for an argument that the tool does not have."""
-        return InvalidParameter.unknown(path, near, known)
+    def unknown(self, path: str, near: str | None, known: Sequence[str], *, alike: bool) -> InvalidParameter:
+        """Return the error for an argument that the tool does not have; it lists the known ones if none is alike."""
+        return InvalidParameter.unknown(path, near, () if alike else known)
 
     def integer(self, path: str, value: object, least: int | None, most: int | None) -> InvalidParameter:
         """Return the error for a value that is not a whole number of this range."""
@@ -77,8 +77,8 @@ class ShellWording(Wording):
     def missing(self, path: str) -> InvalidParameter:
         return missing(path)
 
-    def unknown(self, path: str, near: str | None, known: Sequence[str]) -> InvalidParameter:
-        hint = f"Did you mean {near}?" if near else None
+    def unknown(self, path: str, near: str | None, known: Sequence[str], *, alike: bool) -> InvalidParameter:
+        hint = f"Did you mean {near}?" if alike else f"The nearest known name is {near}" if near else None
         return fault(path, "unknown", f'unknown argument "{path}"', expected=", ".join(known), hint=hint)
 
     def integer(self, path: str, value: object, least: int | None, most: int | None) -> InvalidParameter:

@@ -1,7 +1,7 @@
 """Near-miss names: which known name a mistyped one probably meant. What an error then says, its caller decides."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from difflib import SequenceMatcher
 
 from shiftlog.text.printable import excerpt
@@ -38,10 +38,11 @@ def likeness(name: str, other: str) -> float:
     return max(last, _ratio(one, two), ALIKE if shares else 0.0)
 
 
-def unknown_and_nearest(name: object, known: Iterable[str]) -> tuple[str, str | None]:
-    """Return an unknown name, safe to print, and the known one that was probably meant."""
+def unknown_and_nearest(name: object, known: Collection[str]) -> tuple[str, str | None, bool]:
+    """Return an unknown name, safe to print, the nearest known one, and True if that one was probably meant."""
     shown = excerpt(name)
-    return shown, suggestion(shown, known)
+    near = nearest(shown, known) if known else None
+    return shown, near, near is not None and likeness(shown, near) >= ALIKE
 
 
 def _words(name: str) -> list[str]:
