@@ -163,6 +163,17 @@ def test_the_palette_takes_what_is_typed_at_once_and_closes_by_one_escape(reader
     expect(field).to_be_hidden()
 
 
+def test_the_search_of_a_session_stays_below_the_bar_of_a_narrow_page(reader: Page) -> None:
+    reader.set_viewport_size({"width": 768, "height": 780})
+    expect(reader.locator(".switch").first).to_be_visible()
+    reader.get_by_role("article", name="Part 20", exact=True).scroll_into_view_if_needed()
+    settled(reader)
+    bar, tools = reader.locator(".top").bounding_box(), reader.locator(".tools").bounding_box()
+    assert bar is not None
+    assert tools is not None
+    assert 0 <= bar["y"] + bar["height"] - tools["y"] + 1 <= 8
+
+
 def test_on_a_phone_every_field_of_the_acts_is_within_the_page(reader: Page) -> None:
     reader.set_viewport_size({"width": 360, "height": 780})
     reader.locator("details.acts > summary").click()

@@ -147,6 +147,9 @@ export async function aim(scroll) {
   }
 }
 
+// Changes with each of these scrolls, and with whatever a person does.
+export const aims = () => aiming;
+
 export function jumpTo(element) {
   const block = element.matches(".row, .result") ? "nearest" : "start";
   aim(() => element.scrollIntoView({ block, behavior: "instant" }));

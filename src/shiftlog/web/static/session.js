@@ -1,5 +1,5 @@
 // A session: steps and further turns are loaded when they come into sight, new entries as they are written.
-import { aim, dress, jumpTo, openAround, parsed, part, refill, whileSeen } from "./dress.js";
+import { aim, aims, dress, jumpTo, openAround, parsed, part, refill, whileSeen } from "./dress.js";
 import { startFinding } from "./finding.js";
 import * as rail from "./rail.js";
 
@@ -130,7 +130,15 @@ async function returnToPlace() {
   }
   const found = (place.at !== place.turn && (await show(place.at))) || byId(place.turn);
   const top = found.id === place.at ? place.top : TOP;
-  await aim(() => scrollTo({ top: scrollY + found.getBoundingClientRect().top - top, behavior: "instant" }));
+  const off = () => found.getBoundingClientRect().top - top;
+  const back = () => aim(() => scrollTo({ top: scrollY + off(), behavior: "instant" }));
+  await back();
+  const untouched = aims();
+  // At the end of what is loaded there may be too little below the place; on a narrow page the outline comes above it.
+  const next = timeline.querySelector(":scope > .more a[data-next]");
+  if (off() > 1 && next) await loadMore(next);
+  await outlineReady;
+  if (aims() === untouched) await back();
 }
 
 function stepAfter(anchor) {
@@ -352,13 +360,13 @@ export function start() {
   startSwitches();
   const finding = startFinding({ base, show });
   findHash().catch(() => {});
+  outlineReady = loadOutline().catch(() => {});
   returnToPlace()
     .catch(() => {})
     .finally(() => addEventListener("scroll", () => (placeSoon ??= setTimeout(keepPlace, 200)), { passive: true }));
   addEventListener("pagehide", keepPlace);
   addEventListener("hashchange", () => findHash().catch(() => {}));
   whileSeen(listen);
-  outlineReady = loadOutline().catch(() => {});
   (window.requestIdleCallback ?? setTimeout)(showChain);
   byId("errors-next").addEventListener("click", () => walkErrors(1));
   byId("errors-previous").addEventListener("click", () => walkErrors(-1));
