@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Self
 
@@ -38,7 +38,8 @@ class RawClient:
         self.sock.connect(wire.socket_path(str(home)))
         self.sock.settimeout(30)
         self.lines = self.sock.makefile("rb")
-        self.sock.sendall(wire.hello_line(role="mcp", face="mcp", client_id=os.urandom(16).hex()))
+        with suppress(BrokenPipeError):  # a daemon that can serve no more answers before it is greeted
+            self.sock.sendall(wire.hello_line(role="mcp", face="mcp", client_id=os.urandom(16).hex()))
         self.welcome = self.lines.readline()
 
     def send(self, *messages: dict[str, Any]) -> None:

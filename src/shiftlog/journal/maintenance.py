@@ -297,10 +297,7 @@ def _indexed(entries: Iterable[Entry]) -> Iterator[Indexed]:
 
 
 def _handed_on(reader: Reader, session: Session, since: datetime) -> Iterator[tuple[Session, list[Entry]]]:
-    """Yield the sessions that continue one since a time, each with its entries that may repeat its words.
-
-    A successor repeats what it was handed until it has a turn of its own.
-    """
+    """Yield the sessions that continue one since a time, each with its capsules, which may repeat its words."""
     handing = [session.id]
     while handing:
         predecessor_id = handing.pop()
@@ -310,13 +307,10 @@ def _handed_on(reader: Reader, session: Session, since: datetime) -> Iterator[tu
                 heir = row.session
                 if heir.started < since:
                     continue
-                own = reader.turns(heir.id, limit=1)
-                until = own[0].begun_seq if own else heir.head_seq
-                saved = reader.entries(heir.id, until=until, kinds=(Kind.CAPSULE_SAVED,))
-                if handed := [entry for entry in saved if "capsule" in entry.facts]:
-                    yield heir, handed
-                if not own:
-                    handing.append(heir.id)
+                saved = reader.entries(heir.id, kinds=(Kind.CAPSULE_SAVED,))
+                if capsules := [entry for entry in saved if "capsule" in entry.facts]:
+                    yield heir, capsules
+                handing.append(heir.id)
 
 
 def _erasable(reader: Reader, session: Session, seq: int) -> Entry:

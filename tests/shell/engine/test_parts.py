@@ -4,7 +4,9 @@ import asyncio
 import base64
 import os
 import re
+import socket
 import subprocess
+from pathlib import Path
 
 import pytest
 from anyio.abc import TaskGroup
@@ -12,8 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftlog.shell.engine import protocol
+from shiftlog.shell.engine.links import ReaperChannel
 from shiftlog.shell.engine.local import LocalTarget, base_environment
-from shiftlog.shell.engine.streams import OutputPoll
+from shiftlog.shell.engine.streams import InputPipe, OutputPoll
 from shiftlog.shell.engine.terminal import TerminalScreen
 from shiftlog.shell.ports import ShellSpec, Terminal
 from tests.shell.engine.probe import run, start
@@ -187,3 +190,16 @@ async def test_a_pipe_that_is_never_empty_has_one_turn_at_a_time() -> None:
     os.close(theirs)
     assert max(seen) == 1
     assert turns > 40
+
+
+def test_the_initial_input_is_kept_before_its_command_starts(tmp_path: Path) -> None:
+    """A server that is killed before the command has opened its input leaves all of it to the next one."""
+    ours, holder = socket.socketpair()
+    with ours, holder:
+        keyboard = InputPipe(str(tmp_path / "i1"), lambda: False, ReaperChannel(ours), "in-1")
+        keyboard.prepare(b"all of it")
+        _, kept, _, _ = socket.recv_fds(holder, 1_024, 2)
+        assert [os.pread(fd, 100, 0) for fd in kept[1:]] == [b"all of it"]
+        keyboard.close()
+        for fd in kept:
+            os.close(fd)

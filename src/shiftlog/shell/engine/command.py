@@ -95,13 +95,12 @@ class EngineCommand:
         for _, pipe in self._outputs:
             pipe.probe()
 
-    async def feed(self, data: bytes | None) -> None:
-        """Open the input; write the initial input, if any, followed by end-of-file if that was asked for."""
+    async def feed(self, typed: bytes | None = None) -> None:
+        """Open the input; write what a pipe keeps or a terminal is given, then end-of-file if that was asked for."""
         with self._feeding, contextlib.suppress(CommandNotRunning, StdinClosed):
             keyboard = self._input()
             await keyboard.open()
-            if data is not None:
-                await keyboard.send(data)
+            await keyboard.send(typed or b"")
             if self.kept.eof:
                 await keyboard.finish()
 

@@ -31,7 +31,7 @@ def make_piped(shell: EngineShell, spec: CommandSpec, sink: OutputSink) -> tuple
         command.kept.files += (path,)
         command.kept.stdin, command.kept.eof = path, spec.input is not None
         command.keyboard = keyboard = InputPipe(path, command.ended.done, shell.reaper, f"in-{number}")
-        keyboard.prepare()
+        keyboard.prepare(spec.input or b"")
         stdin = protocol.quote(path)
     due = shell.due.draw(number)
     if spec.background:

@@ -83,4 +83,4 @@ def _resume(shell: EngineShell, claimed: ClaimedShell, kept: KeptCommand, sink: 
         keyboard = InputPipe(kept.stdin, command.ended.done, shell.reaper, name)
         keyboard.adopt(claimed.descriptors.pop(name), claimed.descriptors.pop(f"pending-{name}"))
         command.keyboard = keyboard
-        shell.tasks.start_soon(command.feed, b"")
+        shell.tasks.start_soon(command.feed)

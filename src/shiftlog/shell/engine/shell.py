@@ -208,7 +208,7 @@ class EngineShell(HeldState):
         kept.may_trap_exit = may_trap_exit
         self._send(line)
         if command.keyboard is not None:
-            self.tasks.start_soon(command.feed, spec.input)
+            self.tasks.start_soon(command.feed, spec.input if spec.terminal is not None else None)
         return command
 
     def _send(self, line: str) -> None:

@@ -371,8 +371,8 @@ class InputPipe:
         self._pending: PendingInput | None = None
         self._turn = asyncio.Lock()  # keeps the writes of two callers apart
 
-    def prepare(self) -> None:
-        """Make the pipe, before the command starts."""
+    def prepare(self, initial: bytes) -> None:
+        """Make the pipe and keep the initial input, before the command starts: a server that ends loses none of it."""
         os.mkfifo(self._path, 0o600)
         reader = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without one, ours cannot be opened
         try:
@@ -380,6 +380,7 @@ class InputPipe:
         finally:
             os.close(reader)
         self._pending = PendingInput()
+        self._pending.add(initial)
         self._keeper.keep(**{self._name: self._fd, f"pending-{self._name}": self._pending.fd})
 
     def adopt(self, fd: int, pending: int) -> None:
