@@ -42,7 +42,7 @@ log = logging.getLogger(__name__)
 KINDS = ("manual", "auto", "open", "turn", "end", "safety")
 _WHERE: dict[str, Any] = {
     "shell_id": RawText(
-        max_chars=300, description="A shell of the workspace, wherever that is. Give this or workspace."
+        max_chars=300, description="Any shell of the workspace, remote ones too. Give this or workspace."
     ),
     "workspace": RawText(
         max_chars=4096,
@@ -51,7 +51,9 @@ _WHERE: dict[str, Any] = {
 }
 _TARGET: dict[str, Any] = {
     "checkpoint_id": RawText(max_chars=64, description="Its id, or 4 or more of its first characters."),
-    "before_turn": RawText(max_chars=300, description="Or the state before this turn, a request_id."),
+    "before_turn": RawText(
+        max_chars=300, description="Or a request_id: the state before this turn, or the first saved in it."
+    ),
     "before_command": RawText(max_chars=300, description="Or the state before this command, a command_id."),
 }
 LISTS_OF_NAMES = ("files", "changes", "left_in_place", "failed")

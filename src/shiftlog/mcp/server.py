@@ -86,7 +86,6 @@ COMMON_CODES = (
     "invalid_parameter",
     "invalid_session_id",
     "invalid_request_id",
-    "idempotency_conflict",
     "storage_error",
     "internal_error",
 )
@@ -133,11 +132,12 @@ def build_server(registry: Registry, selection: Selection | None = None) -> Serv
 def _instructions(chosen: Registry) -> str:
     names = {tool.name for tool in chosen.tools}
     advice = [sentence for name, sentence in _ADVICE if name in names]
-    ids = "Pass the ids that results gave you; nothing is bound to the connection."
+    ids = "Pass the ids that results gave you."
     if "open_session" in names:
         ids += " run_id, a short number, stands for session_id everywhere."
     if not names.isdisjoint(_SHORT_ANSWERS):
-        ids += ' Answers leave out what is null, default or just sent; detail: "full" brings it.'
+        ids += " Answers leave out what is null, default or just sent;"
+        ids += ' every tool also takes detail: "full", which brings it.'
     errors = (
         "Errors are plain text; each tool lists its own."
         if "session_create" in names

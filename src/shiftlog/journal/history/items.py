@@ -94,6 +94,8 @@ def entry_item(session_id: str, entry: Entry, *, kind: str = "entry") -> Item:
     }
     if entry.kind is Kind.DIALOG and entry.body is not None:
         item |= {name: entry.body.get(name) for name in ("role", "category")}
+    if kind == "command":
+        item["command_id"] = entry.facts.get("command_id")
     return item
 
 

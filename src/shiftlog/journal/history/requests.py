@@ -80,13 +80,13 @@ QUERY_HISTORY = Record(
         "from": Text(
             max_chars=64,
             check=_check_time,
-            description="Only what happened (sessions: were active) at or after this ISO 8601 date or time, UTC.",
+            description="Only what happened (sessions, runs: were active) at or after this ISO 8601 date or time, UTC.",
             examples=("2026-11-16",),
         ),
         "to": Text(
             max_chars=64,
             check=_check_time,
-            description="Only what happened (sessions: started) at or before; a date means its end.",
+            description="Only what happened (sessions, runs: started) at or before; a date means its end.",
         ),
         "limit": Integer(minimum=1, maximum=200, default=10, description="Items per page."),
         "cursor": Text(max_chars=500, description="next_cursor of the page before, with the same other arguments."),

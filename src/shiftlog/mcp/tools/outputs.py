@@ -82,7 +82,11 @@ UPDATE_TURN = answer({"dialog_items": NUMBER, "actions": NUMBER, **_RECEIPT}, {"
 FINISH_TURN = answer({"status": one_of("completed", "failed"), **_RECEIPT}, {"request_id": _REQUEST_ID, **_WARNINGS})
 QUERY_HISTORY = answer(
     {
-        "items": said(OBJECTS, "Each with kind, ids, times, summary; from a search also score and snippet."),
+        "items": said(
+            OBJECTS,
+            "Each with kind, session_id, time, summary; all but session and run also request_id; command: command_id; "
+            "file: path, changes; run: run_id, model, usage (tokens, cost_usd). A search adds score and snippet.",
+        ),
         "total": NUMBER,
         "next_cursor": said(TEXT_OR_NULL, "Null at the end."),
         "truncated": said(FLAG, "Something was cut to max_chars; note says how to read it."),
