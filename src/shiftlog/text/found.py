@@ -1,4 +1,4 @@
-"""What a search found, as every face shows it."""
+"""The matches of a search, as every face shows them."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -30,7 +30,7 @@ from shiftlog.guard.secrets.detectors.tokens import TOKEN_PATTERN, find_tokens, 
 
 
 class Sign(IntEnum):
-    """What a trigger has found in a line, in the order of `TRIGGERS`."""
+    """A finding of a trigger in a line, in the order of `TRIGGERS`."""
 
     NAME = 0
     FOLLOW = 1  # the line announces a secret of a later line
@@ -52,7 +52,7 @@ _find_words, _find_shapes = which_match((*_WORDS, NAMED_PLACES)), which_match(_S
 
 
 class Signs(NamedTuple):
-    """What the triggers have found in a line."""
+    """The findings of the triggers in a line."""
 
     kinds: frozenset[int]
     places: tuple[PlacesOfPart, ...]

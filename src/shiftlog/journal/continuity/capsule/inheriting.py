@@ -1,4 +1,4 @@
-"""What a session was handed by its predecessor, as the oldest part of its own capsule once it has turns.
+"""The capsule of a predecessor as the oldest part of its successor's own, once that has turns.
 
 Its agent's own words replace what was handed to it: lists that its statement names, plans that it carried out,
 obstacles that it resolved.
@@ -18,7 +18,7 @@ _KEPT = ("closing_note", "stated", "last_shell_cwd")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Since:
-    """What the successor did since: lists that it stated, compared words of finished work, what is resolved now."""
+    """The work of the successor since: lists that it stated, compared words of finished work, what is resolved now."""
 
     stated: Collection[str]
     finished: Collection[str]
