@@ -1,1 +1,1 @@
-"""What clients of other systems expect of the journal: `mcpserver` (the session log) and `delx`."""
+"""The journal as clients of other systems expect it: `mcpserver` (the session log) and `delx`."""
