@@ -70,10 +70,18 @@ def _shiftlog(environ: dict[str, str], *arguments: str) -> None:
 def _timed(event: Mapping[str, object], environ: dict[str, str], work: Path, floors: list[float]) -> float:
     """Run the hook beside a bare interpreter, so that both see the same machine."""
     spool = Path(environ["SHIFTLOG_HOME"], "spool")
-    while any(path.stat().st_size for path in spool.glob("hooks-*")):  # an agent's events come at a person's pace
+    while any(_size(path) for path in spool.glob("hooks-*")):  # an agent's events come at a person's pace
         time.sleep(0.01)
     data = json.dumps({"session_id": SESSION, "cwd": str(work), "permission_mode": "default", **event}).encode()
     floors.extend(interpreter_starts(1))
     start = time.perf_counter()
     subprocess.run([str(HOOK), "claude"], input=data, env=environ, check=True, stdout=subprocess.DEVNULL)
     return time.perf_counter() - start
+
+
+def _size(path: Path) -> int:
+    """Return the size of a spool file; the daemon may have removed it since it was listed."""
+    try:
+        return path.stat().st_size
+    except FileNotFoundError:
+        return 0
