@@ -70,6 +70,23 @@ async def test_files_of_a_turn_come_last_touched_first(store: Store) -> None:
     assert [row.path for row in rows] == ["b2.py", "b1.py", "b0.py", "a2.py", "a1.py", "a0.py"]
 
 
+async def test_every_list_comes_in_the_opposite_order_where_the_oldest_is_asked_for_first(store: Store) -> None:
+    for name, minutes in {"a": 0, "b": 9, "c": 5}.items():
+        turns = [b.turn(n, begun_at=b.at(minutes + n), files={f"{name}{n}.py": b.touch()}) for n in (1, 2)]
+        await b.stored(store, *"123", of=b.session(name, started=b.at(minutes)), turns=turns)
+
+    async def both_ways(find: Find[Row]) -> None:
+        newest = [row.at for row in await walk(store, find)]
+        oldest = [row.at for row in await walk(store, lambda reader, page: find(reader, replace(page, oldest_first=True)))]
+        assert oldest == newest[::-1]
+        assert len(set(oldest)) == len(oldest) > 2
+
+    await both_ways(lambda reader, page: reader.find_sessions(Filter(), page))
+    await both_ways(lambda reader, page: reader.find_turns(Filter(), page))
+    await both_ways(lambda reader, page: reader.find_files(Filter(), page))
+    await both_ways(lambda reader, page: reader.find_entries(Filter(), page, None))
+
+
 async def test_paging_shows_each_session_once_while_others_are_opened(store: Store) -> None:
     for n in range(7):
         await b.stored(store, of=b.session(f"old-{n}", started=b.at(n)))

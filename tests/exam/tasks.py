@@ -189,9 +189,9 @@ TASKS: tuple[Task, ...] = (
         call("query_history", kinds=["run"], agent="Codex", from_="2026-11-10"),
     ),
     _task(
-        "List the turns of Codex one by one: the first, then the second.",
-        call("query_history", kinds=["turn"], agent="Codex", limit=1),
-        call("query_history", kinds=["turn"], agent="Codex", limit=1, cursor="$1.next_cursor"),
+        "List the turns of Codex one by one, beginning with the oldest: the first, then the second.",
+        call("query_history", kinds=["turn"], agent="Codex", order="oldest", limit=1),
+        call("query_history", kinds=["turn"], agent="Codex", order="oldest", limit=1, cursor="$1.next_cursor"),
     ),
     # Shells and commands
     _task(

@@ -68,8 +68,8 @@ def _check_time(text: str, path: str) -> None:
         raise InvalidParameter.invalid(path, "an ISO 8601 time with a zone is expected", text) from None
 
 
-SESSION_ID = SessionRef(required=True, description="Its run_id (a short number) or session_id.", examples=(1,))
-REQUEST_ID = Text(lines=True, description="The turn. Default: the open one that you began last.")
+SESSION_ID = SessionRef(required=True, description="Its run_id or session_id.", examples=(1,))
+REQUEST_ID = Text(lines=True, description="The turn. Default: your open turn.")
 IDEMPOTENCY_KEY = Text(
     max_chars=KEY_CHARS,
     description="Any text unique to this call. A retry with the same key returns the first answer and writes nothing.",
@@ -98,7 +98,7 @@ PROMPT = Text(
 RUN_FIELDS: dict[str, Field] = {
     "model": Text(
         max_chars=NAME_CHARS,
-        description="The model that you run on. Gives the session a run_id; tokens are then priced.",
+        description="Your model, such as gpt-5.2. Gives the session a run_id and prices its tokens.",
     ),
     "reasoning_effort": Text(max_chars=40, description="Effort setting of the model, kept as given."),
     "resonance_tier": Choice(values=TIERS, or_blank=True, description="Tier of model and effort."),
@@ -131,8 +131,8 @@ OPEN_SESSION = Record(
         ),
         "agent_id": Text(
             max_chars=NAME_CHARS,
-            description="Your stable name, the same in every shift, for resume_session. Default: agent, shared by "
-            "all of your kind.",
+            description="Your stable name, the same in every shift, for resume_session. Default: the value of "
+            "agent, which all of your kind share; a sub-agent gives its own.",
             examples=("cart-fixer",),
         ),
         **unlisted(RUN_FIELDS, *(RUN_FIELDS.keys() - {"model"})),
@@ -202,12 +202,12 @@ ACTION_ITEM = Record(
         ),
         "status": Choice(required=True, values=ACTION_STATUSES, description="pending: planned."),
         "order": Integer(minimum=0, description="Your number for it: 1, 2, …; default: the next."),
-        "file_path": Text(lines=True, max_chars=PATH_CHARS, description="Path of its file."),
+        "file_path": Text(lines=True, max_chars=PATH_CHARS, description="Its file, relative to the workspace."),
     }
 )
 COMMIT_ITEM = Record(
     fields={
-        "sha": Text(required=True, max_chars=NAME_CHARS, description="Id of the commit."),
+        "sha": Text(required=True, max_chars=NAME_CHARS, description="Its id, full or short."),
         "branch": Text(max_chars=PATH_CHARS, description="Its branch."),
         "message": Text(lines=True, signs=True, description="Its message."),
         **unlisted(
@@ -228,7 +228,7 @@ USAGE = Record(
         "reasoning_tokens": Integer(minimum=0, description="Reasoning part of the output."),
         "cost_usd": Number(description="US dollars; default: computed from the tokens."),
     },
-    description="Tokens and cost since your last report.",
+    description="Tokens and cost since your last report, or of the whole turn if it is the first.",
 )
 
 _SENTENCE = Text(lines=True, signs=True)

@@ -31,7 +31,7 @@ _CALL_KEYS = frozenset({"name", "arguments", "_meta"})
 
 _LISTS_KEPT = CacheHint(ttl_ms=300_000)
 _LEAD = (
-    "Shiftlog records what agents do, so that it can be read, verified and continued.",
+    "Shiftlog records what agents do, secrets masked, so that it can be read, verified and continued.",
     (
         "Use it for work that should survive you: tasks of several steps, changes that a person may want to check or "
         "undo, hand-overs to the next shift or another agent. Skip it for a question that you answer at once."
@@ -137,9 +137,9 @@ def _instructions(chosen: Registry) -> str:
         ids += " run_id, a short number, stands for session_id everywhere."
     if not names.isdisjoint(_SHORT_ANSWERS):
         ids += " Answers leave out what is null, default or just sent;"
-        ids += ' every tool also takes detail: "full", which brings it.'
+        ids += ' detail: "full", which every tool takes though no schema lists it, brings the rest.'
     errors = (
-        "Errors are plain text; each tool lists its own."
+        "Errors of session_* tools are plain text; each tool lists its own."
         if "session_create" in names
         else "Errors: details.next_call, where present, is a call that helps. Any tool may also answer "
         f"{', '.join(COMMON_CODES)}."

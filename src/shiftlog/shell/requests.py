@@ -85,8 +85,8 @@ OPEN_SHELL = Record(
         ),
         "workspace": RawText(
             max_chars=4096,
-            description="Absolute path of the project on the target machine. Needed for checkpoints and, locally, for "
-            "the workspace-write sandbox.",
+            description="Absolute path of the project there. Needed for undo (checkpoints) and, locally, for sandbox "
+            "workspace-write.",
             examples=("/srv/shop",),
         ),
         "cwd": RawText(
@@ -115,7 +115,7 @@ OPEN_SHELL = Record(
         "deny": ListOf(
             item=NAME,
             max_items=256,
-            description="These may not: a program, or one with some of its arguments.",
+            description="These may not start, even if allowed: a program, or one with some of its arguments.",
             examples=(["curl", "git push"],),
         ),
         "host": RawText(max_chars=255, description="ssh, required: name, address or alias of the ssh config."),
@@ -167,7 +167,7 @@ RUN_COMMAND = Record(
     fields={
         "shell_id": SHELL_ID,
         "command": RawText(
-            required=True, description="Shell text, one or more lines.", examples=("cd src && pytest -q",)
+            required=True, description="Bash, one or more lines.", examples=("cd src && pytest -q",)
         ),
         "budget": BUDGET,
         "timeout_s": Integer(
@@ -192,7 +192,7 @@ RUN_COMMAND = Record(
         ),
         "pty": Boolean(
             default=False,
-            description="Give it a terminal: stdin open, stderr in stdout. Combine with background.",
+            description="Run it in a terminal, for programs that need one: stdin open, stderr in stdout. Combine with background.",
         ),
         **unlisted(
             {
@@ -217,7 +217,7 @@ SEND_INPUT = Record(
         "text": RawText(
             max_bytes=MAX_INPUT,
             min_chars=0,
-            description="For stdin, as it is, up to 1 MiB; end a line with \\n.",
+            description="For stdin, as it is, up to 1 MiB; end a line with a newline.",
             examples=("yes\n",),
         ),
         "eof": Boolean(default=False, description="Then close stdin."),
@@ -248,7 +248,7 @@ READ_OUTPUT = Record(
         "wait_for": Choice(
             values=("output", "end"),
             default="output",
-            description="What wait_s waits for. output: text after cursor; end: the command's end.",
+            description="What wait_s waits for. output: text after cursor, or any; end: the command's end.",
         ),
         **unlisted(
             {

@@ -76,7 +76,8 @@ class Filter:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Page:
-    """A part of a list: at most `limit` rows after the row whose position is `after`."""
+    """A part of a list: at most `limit` rows after the row whose position is `after`, newest or oldest first."""
 
     limit: int
     after: tuple[int, int] | None = None
+    oldest_first: bool = False

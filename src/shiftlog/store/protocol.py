@@ -218,7 +218,8 @@ class JournalWriter(JournalReader, Protocol):
 class HistoryReader(Protocol):
     """Lists and searches over all sessions.
 
-    Lists come newest first; the next page begins after the `at` of a row, also if more was written since.
+    Lists come newest first, or oldest first if the page says so; the next page begins after the `at` of a row, also if
+    more was written since.
     Hidden sessions are in no list unless the filter asks for them.
     """
 

@@ -368,6 +368,35 @@ async def test_filters_beside_one_turn_are_named_as_ignored(harness: Harness) ->
     assert asked == plain
 
 
+async def test_a_list_begins_with_the_oldest_where_that_is_asked_and_pages_on_from_there(
+    harness: Harness, archive: dict[str, str]
+) -> None:
+    for kinds in (["session"], ["turn"], ["entry"], ["turn", "run"]):
+        newest = [item for page in await harness.pages(limit=2, kinds=kinds) for item in page["items"]]
+        oldest = [item for page in await harness.pages(limit=2, kinds=kinds, order="oldest") for item in page["items"]]
+        assert oldest != newest
+        assert sorted(map(str, oldest)) == sorted(map(str, newest))
+    first = await harness.query(kinds=["turn"], limit=1, order="oldest")
+    assert first["items"][0]["session_id"] == archive["upload"]
+
+
+async def test_the_oldest_first_is_refused_beside_a_text_whose_matches_are_ranked(
+    harness: Harness, archive: dict[str, str]
+) -> None:
+    error = await harness.refusal("query_history", {"text": "cache", "order": "oldest"})
+    assert error.details["parameter"] == "order"
+    ranked = await harness.query(text="cache")
+    assert await harness.query(text="cache", order="newest") == ranked
+
+
+async def test_a_session_read_alone_shows_its_turns_in_order_whatever_order_is_asked(
+    harness: Harness, archive: dict[str, str]
+) -> None:
+    plain = await harness.query(session_id=archive["upload"])
+    for order in ("newest", "oldest"):
+        assert await harness.query(session_id=archive["upload"], order=order) == plain
+
+
 async def test_items_cleared_from_a_turn_do_not_stand_in_the_way_of_later_ones(harness: Harness) -> None:
     session = await harness.open()
     name = await harness.begin(session)

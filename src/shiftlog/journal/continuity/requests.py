@@ -42,8 +42,7 @@ CLOSE_SESSION = Record(
             fold=True,
             default=str(Succession.ALLOWED),
             description="successor_allowed: your agent_id may reopen it. successor_required: only who has the recovery "
-            "token continues it, in a new session. closed_without_successor: nobody, ever. capsule.handoff_to: only "
-            "that agent, with the token.",
+            "token continues it, in a new session. closed_without_successor: nobody, ever.",
         ),
         **unlisted(FIGURES),
         **COMMON,
@@ -71,7 +70,7 @@ RESUME_SESSION = Record(
             required=True,
             lines=True,
             max_chars=200,
-            description="Your stable name as given to open_session; without one, the agent kind.",
+            description="Your stable name, as given to open_session; else the agent kind.",
             examples=("cart-fixer",),
         ),
         "session_id": SessionRef(
@@ -82,8 +81,8 @@ RESUME_SESSION = Record(
         "recovery_token": Text(
             lines=True,
             max_chars=MAX_CHARS,
-            description="data.recovery_token of the last close or resume. Names its session by itself; is used up "
-            "and replaced. Needed after successor_required or handoff_to.",
+            description="data.recovery_token of the last close or resume. Names its session by itself; each use "
+            "replaces it. Needed after successor_required or handoff_to.",
         ),
         "on_held": Choice(
             values=("refuse", TAKE_OVER, FORK, READ_ONLY),
@@ -91,14 +90,11 @@ RESUME_SESSION = Record(
             description="If a living client holds it: refuse; take_over, and its writes fail; fork, a new session "
             "beside it; read_only, the capsule without the right to write.",
         ),
-        "lookback_days": Integer(
-            minimum=1,
-            maximum=90,
-            default=30,
-            description="Greatest age of the last activity.",
-        ),
         **unlisted(
             {
+                "lookback_days": Integer(
+                    minimum=1, maximum=90, default=30, description="Ignore sessions whose last activity is older."
+                ),
                 "capsule_budget_bytes": Integer(
                     minimum=2_000, maximum=64_000, default=8_000, description="Greatest size of the capsule."
                 ),

@@ -119,7 +119,7 @@ STATEMENT: Record = _Statement(
         "handoff_to": Text(
             max_chars=MAX_ID_CHARS,
             check=_check_agent,
-            description="agent_id that shall continue; it needs the recovery token too.",
+            description="The only agent_id that may continue; leave succession_policy out.",
         ),
     },
 )

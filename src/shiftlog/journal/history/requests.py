@@ -57,7 +57,7 @@ def project_name(given: str | None) -> str | None:
 QUERY_HISTORY = Record(
     fields={
         "session_id": SessionRef(
-            description="Read this session: its run_id or session_id.",
+            description="Read this session, run_id or session_id; with text or kinds: look only in it.",
             examples=(1,),
         ),
         "request_id": Text(lines=True, description="With session_id: read this turn whole."),
@@ -71,12 +71,12 @@ QUERY_HISTORY = Record(
             item=Choice(values=KINDS),
             default=["session"],
             description="What to return. session: one per piece of work; turn: one per request; command, decision, "
-            "file: one each; run: a session's whole tokens and cost; entry: any recorded line. With session_id: in it.",
+            "file: one each; run: tokens and cost of a session that named a model; entry: any recorded line.",
         ),
         "agent": Text(max_chars=64, description="Agent kind, such as Codex."),
         "agent_id": Text(max_chars=200, description="Stable name of the agent."),
         "project": Text(max_chars=4_096, description="Name or path of the project directory."),
-        "path": Text(max_chars=4_096, description="Touched files, a glob.", examples=("src/*.py",)),
+        "path": Text(max_chars=4_096, description="Changed files, a glob relative to the workspace.", examples=("src/*.py",)),
         "from": Text(
             max_chars=64,
             check=_check_time,
@@ -87,6 +87,9 @@ QUERY_HISTORY = Record(
             max_chars=64,
             check=_check_time,
             description="Only what happened (sessions, runs: started) at or before; a date means its end.",
+        ),
+        "order": Choice(
+            values=("newest", "oldest"), default="newest", description="Which comes first; only without text."
         ),
         "limit": Integer(minimum=1, maximum=200, default=10, description="Items per page."),
         "cursor": Text(max_chars=500, description="next_cursor of the page before, with the same other arguments."),
@@ -108,13 +111,15 @@ QUERY_HISTORY = Record(
 
 
 def check_question(values: Mapping[str, Any]) -> None:
-    """Refuse a turn without its session, an agent id without a key and an expression that cannot be read."""
+    """Refuse a turn without its session, an agent id without a key, oldest matches first, an unreadable expression."""
     if values.get("request_id") and not values.get("session_id"):
         raise InvalidParameter.missing("session_id")
     if values.get("agent_id", "").strip():
         agent_key(values["agent_id"])
     if values.get("text"):
         expression(values["text"])
+        if values.get("order") == "oldest":
+            raise InvalidParameter.invalid("order", "no order beside text, whose matches come best first", "oldest")
 
 
 def expression(text: str) -> Expr:

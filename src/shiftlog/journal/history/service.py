@@ -44,7 +44,7 @@ CONTENTS_LIMIT = 200
 SHARED_SHOWN = 50
 CHILDREN_SHOWN = 50
 SHORTEST_ITEM = 64
-_ASKED = QUERY_HISTORY.fields.keys() - {"limit", "cursor", "max_chars"}
+_ASKED = QUERY_HISTORY.fields.keys() - {"limit", "cursor", "max_chars", "order"}
 
 
 class History:
@@ -92,7 +92,11 @@ class History:
                 continue
             if len(rows) > limit:
                 break
-            page = Page(limit=limit + 1 - len(rows), after=cursor.after if part == cursor.part else None)
+            page = Page(
+                limit=limit + 1 - len(rows),
+                after=cursor.after if part == cursor.part else None,
+                oldest_first=values.get("order") == "oldest",
+            )
             rows.extend((item, Cursor(part=part, after=at)) for item, at in self._rows(reader, kind, where, page, now))
         return fit(
             {},

@@ -217,8 +217,8 @@ another time), even if your client goes away; a job started with `&` does not co
 directory, except in files that checkpoints leave out (see session_checkpoint).
 - Policy: allow and deny can only tighten what the operator permits.
 - Record: all commands and their output are recorded, secrets masked.
-Returns {session_id, journal_session_id (the record, for a person or a journal client), ignored}: ignored lists \
-arguments that had no effect, those of another transport or those that need workspace. Next: session_exec.
+Returns {session_id, journal_session_id (the record, for a person or a journal client), ignored (arguments without \
+effect here)}. Next: session_exec.
 Errors, as text:
 - session_create failed: <reason>. Host, user or container missing: give it. Workspace does not exist: correct it. No \
 connection, login refused or container not running: check the target. Host key unknown: give fingerprint if the user \
@@ -226,12 +226,11 @@ told you it, else ask the operator. Not permitted: ask the operator.
 - session limit reached …: session_destroy one of yours.
 - invalid output budget: … or unknown keep mode: …: correct that part."""
 EXEC_TEXT = """\
-Run a command in a session and wait for its end.
+Run a command in a shell session and wait for its end.
 Use it for every command; session_create makes the session. stdin is empty: give programs that ask questions a flag \
 such as -y, or a pipe. If it takes more than 2 minutes raise timeout_secs; if more than an hour start it with `&`, its \
 output in a file, and call session_exec at least every 30 minutes, or the session ends and the program with it. One \
-command runs at a time: a second call waits up to its own timeout_secs for the first to end, then its full time limit \
-begins.
+command runs at a time: a second call waits up to its timeout_secs for the first to end, then gets its full limit.
 The command may change or delete whatever the operator permits. With workspace and auto_snapshot the files that \
 checkpoints cover are saved before every command that may change files, and session_restore brings them back. A repeat \
 runs it again. Cancelling the call ends the command, not the session.
@@ -239,8 +238,8 @@ Returns {command, stdout, stderr, exit_code, duration_ms, cwd, truncated (true: 
 where they apply: budget: {stdout, stderr: {mode, lines_total, lines_kept}}; hint, a sentence on what to do about the \
 result; session_closed: true if the command ended the session (`exit`). Secrets are masked.
 A non-zero exit_code is a normal result. 124: the time limit was reached; the command was ended, the output so far is \
-returned, the session stays. 126: policy stopped a program while the command ran; what came before it has run. 2: the \
-program's own code, or a syntax error (see stderr), and then nothing ran.
+returned, the session stays. 126: policy stopped a program while the command ran; what came before it has run. 2 may \
+be a syntax error (see stderr): nothing ran then.
 Errors, as text:
 - unknown session_id …: it ended or never was; session_list, session_create.
 - blocked by policy: … or blocked by operator policy: …: refused before anything ran; rewrite the command without it \
@@ -256,7 +255,7 @@ Returns [{session_id, transport, idle_secs (seconds since the last command ended
 session_id names the target (4c82-2_ssh_deploy@web1); to tell two local ones of your own apart, run pwd in them with \
 session_exec. If you cannot tell which is yours, create a new one. [] if there is none; no errors of its own."""
 DESTROY_TEXT = """\
-End a session and every process that it started, also a running command and background ones.
+End a shell session and every process that it started, also a running command and background ones.
 Use it when the work in the session is done; to stop only a command, let its time limit end or cancel the call. It \
 also ends sessions of other clients, so destroy only those that session_create gave you. It cannot be undone. Files \
 stay as they are, and so do checkpoints: session_checkpoints and session_restore of a new session with the same \
@@ -267,9 +266,9 @@ CHECKPOINT_TEXT = """\
 Save the present files of the session's workspace as a named checkpoint.
 Use it to mark a good state; session_restore goes back to it, session_checkpoints lists them. Not needed before a \
 command: with auto_snapshot (the default) one is saved automatically.
-It changes neither files nor your git repository. Left out: .git, what .gitignore excludes, folders such as \
-node_modules, .venv, dist and build, secrets such as .env and *.key, files over 50 MiB, empty folders. Kept for ever, \
-no tool deletes one; each call makes another.
+It changes neither files nor your git repository. It leaves out .git, what .gitignore excludes, folders such as \
+node_modules, .venv, dist and build, secrets such as .env and *.key, files over 50 MiB and empty folders. A named \
+checkpoint is permanent; each call makes another.
 Returns {checkpoint_id} (40 hex digits), for session_restore.
 Errors, as text:
 - unsupported: checkpoints require an explicit workspace: session_create with workspace.
@@ -287,14 +286,15 @@ Returns [{id, label, created}]: id is the checkpoint_id for session_restore, cre
 [] if the session has no workspace.
 Errors, as text: unknown session_id … (session_list)."""
 RESTORE_TEXT = """\
-Restore the files of the session's workspace to a checkpoint, by default to before the last change.
-To choose a state: session_checkpoints. To undo git commits use git: .git is not touched.
+Restore the files of the session's workspace to a checkpoint, by default to the state before the last change.
+Use it when a command damaged or deleted files. session_checkpoints lists the states; to undo git commits use git, \
+because .git is not touched.
 Every file that changed since is overwritten, whoever changed it, and files that were created after the checkpoint are \
 deleted. The present state is saved first as safety_checkpoint_id; restore that to undo the restore. Files \
 that no checkpoint holds (see session_checkpoint), running processes and files outside the workspace stay as they are. \
 A repeat without checkpoint_id goes one change further back, but not past a named checkpoint.
 Returns {restored_to, files_changed (number of files written and deleted), safety_checkpoint_id, left_in_place: \
-{count, paths} (files newer than the checkpoint that were not deleted)}. Next: session_exec to check, such as git \
+{count, paths} (newer files that were kept, because checkpoints left them out then or now)}. Next: session_exec to check, such as git \
 status.
 Errors, as text:
 - no checkpoint to restore: there is no earlier state.

@@ -51,7 +51,7 @@ class ListedTool:
 
 _ARGUMENTS = (
     "invalid_parameter (details say what is wrong with which argument), idempotency_conflict (see idempotencyKey), "
-    "storage_error, command_timeout (nothing was stored; try again)"
+    "storage_error or command_timeout (for both: nothing was stored; try again)"
 )
 _HELD = (
     "session_held (another agent works in it; open your own, or wait until it has ended), lease_lost (another client "
@@ -72,12 +72,13 @@ Open the session log of an agent under an id that you make up, or join it if it 
 Call it once when work starts; then sessionlog_begin_turn for each request. If you need no id of your own, use \
 open_session, begin_turn and finish_turn instead: they make the ids and write the same journal. A log that was kept \
 elsewhere goes to sessionlog_submit, transcripts to sessionlog_ingest_path.
-The session becomes the agent's current one in this workspace. Joining (created: false) only fills in a missing title \
+The session becomes the agent's current one in this workspace, which scripts and the REPL take where none is named. \
+Joining (created: false) only fills in a missing title \
 or model, so a repeat is harmless. A session need not be ended: idle for 90 minutes it is suspended, and the next \
 write wakes it. close_session ends it; only resume_session, with agent as its agent_id, reopens it.
 Returns created and started. Next: sessionlog_begin_turn.
-An error of any sessionlog tool is {{code, error, message (the same text), retryable, details}}; details.hint may say \
-openSession, which means sessionlog_open.
+An error of any sessionlog tool is {{code, error, message (equal to error), retryable, details}}. The hint openSession \
+in details means sessionlog_open.
 Errors: session_already_exists (closed: resume_session; deleted: make up another id), invalid_session_id \
 (wrong form, or it does not begin with agent), {_HELD}, {_ARGUMENTS}.""",
         output=_written(
@@ -95,12 +96,12 @@ Begin a turn, the record of one request and the work on it, under an id that you
 Call it before you work on a new request. A further step of the same request stays in its turn: add to it with \
 sessionlog_dialog, end it with sessionlog_complete_turn or sessionlog_fail_turn. If you need no id of your own use \
 begin_turn, which makes one; both kinds of tools work on the same turns.
-A turn of the session that is still open is failed as superseded and sealed: it can no longer be changed. An id can be \
+A turn that is still open in the session is failed as superseded, for good. An id can be \
 used once, unless its turn was deleted: a repeat without idempotencyKey is turn_already_exists. Secrets are masked.
 Returns status in_progress. Next: the work, then sessionlog_complete_turn.
 Errors: turn_already_exists (make up another id), session_not_found (call sessionlog_open), session_closed (closed: \
 reopen it with resume_session; deleted: open a session with another id), {_HELD}, invalid_session_id (wrong form, or \
-agent is not its beginning), invalid_request_id (wrong form), {_ARGUMENTS}.""",
+it does not begin with agent), invalid_request_id (wrong form), {_ARGUMENTS}.""",
         output=_written(
             {"supersededTurnRequestId": said(TEXT, "The open turn that was failed, if there was one.")},
             **_TURN,
@@ -160,12 +161,12 @@ Submit a whole session log that was recorded elsewhere, with its turns.
 Use it to recover or copy a log that you hold as JSON. Transcript files of an agent go to sessionlog_ingest_path; work \
 that happens now is recorded with sessionlog_open and sessionlog_begin_turn.
 All or nothing; a repeat changes nothing. Secrets are masked.
-The session: a new one is stored as suspended, or as closed if its status is completed. An existing one, open or \
-closed, takes title and model in place of its own, tags and turns beside its own, and keeps its state. No session \
-becomes the agent's current one.
-Each turn: unknown here, it is added, and stays open if it comes as in_progress. Open here, it is merged as in \
-sessionlog_complete_turn, and ended if it comes as completed or failed. Ended here, it stays as it is, and what is new \
-goes to its amendments.
+- A new session is stored as suspended, or as closed if its status is completed.
+- Of an existing session, title and model are replaced, tags and turns are added, and its state is kept.
+- The agent's current session does not change.
+- A new turn is added, and stays open if it is in_progress.
+- A turn that is open here is merged as in sessionlog_complete_turn, and ended if it comes as completed or failed.
+- A turn that has ended here does not change; new content becomes its amendments.
 Returns id, the session, and journal.changed (false: all was known); sessionlog_query shows turns and amendments.
 Errors: session_closed (deleted, or closed for good without a successor: nothing can be added), \
 invalid_session_id (wrong form, or it does not begin with sourceType), invalid_request_id (wrong form), {_HELD}, \
@@ -215,11 +216,11 @@ Errors: invalid_parameter (details say what is wrong, such as the syntax of text
 Ingest the transcripts that an agent's own program wrote, from a file or folder, as sessions with turns.
 Use it for past sessions that were not recorded as they happened. A log that you hold as JSON goes to \
 sessionlog_submit.
-Reads only under the agents' own folders, folders that the operator allowed and your client's own directory, and \
-changes no file. \
+It reads only the agents' own folders, folders that the operator allowed and your client's own directory, and changes \
+no file. \
 Each session is stored under an id made of agent, start time and the program's own session id, and belongs to the \
-project that the agent worked in. Secrets are masked. What is known is not stored again, so a repeat brings only what \
-the files have gained. No existing session is closed, reopened or made current. A large folder may take minutes.
+project that the agent worked in. Secrets are masked. A repeat adds only what is new in \
+the files. No existing session is closed, reopened or made current. A large folder may take minutes.
 Returns totals, and for each file its sessions. Next: sessionlog_query with workspacePath, or query_history.
 Errors: transcript_not_found (nothing at path is recognised as a transcript of source), transcript_unreadable (a file \
 cannot be read: the others are stored, and this error has the report in its details, with ok: false), \
@@ -249,8 +250,8 @@ the operator; or agent has no transcript there: details.allowed names those that
 Replace fields of an open turn, or set them for the first time, without ending it.
 Use it to correct or fill several fields at once. To change or extend one list use sessionlog_replace_section with all \
 its items, old and new; to empty a field sessionlog_clear_section; to add dialog sessionlog_dialog.
-A field that is given takes the place of the stored one, a list as a whole. For items that stay copy their timestamp \
-(dialog) and order (actions); otherwise they are dated now and numbered from 1. Absent and empty fields stay, and so \
+A field that is given takes the place of the stored one, a list as a whole. Copy timestamp (dialog) and order \
+(actions) of items that you keep; without them items get the present time and new numbers from 1. Absent and empty fields stay, and so \
 do those given as `None` or `unknown`. The journal keeps the old values. A repeat changes nothing, except that dialog \
 without timestamp is dated anew. Secrets are masked.
 Returns lastUpdated.
@@ -265,11 +266,11 @@ Errors: {_OPEN_TURN}, invalid_parameter (names the field). {_BESIDES}""",
 Replace one list of an open turn by another.
 Use it to correct a list as a whole: tags, actions, dialog and the like. For several fields at once, or plain ones, \
 use sessionlog_replace_turn; to take out one item sessionlog_delete_item; to empty the list sessionlog_clear_section.
-The old items leave the turn; the journal keeps them, so this removes no secret. Equal texts are stored once, equal \
-dialog items each. Copy timestamp (dialog) and order (actions) of items that stay; otherwise they are dated now and \
-numbered from 1, also by a repeat. Secrets are masked.
+The old items leave the turn; the journal keeps them, so this removes no secret. Duplicate texts are stored once, \
+duplicate dialog items every time. Copy timestamp (dialog) and order (actions) of items that you keep; without them \
+items get the present time and new numbers from 1, also by a repeat. Secrets are masked.
 Returns lastUpdated.
-Errors: {_OPEN_TURN}, invalid_parameter (an item has not the form of its section, or there is none). {_BESIDES}""",
+Errors: {_OPEN_TURN}, invalid_parameter (an item does not fit its section, or the section is unknown). {_BESIDES}""",
         output=_written(lastUpdated=_UPDATED),
         destructive=True,
         idempotent=True,
@@ -325,12 +326,13 @@ Delete a session log: hide it, open or closed, from every query.
 Use it only for a session that was opened by mistake; to end work call close_session. To take out one turn use \
 sessionlog_delete_turn.
 It cannot be undone. Nothing is erased: the journal on disk keeps all contents and still verifies, so this is no way \
-to remove a secret. The id stays taken, and every later write to it is refused, as is a repeat (session_closed).
+to remove a secret. The id stays taken, and every later write to it is session_closed; so is a repeat, unless it has the same \
+idempotencyKey.
 Returns tombstoned: true.
 Errors: session_not_found (no such session; sessionlog_query lists them), session_closed (deleted already), \
 session_held (another agent works in it; wait until it has ended), lease_lost (another client took it over; take it \
-back with resume_session, on_held: take_over, then repeat), invalid_session_id (wrong form, or agent is not its \
-beginning), {_ARGUMENTS}.""",
+back with resume_session, on_held: take_over, then repeat), invalid_session_id (wrong form, or it does not begin \
+with agent), {_ARGUMENTS}.""",
         output=_written(tombstoned=_TRUE),
         destructive=True,
     ),

@@ -26,31 +26,31 @@ child, keep session_id, and call nexo_session_log_close when the session ends. A
 open_session instead.
 A row is a run (the process: caller, backend, model, cost) together with a new session that records its work. It \
 starts no process. To let the child write into that session put into its prompt: "Call begin_turn with session_id = \
-<session>." Exception: if the child's Shiftlog hooks, not its prompt, are to find the session, spawn first, then call \
-this with pid and cwd. Each call makes a new row unless idempotency_key repeats. Secrets are masked.
+<session>." If the child finds the session through its Shiftlog hooks instead, spawn it first and pass pid and cwd. \
+Each call makes a new row unless idempotency_key repeats. Secrets are masked.
 A run becomes orphaned when its process (pid) has ended or, without a pid, after 90 minutes without any entry in its \
 session; the session is then suspended, and the next begin_turn or resume_session continues it. A late close still \
 counts and replaces orphaned.
-Returns session_id (a number: close the row with it; called run_id elsewhere), session (the journal id: give it to the \
-child), and the tier, model and effort to start the child with. Next: spawn the child.
+Returns session_id (a number, elsewhere called run_id) for nexo_session_log_close, session (the journal id) for the \
+child, and the tier, model and effort to start the child with. Next: spawn the child.
 Errors, as {ok: false, error, code, session_id: null}: invalid_parameter (error names the argument), session_not_found \
 (no such parent_session_id), idempotency_conflict (the key was used with other arguments; use a new one), \
 budget_exceeded (the operator's daily limit, of this agent_id or of all agents, is spent; wait for midnight UTC or ask \
 the operator), storage_error (nothing was recorded; try again)."""
 
 CLOSE_TEXT = """\
-Close the ledger row of a run with exit code, duration, tokens and cost. Call it once when the child that \
-nexo_session_log_create announced has ended. An agent that ends its own session uses close_session instead.
+Close the ledger row of a run with exit code, duration, tokens and cost. Call it once when the child has ended. An \
+agent that ends its own session uses close_session instead.
 It stops no process. The row's status becomes failed if error has any text; otherwise ok (returncode 0), cancelled \
 (130, 143, -2 or -15) or failed (any other). It also closes the session, with a summary for a successor and a \
 signed record; resume_session can reopen it. If another client works in the session, the figures are stored and the \
 session stays open (warnings say so): that client closes it with close_session, or it is suspended when idle. If the \
 child has closed its session itself, call this all the same: it stores the figures and leaves the session as it is.
 The figures cannot be changed afterwards. A repeat with the same arguments changes nothing and answers again; with \
-others it is refused. A run that became orphaned takes a late close.
+others it is refused.
 Returns status, duration_ms and total_cost_usd as they are stored.
 Errors, as {ok: false, error, code, session_id: null}: invalid_parameter (error names the argument), session_not_found \
-(no such row; use the session_id of create), session_already_closed (closed before with other arguments; the \
+(no such row; use the session_id of nexo_session_log_create), session_already_closed (closed before with other arguments; the \
 stored figures are final, do not retry), storage_error (nothing was recorded; try again)."""
 
 

@@ -69,7 +69,7 @@ OPEN_SESSION = answer(
         "lease": LEASE,
         "state": TEXT,
         "started": TEXT,
-        "predecessor": said(OBJECT_OR_NULL, "Your newest unfinished session; resume_session could continue it."),
+        "predecessor": said(OBJECT_OR_NULL, "resume_session could continue it."),
         **_RECEIPT,
     },
     {"joined": said(FLAG, "You are in the session that your client had."), **_WARNINGS},

@@ -38,15 +38,15 @@ from shiftlog.shell.requests import NATIVE, Conventions
 
 OPEN_SHELL_TEXT = """\
 Open a stateful shell on this machine, on a host over ssh or in a running container.
-Needed once before run_command. Directory, variables and functions stay, so reuse it (list_shells); each call opens \
-another.
+Call it once before run_command: directory, variables and functions stay, and each call opens another (list_shells \
+finds yours).
 It is recorded in your session and lives until close_shell, `exit` or 30 minutes without a running command, even if \
 your client goes away. What commands change in the workspace, restore_checkpoint can undo, on hosts and in containers \
 too. allow, deny and sandbox only tighten the operator's rules; over ssh and docker a forbidden program is recognised \
 only if the command names it.
 Returns shell_id, cwd, sandbox, checkpoints. Next: run_command.
 Errors: open_failed (check cwd), workspace_invalid (name an existing project), shell_limit (close one), \
-session_closed (resume_session), transport_not_allowed, host_not_allowed, container_not_allowed, sandbox_not_allowed \
+session_not_found, session_closed (resume_session), transport_not_allowed, host_not_allowed, container_not_allowed, sandbox_not_allowed \
 (the operator forbids it), host_key_unknown (ask the operator), ssh_connect_failed, ssh_auth_failed (check host and \
 user), container_not_running, docker_unavailable (start it), sandbox_unavailable (another mode)."""
 
@@ -57,8 +57,8 @@ It may change or delete whatever rules and sandbox permit. The files of its work
 secret or huge ones), and restore_checkpoint brings them back. It is recorded in the open turn. \
 A repeat runs it again; cancelling the call ends it.
 Secrets in the output are masked; a stream over 30,000 characters loses its middle (truncated). A non-zero exit_code \
-is no error: 124 is over the time limit (the shell lives), 126 a program refused while it ran, 130 cancelled.
-Returns stdout, stderr, exit_code, state, cwd, command_id; of a cut stream output.stdout.cursor, where the cut begins.
+is no error: 124 ended at its time limit (the shell lives), 126 a program refused while it ran, 130 cancelled.
+Returns stdout, stderr, exit_code, state, cwd, command_id; if stdout was cut, output.stdout.cursor for read_output.
 Errors: shell_busy (wait, or open another), shell_not_found (list_shells), shell_ended, shell_lost \
 (open_shell), policy_denied (nothing ran; use another program), policy_undecidable (name programs literally), \
 approval_required (a person must approve; then repeat), approval_declined (another way), \
@@ -67,34 +67,33 @@ command_too_large (put it in a file), session_closed (resume_session), journal_u
 READ_OUTPUT_TEXT = """\
 Read a command's output: what run_command cut off, or what a running command has written.
 Use it when run_command answered truncated, or for a background command. To run again call run_command.
-It reads a page of one stream, up to 30,000 characters, from the start, from_line or cursor; with budget, the part of \
-the whole stream that it selects. With wait_s it waits first, then returns what is there; the command goes on.
+It reads a page of one stream, up to 30,000 characters, from the start, from_line or cursor; budget selects from the \
+whole stream instead. wait_s waits first; the command goes on.
 Read-only. Output is masked and kept 14 days.
-Returns text, state, exit_code, next_cursor, eof; of a running pty its screen.
-Errors: command_not_found (list_shells), cursor_invalid (use from_line 1), output_expired (run it again)."""
+Returns text, state, exit_code, next_cursor, eof; screen of a running pty.
+Errors: command_not_found (query_history), cursor_invalid (use from_line 1), output_expired (run it again)."""
 
 SEND_INPUT_TEXT = """\
-Send text, end-of-file or a signal to a running command: one of them, or several in this order.
+Send text, end-of-file or a signal to a running command: one or more of them, in this order.
 Use it to answer a prompt (run_command with stdin open or pty) or to end a command: interrupt, then kill if it still \
 runs. To end the whole shell call close_shell.
 The program may do anything with it; a repeat sends it again. Signals reach the command and its children, never the \
 shell. It is recorded in the turn, a sensitive text by its length.
 Returns state, bytes_written, signalled; read_output shows the effect.
-Errors: command_not_running (read_output), command_not_found (list_shells), stdin_closed (run it with stdin open)."""
+Errors: command_not_running (read_output), command_not_found (query_history), stdin_closed (run it with stdin open)."""
 
 LIST_SHELLS_TEXT = """\
-List the open shells of every session, newest first: shell_id, session_id, directory, state, running commands, last \
-command.
-Use it to find a shell_id or command_id again; work in your own session's shells. Output is in read_output; older \
-commands are in query_history. Read-only.
+List the open shells of every session, newest first, each with its running commands and its last one.
+Use it to find a shell_id or command_id again; work in your own shells. Output is in read_output; older commands are \
+in query_history. Read-only.
 Returns shells, next_cursor.
-Errors: session_not_found (leave session_id out)."""
+Errors: session_not_found (omit session_id)."""
 
 CLOSE_SHELL_TEXT = """\
-Close a shell and end every process that it started, background ones too (over ssh and docker not those that detached).
+Close a shell and end every process that it started, background ones too.
 Use it when its work is done; to end one command call send_input with a signal. It cannot be undone; outputs and \
 record stay. A repeat answers already_ended. A session that open_shell made by itself closes too; yours stays open.
-Returns state, killed (number of processes), stopped_commands.
+Returns state, killed (number of processes), kill_scope (group, over ssh and docker: detached ones may live on).
 Errors: shell_not_found (list_shells)."""
 
 _ENFORCEMENT = one_of("none", "syntax", "kernel", "syntax+kernel")
@@ -142,7 +141,8 @@ RAN = answer(
         "budget": said(OBJECT_OR_NULL, "Per stream: lines in all, lines kept."),
         "output": said(
             OPEN_OBJECT,
-            "Per stream, if cut, binary or open: bytes, lines, and cursor, where the cut begins.",
+            "Per stream, if cut, binary or open: bytes, lines, and cursor, where the cut begins; the mark in the text "
+            "tells how much is missing.",
         ),
         "verdict": said(TEXT, "Of the policy, unless allowed."),
         "enforcement": _ENFORCEMENT,
@@ -179,7 +179,9 @@ _LISTED = {
         "shell_id": TEXT,
         "session_id": TEXT,
         "state": _SHELL_STATE,
+        "target": said(TEXT_OR_NULL, "Host or container."),
         "cwd": TEXT,
+        "ended_reason": TEXT_OR_NULL,
         "running": {"type": "array", "items": TEXT, "description": "command_ids."},
         "last_command": _LAST,
     },
@@ -192,7 +194,7 @@ CLOSED = record(
         "already_ended": FLAG,
         "killed": NUMBER,
         "kill_scope": said(
-            one_of("tree", "group"), "group (ssh, docker): a process that detached itself may have survived."
+            one_of("tree", "group"), "group: a process that detached itself may have survived."
         ),
         "stopped_commands": {"type": "array", "items": TEXT},
     }

@@ -35,30 +35,30 @@ Returns checkpoint_id, files, unchanged (true: equal to the one before).
 Errors: workspace_required (open_shell with workspace), workspace_invalid (open_shell with it once), git_missing (ask \
 the operator), checkpoint_too_large (extend .gitignore), shell_not_found (list_shells), shell_ended (use workspace)."""
 LIST_TEXT = """\
-List a workspace's checkpoints, newest first: checkpoint_id, label, kind, time, turn, command.
-Use it to choose a target for restore_checkpoint; what changed is in diff_checkpoint. The 500 newest automatic ones \
+List a workspace's checkpoints, newest first, each with its time, turn and command.
+Use it to choose a target for restore_checkpoint; diff_checkpoint shows what changed. The 500 newest automatic ones \
 and all named ones are kept. Read-only.
-Returns checkpoints, next_cursor.
-Errors: workspace_required (open_shell with workspace), workspace_invalid, shell_not_found (list_shells)."""
+Returns checkpoints, 50 a page, and next_cursor.
+Errors: workspace_required, workspace_invalid (open_shell with workspace), shell_not_found (list_shells)."""
 DIFF_TEXT = """\
 Show which files differ between a checkpoint and now, or between two checkpoints.
-Use it to review work; to undo it, restore_checkpoint. Name at most one start (checkpoint_id, before_turn or \
-before_command); without, it is the state before the last change. Files that no checkpoint holds (ignored, secret, \
+Use it to review work; to undo it, restore_checkpoint. The start is one of checkpoint_id, before_turn or \
+before_command; default: the state before the last change. Files that no checkpoint holds (ignored, secret, \
 huge) are not compared. Read-only.
 Returns files, files_changed, patch (secrets masked; over 30,000 characters cut: narrow paths).
 Errors: checkpoint_not_found, turn_not_found, command_not_found (list_checkpoints), nothing_to_restore (no checkpoint \
-yet), workspace_required (open_shell with workspace), workspace_invalid, shell_not_found (list_shells)."""
+yet), workspace_required, workspace_invalid (open_shell with workspace), shell_not_found (list_shells)."""
 RESTORE_TEXT = """\
 Restore a workspace's files: undo the last change, a command or a turn, or go to a checkpoint.
-Name at most one target; without, it undoes the last change of files, each repeat one more. Look first with dry_run or \
-diff_checkpoint.
-All that changed since is overwritten, whoever changed it. It is saved first: restoring safety_checkpoint_id undoes \
-the restore. Files created since stay; to undo all, set clean. Files that no checkpoint holds (ignored, secret, \
+The target is one of checkpoint_id, before_turn or before_command; default: undo the last change of files, each repeat \
+one more. Look first: dry_run lists the files, diff_checkpoint shows their lines.
+All that changed since is saved, then overwritten, whoever changed it; restoring safety_checkpoint_id undoes the \
+restore. Files created since stay; to undo all, set clean. Files that no checkpoint holds (ignored, secret, \
 huge), git history (use git) and running processes are not touched. It is recorded in the turn.
 Returns restored_to, changes, left_in_place (files created since), failed, safety_checkpoint_id.
 Errors: nothing_to_restore (no earlier state), checkpoint_not_found, turn_not_found, command_not_found \
 (list_checkpoints), shell_busy (a command runs; wait or send_input), restore_incomplete (see details.failed), \
-workspace_required (open_shell with workspace), workspace_invalid, shell_not_found (list_shells), sandbox_not_allowed \
+workspace_required, workspace_invalid (open_shell with workspace), shell_not_found (list_shells), sandbox_not_allowed \
 (the operator forbids writes)."""
 
 _NOT_COVERED = said(OPEN_OBJECT, "Counts of files that were not saved: ignored, secret, too_large.")

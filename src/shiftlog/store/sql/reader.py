@@ -147,37 +147,31 @@ class SqlReader(SqlClientReader, SqlImportReader, SqlKeepingReader):
     def find_sessions(self, where: Filter, page: Page, *, by_activity: bool = False) -> list[SessionRow]:
         time = "s.active_ms" if by_activity else "s.started_ms"
         clauses, values = self._filters.of_sessions(where)
-        if page.after is not None:
-            clauses.append(f"({time}, s.key) < (?, ?)")
-            values.extend(page.after)
+        order = _paged(page, (time, "s.key"), clauses, values)
         rows = self._db.execute(
             f"SELECT s.doc, {time}, s.key FROM sessions s WHERE {' AND '.join(clauses)}"
-            f" ORDER BY {time} DESC, s.key DESC LIMIT ?",
+            f" ORDER BY {order} LIMIT ?",
             (*values, page.limit),
         )
         return [SessionRow(session=decode_noun(doc, Session), at=(ms, key)) for doc, ms, key in rows]
 
     def find_turns(self, where: Filter, page: Page) -> list[TurnRow]:
         clauses, values = self._filters.of_turns(where)
-        if page.after is not None:
-            clauses.append("(t.begun_ms, t.key) < (?, ?)")
-            values.extend(page.after)
+        order = _paged(page, ("t.begun_ms", "t.key"), clauses, values)
         rows: list[Row] = self._db.execute(
             "SELECT s.doc, t.doc, t.begun_ms, t.key FROM turns t JOIN sessions s ON s.key = t.session_key"
-            f" WHERE {' AND '.join(clauses)} ORDER BY t.begun_ms DESC, t.key DESC LIMIT ?",
+            f" WHERE {' AND '.join(clauses)} ORDER BY {order} LIMIT ?",
             (*values, page.limit),
         ).fetchall()
         return [TurnRow(session=decode_noun(s, Session), turn=self._turn_of(t), at=(ms, key)) for s, t, ms, key in rows]
 
     def find_files(self, where: Filter, page: Page) -> list[FileRow]:
         clauses, values = self._filters.of_files(where)
-        if page.after is not None:
-            clauses.append("(f.turn_key, f.place) < (?, ?)")
-            values.extend(page.after)
+        order = _paged(page, ("f.turn_key", "f.place"), clauses, values)
         rows = self._db.execute(
             "SELECT s.id, t.request_id, f.path, f.changes, f.last_type, f.seq, f.turn_key, f.place,"
             f" {self._filters.touched} FROM {_FILES}"
-            f" WHERE {' AND '.join(clauses)} ORDER BY f.turn_key DESC, f.place DESC LIMIT ?",
+            f" WHERE {' AND '.join(clauses)} ORDER BY {order} LIMIT ?",
             (*values, page.limit),
         )
         return [
@@ -194,13 +188,11 @@ class SqlReader(SqlClientReader, SqlImportReader, SqlKeepingReader):
 
     def find_entries(self, where: Filter, page: Page, facets: Iterable[str] | None) -> list[EntryRow]:
         clauses, values = self._entry_conditions(where, facets)
-        if page.after is not None:
-            clauses.append("e.id < ?")
-            values.append(page.after[0])
+        order = _paged(page, ("e.id",), clauses, values)
         columns = ", ".join("e." + name for name in ENTRY_COLUMNS.split(", "))
         rows: list[Row] = self._db.execute(
             f"SELECT s.id, {columns} FROM entries e JOIN sessions s ON s.key = {self._filters.session_key('e')}"
-            f" WHERE {' AND '.join(clauses)} ORDER BY e.id DESC LIMIT ?",
+            f" WHERE {' AND '.join(clauses)} ORDER BY {order} LIMIT ?",
             (*values, page.limit),
         ).fetchall()
         return [EntryRow(session_id=row[0], entry=entry_of(self._db, row[1:]), at=(row[1], 0)) for row in rows]
@@ -287,3 +279,12 @@ class SqlReader(SqlClientReader, SqlImportReader, SqlKeepingReader):
 
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
         return read_tallies(self._db, where, by)
+
+
+def _paged(page: Page, columns: tuple[str, ...], clauses: list[str], values: list[Any]) -> str:
+    """Begin a list after the row where the last page ended; return its order."""
+    if page.after is not None:
+        marks = ", ".join("?" for _ in columns)
+        clauses.append(f"({', '.join(columns)}) {'>' if page.oldest_first else '<'} ({marks})")
+        values.extend(page.after[: len(columns)])
+    return ", ".join(column if page.oldest_first else f"{column} DESC" for column in columns)
