@@ -76,8 +76,11 @@ async def test_every_list_comes_in_the_opposite_order_where_the_oldest_is_asked_
         await b.stored(store, *"123", of=b.session(name, started=b.at(minutes)), turns=turns)
 
     async def both_ways(find: Find[Row]) -> None:
+        def around(reader: Reader, page: Page) -> list[Row]:
+            return find(reader, replace(page, oldest_first=True))
+
         newest = [row.at for row in await walk(store, find)]
-        oldest = [row.at for row in await walk(store, lambda reader, page: find(reader, replace(page, oldest_first=True)))]
+        oldest = [row.at for row in await walk(store, around)]
         assert oldest == newest[::-1]
         assert len(set(oldest)) == len(oldest) > 2
 

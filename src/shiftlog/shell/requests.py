@@ -166,9 +166,7 @@ OPEN_SHELL = Record(
 RUN_COMMAND = Record(
     fields={
         "shell_id": SHELL_ID,
-        "command": RawText(
-            required=True, description="Bash, one or more lines.", examples=("cd src && pytest -q",)
-        ),
+        "command": RawText(required=True, description="Bash, one or more lines.", examples=("cd src && pytest -q",)),
         "budget": BUDGET,
         "timeout_s": Integer(
             minimum=1,
@@ -192,7 +190,8 @@ RUN_COMMAND = Record(
         ),
         "pty": Boolean(
             default=False,
-            description="Run it in a terminal, for programs that need one: stdin open, stderr in stdout. Combine with background.",
+            description="Run it in a terminal, for programs that need one: stdin open, stderr in stdout. Combine with "
+            "background.",
         ),
         **unlisted(
             {

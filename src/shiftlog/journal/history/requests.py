@@ -76,7 +76,9 @@ QUERY_HISTORY = Record(
         "agent": Text(max_chars=64, description="Agent kind, such as Codex."),
         "agent_id": Text(max_chars=200, description="Stable name of the agent."),
         "project": Text(max_chars=4_096, description="Name or path of the project directory."),
-        "path": Text(max_chars=4_096, description="Changed files, a glob relative to the workspace.", examples=("src/*.py",)),
+        "path": Text(
+            max_chars=4_096, description="Changed files, a glob relative to the workspace.", examples=("src/*.py",)
+        ),
         "from": Text(
             max_chars=64,
             check=_check_time,

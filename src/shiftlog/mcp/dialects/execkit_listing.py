@@ -294,7 +294,8 @@ deleted. The present state is saved first as safety_checkpoint_id; restore that 
 that no checkpoint holds (see session_checkpoint), running processes and files outside the workspace stay as they are. \
 A repeat without checkpoint_id goes one change further back, but not past a named checkpoint.
 Returns {restored_to, files_changed (number of files written and deleted), safety_checkpoint_id, left_in_place: \
-{count, paths} (newer files that were kept, because checkpoints left them out then or now)}. Next: session_exec to check, such as git \
+{count, paths} (newer files that were kept, because checkpoints left them out then or now)}. Next: session_exec to \
+check, such as git \
 status.
 Errors, as text:
 - no checkpoint to restore: there is no earlier state.

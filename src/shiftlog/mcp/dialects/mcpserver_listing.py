@@ -251,7 +251,8 @@ Replace fields of an open turn, or set them for the first time, without ending i
 Use it to correct or fill several fields at once. To change or extend one list use sessionlog_replace_section with all \
 its items, old and new; to empty a field sessionlog_clear_section; to add dialog sessionlog_dialog.
 A field that is given takes the place of the stored one, a list as a whole. Copy timestamp (dialog) and order \
-(actions) of items that you keep; without them items get the present time and new numbers from 1. Absent and empty fields stay, and so \
+(actions) of items that you keep; without them items get the present time and new numbers from 1. Absent and empty \
+fields stay, and so \
 do those given as `None` or `unknown`. The journal keeps the old values. A repeat changes nothing, except that dialog \
 without timestamp is dated anew. Secrets are masked.
 Returns lastUpdated.
@@ -326,7 +327,8 @@ Delete a session log: hide it, open or closed, from every query.
 Use it only for a session that was opened by mistake; to end work call close_session. To take out one turn use \
 sessionlog_delete_turn.
 It cannot be undone. Nothing is erased: the journal on disk keeps all contents and still verifies, so this is no way \
-to remove a secret. The id stays taken, and every later write to it is session_closed; so is a repeat, unless it has the same \
+to remove a secret. The id stays taken, and every later write to it is session_closed; so is a repeat, unless it has \
+the same \
 idempotencyKey.
 Returns tombstoned: true.
 Errors: session_not_found (no such session; sessionlog_query lists them), session_closed (deleted already), \

@@ -50,7 +50,8 @@ The figures cannot be changed afterwards. A repeat with the same arguments chang
 others it is refused.
 Returns status, duration_ms and total_cost_usd as they are stored.
 Errors, as {ok: false, error, code, session_id: null}: invalid_parameter (error names the argument), session_not_found \
-(no such row; use the session_id of nexo_session_log_create), session_already_closed (closed before with other arguments; the \
+(no such row; use the session_id of nexo_session_log_create), session_already_closed (closed before with other \
+arguments; the \
 stored figures are final, do not retry), storage_error (nothing was recorded; try again)."""
 
 

@@ -46,7 +46,8 @@ too. allow, deny and sandbox only tighten the operator's rules; over ssh and doc
 only if the command names it.
 Returns shell_id, cwd, sandbox, checkpoints. Next: run_command.
 Errors: open_failed (check cwd), workspace_invalid (name an existing project), shell_limit (close one), \
-session_not_found, session_closed (resume_session), transport_not_allowed, host_not_allowed, container_not_allowed, sandbox_not_allowed \
+session_not_found, session_closed (resume_session), transport_not_allowed, host_not_allowed, container_not_allowed, \
+sandbox_not_allowed \
 (the operator forbids it), host_key_unknown (ask the operator), ssh_connect_failed, ssh_auth_failed (check host and \
 user), container_not_running, docker_unavailable (start it), sandbox_unavailable (another mode)."""
 
@@ -193,9 +194,7 @@ CLOSED = record(
         "state": TEXT,
         "already_ended": FLAG,
         "killed": NUMBER,
-        "kill_scope": said(
-            one_of("tree", "group"), "group: a process that detached itself may have survived."
-        ),
+        "kill_scope": said(one_of("tree", "group"), "group: a process that detached itself may have survived."),
         "stopped_commands": {"type": "array", "items": TEXT},
     }
 )

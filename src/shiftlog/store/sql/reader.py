@@ -149,8 +149,7 @@ class SqlReader(SqlClientReader, SqlImportReader, SqlKeepingReader):
         clauses, values = self._filters.of_sessions(where)
         order = _paged(page, (time, "s.key"), clauses, values)
         rows = self._db.execute(
-            f"SELECT s.doc, {time}, s.key FROM sessions s WHERE {' AND '.join(clauses)}"
-            f" ORDER BY {order} LIMIT ?",
+            f"SELECT s.doc, {time}, s.key FROM sessions s WHERE {' AND '.join(clauses)} ORDER BY {order} LIMIT ?",
             (*values, page.limit),
         )
         return [SessionRow(session=decode_noun(doc, Session), at=(ms, key)) for doc, ms, key in rows]
