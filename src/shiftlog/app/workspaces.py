@@ -46,13 +46,14 @@ _WHERE: dict[str, Any] = {
     ),
     "workspace": RawText(
         max_chars=4096,
-        description="Its absolute path on this machine, once open_shell had it.",
+        description="Its absolute path on this machine, as open_shell was given it before.",
     ),
 }
 _TARGET: dict[str, Any] = {
     "checkpoint_id": RawText(max_chars=64, description="Its id, or 4 or more of its first characters."),
     "before_turn": RawText(
-        max_chars=300, description="A request_id: the state before this turn, else the first saved in it."
+        max_chars=300,
+        description="A request_id: the state before this turn, or the first saved in it.",
     ),
     "before_command": RawText(max_chars=300, description="A command_id: the state before this command."),
 }

@@ -228,7 +228,7 @@ USAGE = Record(
         "reasoning_tokens": Integer(minimum=0, description="Reasoning part of the output."),
         "cost_usd": Number(description="US dollars; default: computed from the tokens."),
     },
-    description="Tokens and cost since your last report, or of the whole turn if it is the first.",
+    description="Tokens and cost since your last report; the first time, of the whole turn.",
 )
 
 _SENTENCE = Text(lines=True, signs=True)

@@ -137,7 +137,7 @@ def _instructions(chosen: Registry) -> str:
         ids += " run_id, a short number, stands for session_id everywhere."
     if not names.isdisjoint(_SHORT_ANSWERS):
         ids += " Answers leave out what is null, default or just sent;"
-        ids += ' detail: "full", which every tool takes though no schema lists it, brings the rest.'
+        ids += ' detail: "full", where a tool has it, brings the rest.'
     errors = (
         "Errors of session_* tools are plain text; each tool lists its own."
         if "session_create" in names

@@ -181,6 +181,8 @@ def types_of(schema: Mapping[str, object]) -> dict[str, object]:
     }
 
 
+# What the native tools list. Mode all, which is the default, and head_tail, which the cut in the middle comes near, are
+# accepted as well; dialects list them.
 BUDGET_SCHEMA: dict[str, object] = {
     "type": "object",
     "properties": {
@@ -199,18 +201,16 @@ BUDGET_SCHEMA: dict[str, object] = {
         },
         "keep": {
             "type": "object",
-            "description": "Then: only some of them.",
+            "description": "Then: only the first or last lines.",
             "properties": {
                 "mode": {
                     "type": "string",
-                    "enum": list(KEEP_MODES),
-                    "description": "tail: the last n lines; head: the first n; head_tail: both.",
+                    "enum": ["head", "tail"],
+                    "description": "head: the first n; tail: the last n.",
                 },
-                "n": {"type": "integer", "minimum": 0, "description": "Lines; required with head and tail."},
-                "head": {"type": "integer", "minimum": 0, "description": "First lines; required with head_tail."},
-                "tail": {"type": "integer", "minimum": 0, "description": "Last lines; required with head_tail."},
+                "n": {"type": "integer", "minimum": 0, "description": "How many lines."},
             },
-            "required": ["mode"],
+            "required": ["mode", "n"],
             "additionalProperties": False,
         },
         "max_chars": _count(MAX_CHARS, "Last: longer text loses its middle. Default 30000."),

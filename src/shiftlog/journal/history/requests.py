@@ -64,7 +64,8 @@ QUERY_HISTORY = Record(
         "text": Text(
             lines=True,
             max_chars=2_000,
-            description='Words to find, all in one entry; "a phrase", prefix*, && || ! ( ).',
+            description='Words, all in one entry; "a phrase", prefix*, && || ! ( ). Kind session: sessions that hold '
+            "a match.",
             examples=('cart && "wrong total"',),
         ),
         "kinds": ListOf(
@@ -77,7 +78,9 @@ QUERY_HISTORY = Record(
         "agent_id": Text(max_chars=200, description="Stable name of the agent."),
         "project": Text(max_chars=4_096, description="Name or path of the project directory."),
         "path": Text(
-            max_chars=4_096, description="Changed files, a glob relative to the workspace.", examples=("src/*.py",)
+            max_chars=4_096,
+            description="Only what changed a file that matches this glob, relative to the workspace.",
+            examples=("src/*.py",),
         ),
         "from": Text(
             max_chars=64,
@@ -91,7 +94,7 @@ QUERY_HISTORY = Record(
             description="Only what happened (sessions, runs: started) at or before; a date means its end.",
         ),
         "order": Choice(
-            values=("newest", "oldest"), default="newest", description="Which comes first; only without text."
+            values=("newest", "oldest"), description="What a list begins with. Default: newest. Not with text."
         ),
         "limit": Integer(minimum=1, maximum=200, default=10, description="Items per page."),
         "cursor": Text(max_chars=500, description="next_cursor of the page before, with the same other arguments."),

@@ -16,7 +16,7 @@ Answer = dict[str, Any]
 DETAIL = Choice(
     values=("brief", "full"),
     default="brief",
-    description="full: also empty and default fields and your arguments.",
+    description="full: nothing is left out of the answer.",
 )
 LEASE_NOTE = (
     "Renewed while your client is connected. At its end the session is suspended; nothing is lost, and "

@@ -38,8 +38,8 @@ from shiftlog.shell.requests import NATIVE, Conventions
 
 OPEN_SHELL_TEXT = """\
 Open a stateful shell on this machine, on a host over ssh or in a running container.
-Call it once before run_command: directory, variables and functions stay, and each call opens another (list_shells \
-finds yours).
+Call it once before run_command: directory, variables and functions stay. Each call opens another; list_shells finds \
+yours again.
 It is recorded in your session and lives until close_shell, `exit` or 30 minutes without a running command, even if \
 your client goes away. What commands change in the workspace, restore_checkpoint can undo, on hosts and in containers \
 too. allow, deny and sandbox only tighten the operator's rules; over ssh and docker a forbidden program is recognised \
@@ -53,13 +53,15 @@ user), container_not_running, docker_unavailable (start it), sandbox_unavailable
 
 RUN_COMMAND_TEXT = """\
 Run a command in a shell and wait for its end, or start it in the background.
-For long work use background, then read_output. To answer or stop it call send_input.
-It may change or delete whatever rules and sandbox permit. The files of its workspace are saved before (not ignored, \
-secret or huge ones), and restore_checkpoint brings them back. It is recorded in the open turn. \
-A repeat runs it again; cancelling the call ends it.
+For long work use background, then read_output; to see more of an output, read_output too. To answer or stop it call \
+send_input.
+It may change or delete whatever rules and sandbox permit. Before it runs, the files of its workspace are saved \
+(except ignored, secret and huge ones); restore_checkpoint brings them back. It is recorded in the open turn, else in \
+the session. A repeat runs it again; cancelling the call ends it.
 Secrets in the output are masked; a stream over 30,000 characters loses its middle (truncated). A non-zero exit_code \
-is no error: 124 ended at its time limit (the shell lives), 126 a program refused while it ran, 130 cancelled.
-Returns stdout, stderr, exit_code, state, cwd, command_id; if stdout was cut, output.stdout.cursor for read_output.
+is no error: 124: ended at its time limit (the shell lives); 126: a program in it was refused; 130: cancelled.
+Returns stdout, stderr, exit_code, state, cwd, command_id; for a stream that was cut, output.<stream>.cursor for \
+read_output.
 Errors: shell_busy (wait, or open another), shell_not_found (list_shells), shell_ended, shell_lost \
 (open_shell), policy_denied (nothing ran; use another program), policy_undecidable (name programs literally), \
 approval_required (a person must approve; then repeat), approval_declined (another way), \
@@ -79,14 +81,13 @@ Send text, end-of-file or a signal to a running command: one or more of them, in
 Use it to answer a prompt (run_command with stdin open or pty) or to end a command: interrupt, then kill if it still \
 runs. To end the whole shell call close_shell.
 The program may do anything with it; a repeat sends it again. Signals reach the command and its children, never the \
-shell. It is recorded in the turn, a sensitive text by its length.
+shell. It is recorded as the command is, a sensitive text by its length.
 Returns state, bytes_written, signalled; read_output shows the effect.
 Errors: command_not_running (read_output), command_not_found (query_history), stdin_closed (run it with stdin open)."""
 
 LIST_SHELLS_TEXT = """\
 List the open shells of every session, newest first, each with its running commands and its last one.
-Use it to find a shell_id or command_id again; work in your own shells. Output is in read_output; older commands are \
-in query_history. Read-only.
+Use it to find a shell_id or command_id again; work in your own shells. Older commands: query_history. Read-only.
 Returns shells, next_cursor.
 Errors: session_not_found (omit session_id)."""
 
@@ -221,7 +222,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             "run_command",
             "Run a command",
             RUN_COMMAND_TEXT,
-            with_detail(requests.RUN_COMMAND, listed=False),
+            with_detail(requests.RUN_COMMAND),
             RAN,
             briefly(briefs.RUN_COMMAND, through(partial(run_cancellable, app))),
             destructive=True,

@@ -54,7 +54,7 @@ The target is one of checkpoint_id, before_turn or before_command; default: undo
 one more. Look first: dry_run lists the files, diff_checkpoint shows their lines.
 All that changed since is saved, then overwritten, whoever changed it; restoring safety_checkpoint_id undoes the \
 restore. Files created since stay; to undo all, set clean. Files that no checkpoint holds (ignored, secret, \
-huge), git history (use git) and running processes are not touched. It is recorded in the turn.
+huge), git history (use git) and running processes are not touched. It is recorded in the open turn.
 Returns restored_to, changes, left_in_place (files created since), failed, safety_checkpoint_id.
 Errors: nothing_to_restore (no earlier state), checkpoint_not_found, turn_not_found, command_not_found \
 (list_checkpoints), shell_busy (a command runs; wait or send_input), restore_incomplete (see details.failed), \
