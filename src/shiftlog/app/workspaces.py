@@ -46,7 +46,7 @@ _WHERE: dict[str, Any] = {
     ),
     "workspace": RawText(
         max_chars=4096,
-        description="Its absolute path on this machine, as open_shell was given it before.",
+        description="Its absolute path on this machine, as given to open_shell.",
     ),
 }
 _TARGET: dict[str, Any] = {

@@ -103,8 +103,8 @@ OPEN_SHELL = Record(
         "sandbox": Choice(
             values=SANDBOXES,
             description="Where commands may write. read-only: a temporary directory only; workspace-write: that and "
-            "the workspace; full-access: anywhere. Default: the operator's; a looser one is refused. ssh, docker: "
-            "leave it out.",
+            "the workspace; full-access: anywhere. The operator decides on the network. Default: the "
+            "operator's; a looser one is refused. ssh, docker: leave it out.",
         ),
         "allow": ListOf(
             item=NAME,

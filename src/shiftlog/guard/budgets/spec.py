@@ -201,7 +201,7 @@ BUDGET_SCHEMA: dict[str, object] = {
         },
         "keep": {
             "type": "object",
-            "description": "Then: only the first or last lines.",
+            "description": "Then: only these lines.",
             "properties": {
                 "mode": {
                     "type": "string",

@@ -72,7 +72,7 @@ QUERY_HISTORY = Record(
             item=Choice(values=KINDS),
             default=["session"],
             description="What to return. session: one per piece of work; turn: one per request; command, decision, "
-            "file: one each; run: tokens and cost of a session that named a model; entry: any recorded line.",
+            "file: one each; run: tokens and cost of a whole session that named a model; entry: any recorded line.",
         ),
         "agent": Text(max_chars=64, description="Agent kind, such as Codex."),
         "agent_id": Text(max_chars=200, description="Stable name of the agent."),

@@ -33,8 +33,8 @@ OPEN_SESSION_TEXT = """\
 Start recording a new piece of work: open a session, the journal that holds one turn per request.
 To continue earlier work call resume_session; to look up, query_history.
 Each call opens another session, unless hooks record your client already: then a call without parent_session_id \
-joins that session (joined: true) and gives it your title. It is yours while your client is connected; after that it \
-is suspended, and resume_session continues it.
+joins that session (joined: true) and gives it your title. The session is yours while your client is connected; then \
+it is suspended, and resume_session continues it.
 Returns session_id, run_id (with model), lease, predecessor (your newest unfinished session). Next: begin_turn.
 Errors: session_not_found (parent_session_id), budget_exceeded (the operator's limit; wait until details.resets_at)."""
 
@@ -52,8 +52,8 @@ Record progress in the open turn: decisions, changed files, steps, notes for the
 Call it often while you work: what it stored survives a crash. To end the turn call finish_turn. Leave out commands, \
 restores and input: they are recorded by themselves.
 An invalid value stores nothing of the call. response replaces the earlier one; lists grow, equal entries count \
-once; usage is added up, so report only what is new and repeat no call. An action replaces your earlier one of the \
-same order: plan steps as pending with order 1, 2, …, then send each again as completed.
+once; usage is added up, so report only what is new and never repeat such a call. An action replaces your earlier \
+one of the same order: plan steps as pending with order 1, 2, …, then send each again as completed.
 Returns actions (their count). Next: finish_turn.
 Errors: turn_not_found (begin_turn), turn_immutable (finished; begin another), session_not_found, session_closed, \
 lease_lost (resume_session), session_held (another agent holds it)."""
@@ -75,8 +75,8 @@ finish_turn first; else the turn waits for the next shift.
 A closed session takes no writes until resume_session. closed_without_successor seals it: no writes ever again, and \
 an unfinished turn fails. Its shells take no new command; close_shell ends them. A repeat changes nothing (status \
 already_closed).
-To hand over, set capsule.handoff_to to the other's agent_id and give it data.recovery_token; it calls resume_session \
-with both.
+To hand over, set capsule.handoff_to to the other's agent_id and tell it data.recovery_token yourself; it calls \
+resume_session with both.
 Returns data: capsule, receipt (the proof), recovery_token (shown once; expires, by default after 30 days).
 Errors: session_not_found, session_held, lease_lost (resume_session with take_over first), agent_not_entitled \
 (another agent's)."""
@@ -92,8 +92,9 @@ Returns under data: resumed_session_id, to be used from now on; capsule (recorde
 capsule.open_turn is set (begin_turn would end it as failed).
 Errors: no_resumable_session (see details.candidates, or open_session), session_not_found, session_held (see \
 on_held), session_sealed (only query_history), session_succeeded (details name the successor), agent_not_entitled \
-(another agent's), recovery_token_required, recovery_token_invalid, recovery_token_expired, recovery_token_used, \
-recovery_token_mismatch (pass the newest, or ask the operator), journal_tampered (tell the operator)."""
+(another agent's; open_session), recovery_token_required, recovery_token_invalid, recovery_token_expired, \
+recovery_token_used, recovery_token_mismatch (pass the newest, or ask the operator), journal_tampered (tell the \
+operator)."""
 
 QUERY_HISTORY_TEXT = """\
 Search the journal of all agents' sessions, or read one session or turn.

@@ -55,9 +55,9 @@ RUN_COMMAND_TEXT = """\
 Run a command in a shell and wait for its end, or start it in the background.
 For long work use background, then read_output; to see more of an output, read_output too. To answer or stop it call \
 send_input.
-It may change or delete whatever rules and sandbox permit. Before it runs, the files of its workspace are saved \
-(except ignored, secret and huge ones); restore_checkpoint brings them back. It is recorded in the open turn, else in \
-the session. A repeat runs it again; cancelling the call ends it.
+It may change or delete whatever rules and sandbox permit. Before it runs, the files of the shell's workspace are \
+saved (except ignored, secret and huge ones); restore_checkpoint brings them back. It is recorded in the open turn, \
+else in the session. A repeat runs it again; cancelling the call ends it.
 Secrets in the output are masked; a stream over 30,000 characters loses its middle (truncated). A non-zero exit_code \
 is no error: 124: ended at its time limit (the shell lives); 126: a program in it was refused; 130: cancelled.
 Returns stdout, stderr, exit_code, state, cwd, command_id; for a stream that was cut, output.<stream>.cursor for \
@@ -71,7 +71,7 @@ READ_OUTPUT_TEXT = """\
 Read a command's output: what run_command cut off, or what a running command has written.
 Use it when run_command answered truncated, or for a background command. To run again call run_command.
 It reads a page of one stream, up to 30,000 characters, from the start, from_line or cursor; budget selects from the \
-whole stream instead. wait_s waits first; the command goes on.
+whole stream instead. wait_s waits first, then answers with what there is; the command goes on.
 Read-only. Output is masked and kept 14 days.
 Returns text, state, exit_code, next_cursor, eof; screen of a running pty.
 Errors: command_not_found (query_history), cursor_invalid (use from_line 1), output_expired (run it again)."""
@@ -81,13 +81,13 @@ Send text, end-of-file or a signal to a running command: one or more of them, in
 Use it to answer a prompt (run_command with stdin open or pty) or to end a command: interrupt, then kill if it still \
 runs. To end the whole shell call close_shell.
 The program may do anything with it; a repeat sends it again. Signals reach the command and its children, never the \
-shell. It is recorded as the command is, a sensitive text by its length.
+shell. Of a sensitive text only the length is recorded.
 Returns state, bytes_written, signalled; read_output shows the effect.
 Errors: command_not_running (read_output), command_not_found (query_history), stdin_closed (run it with stdin open)."""
 
 LIST_SHELLS_TEXT = """\
 List the open shells of every session, newest first, each with its running commands and its last one.
-Use it to find a shell_id or command_id again; work in your own shells. Older commands: query_history. Read-only.
+Use it to find a shell_id or command_id again; session_id shows only your own. Older commands: query_history. Read-only.
 Returns shells, next_cursor.
 Errors: session_not_found (omit session_id)."""
 

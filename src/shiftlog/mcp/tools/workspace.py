@@ -49,7 +49,7 @@ Returns files, files_changed, patch (secrets masked; over 30,000 characters cut:
 Errors: checkpoint_not_found, turn_not_found, command_not_found (list_checkpoints), nothing_to_restore (no checkpoint \
 yet), workspace_required, workspace_invalid (open_shell with workspace), shell_not_found (list_shells)."""
 RESTORE_TEXT = """\
-Restore a workspace's files: undo the last change, a command or a turn, or go to a checkpoint.
+Restore a workspace's files as they were before the last change, a command or a turn, or at a checkpoint.
 The target is one of checkpoint_id, before_turn or before_command; default: undo the last change of files, each repeat \
 one more. Look first: dry_run lists the files, diff_checkpoint shows their lines.
 All that changed since is saved, then overwritten, whoever changed it; restoring safety_checkpoint_id undoes the \
