@@ -58,6 +58,17 @@ async def test_case_5_a_here_document_without_its_end_writes_no_file(rig: ShellR
     assert not (rig.place / "f").exists()
 
 
+@pytest.mark.parametrize("before", [":", "false", "trap : DEBUG"])
+async def test_lines_are_counted_from_the_beginning_of_a_command(rig: ShellRig, before: str) -> None:
+    """Bash names the line of an error and of LINENO; an agent finds it in the text that it sent."""
+    await rig.run(before)
+    assert await rig.out("echo $LINENO") == "1"
+    assert await rig.out("echo $LINENO\necho $LINENO") == "1\n2"
+    broken = await rig.run("echo a\nfi")
+    assert (broken["exit_code"], broken["stdout"]) == (2, "")
+    assert "line 2: syntax error near unexpected token `fi'" in broken["stderr"]
+
+
 async def test_a_denied_program_is_refused_and_recorded(tmp_path: Path) -> None:
     async with shell_rig(tmp_path, deny=["ls"]) as rig:
         with pytest.raises(PolicyDenied) as denied:

@@ -238,7 +238,7 @@ TURN_FIELDS: dict[str, Field] = {
     "files_modified": ListOf(
         item=Text(lines=True, max_chars=PATH_CHARS), description="Files that you changed, relative to the workspace."
     ),
-    "next": ListOf(item=_SENTENCE, description="What is to be done next."),
+    "next": ListOf(item=_SENTENCE, description="What is left to do after this request."),
     "blockers": ListOf(item=_SENTENCE, description="What stands in the way."),
     "do_not": ListOf(item=_SENTENCE, description="What must not be done."),
     "refuted": ListOf(item=_SENTENCE, description="What was tried or believed and proved wrong."),

@@ -109,7 +109,7 @@ OPEN_SHELL = Record(
         "allow": ListOf(
             item=NAME,
             max_items=256,
-            description="Only these programs may start, names alone. Default: all that the operator permits.",
+            description="Only these programs may start, as children too. Default: all that the operator permits.",
             examples=(["git", "pytest"],),
         ),
         "deny": ListOf(

@@ -64,8 +64,8 @@ QUERY_HISTORY = Record(
         "text": Text(
             lines=True,
             max_chars=2_000,
-            description='Words, all in one entry; "a phrase", prefix*, && || ! ( ). Kind session: sessions that hold '
-            "a match.",
+            description='Whole words in any case, all in one entry; "a phrase", prefix*, && || ! ( ). Kind session: '
+            "sessions that hold a match.",
             examples=('cart && "wrong total"',),
         ),
         "kinds": ListOf(

@@ -53,8 +53,7 @@ user), container_not_running, docker_unavailable (start it), sandbox_unavailable
 
 RUN_COMMAND_TEXT = """\
 Run a command in a shell and wait for its end, or start it in the background.
-For long work use background, then read_output; to see more of an output, read_output too. To answer or stop it call \
-send_input.
+For long work use background; read_output reads on, send_input answers or stops it.
 It may change or delete whatever rules and sandbox permit. Before it runs, the files of the shell's workspace are \
 saved (except ignored, secret and huge ones); restore_checkpoint brings them back. It is recorded in the open turn, \
 else in the session. A repeat runs it again; cancelling the call ends it.
@@ -81,7 +80,7 @@ Send text, end-of-file or a signal to a running command: one or more of them, in
 Use it to answer a prompt (run_command with stdin open or pty) or to end a command: interrupt, then kill if it still \
 runs. To end the whole shell call close_shell.
 The program may do anything with it; a repeat sends it again. Signals reach the command and its children, never the \
-shell. Of a sensitive text only the length is recorded.
+shell.
 Returns state, bytes_written, signalled; read_output shows the effect.
 Errors: command_not_running (read_output), command_not_found (query_history), stdin_closed (run it with stdin open)."""
 

@@ -144,7 +144,7 @@ def may_trap(text: str) -> bool:
     """Return True if a text may set a DEBUG trap, which must stay active in later units.
 
     Bash disables such a trap while it sources a file, unless it traces functions; so `source` switches tracing on, and
-    `untraced` off again as the first line of the file. The trap then fires for the engine's lines too, but its output
+    `untraced` off again at the start of the file. The trap then fires for the engine's lines too, but its output
     there is discarded.
     """
     return _MAY_TRAP.search(text) is not None
@@ -181,12 +181,12 @@ def source(path: str, *, traced: bool) -> str:
 
 
 def untraced() -> str:
-    """Return the first line of a unit that is sourced with tracing on."""
-    return f"[[ $BASH_SOURCE == *{_TRACED}* ]] && \\builtin set +T\n"
+    """Return the start of a unit that is sourced with tracing on."""
+    return f"[[ $BASH_SOURCE == *{_TRACED}* ]] && \\builtin set +T;"
 
 
 def traced_unit(text: str, last_status: int, *, stdin: str, stdout: str, stderr: str, mark: str = "") -> str:
-    """Return a unit that keeps a DEBUG trap active; its first line changes `$?`, so the status is restored.
+    """Return a unit that keeps a DEBUG trap active; its start changes `$?`, so the status is restored.
 
     A `mark` is written to the shell's own outputs after everything that the trap prints there for the engine's lines,
     so that only an EXIT trap's output follows it. Only an expansion is late enough, and only a subshell whose output
