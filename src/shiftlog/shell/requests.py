@@ -102,8 +102,8 @@ OPEN_SHELL = Record(
         ),
         "sandbox": Choice(
             values=SANDBOXES,
-            description="Where commands may write. read-only: a temporary directory only; workspace-write: that and "
-            "the workspace; full-access: anywhere. The operator decides on the network. Default: the "
+            description="Where commands may write. read-only: a temporary directory only; workspace-write: the "
+            "workspace too; full-access: anywhere. The operator decides on the network. Default: the "
             "operator's; a looser one is refused. ssh, docker: leave it out.",
         ),
         "allow": ListOf(

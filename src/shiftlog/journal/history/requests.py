@@ -94,7 +94,7 @@ QUERY_HISTORY = Record(
             description="Only what happened (sessions, runs: started) at or before; a date means its end.",
         ),
         "order": Choice(
-            values=("newest", "oldest"), description="What a list begins with. Default: newest. Not with text."
+            values=("newest", "oldest"), description="What a list of kinds begins with. Default: newest. Not with text."
         ),
         "limit": Integer(minimum=1, maximum=200, default=10, description="Items per page."),
         "cursor": Text(max_chars=500, description="next_cursor of the page before, with the same other arguments."),

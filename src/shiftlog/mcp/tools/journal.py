@@ -44,8 +44,8 @@ Call it before the work, once per request; further steps of it belong to update_
 A turn still open is ended as failed (superseded_request_id). The files of your shells' workspaces are saved, so that \
 restore_checkpoint can go back to before this turn. Each call begins another turn.
 Returns request_id, the turn's name. Next: update_turn, finish_turn.
-Errors: session_not_found (query_history lists them), session_closed, lease_lost (resume_session), session_held \
-(another agent holds it; open your own)."""
+Errors: session_not_found (query_history lists them), session_closed, lease_lost (resume_session, take_over), \
+session_held (another agent holds it; open your own)."""
 
 UPDATE_TURN_TEXT = """\
 Record progress in the open turn: decisions, changed files, steps, notes for the next shift, commits, tokens.
@@ -56,7 +56,7 @@ once; usage is added up, so report only what is new and never repeat such a call
 one of the same order: plan steps as pending with order 1, 2, …, then send each again as completed.
 Returns actions (their count). Next: finish_turn.
 Errors: turn_not_found (begin_turn), turn_immutable (finished; begin another), session_not_found, session_closed, \
-lease_lost (resume_session), session_held (another agent holds it)."""
+lease_lost (resume_session, take_over), session_held (another agent holds it)."""
 
 FINISH_TURN_TEXT = """\
 Finish the open turn as completed or failed.
@@ -66,7 +66,7 @@ The turn is then frozen for ever; commands still running go on. A repeat needs r
 nothing, the other one is refused.
 Returns status. Next: begin_turn, or close_session.
 Errors: turn_not_found (none of yours is open), turn_immutable (it has the other outcome), session_not_found, \
-session_closed, lease_lost (resume_session), session_held (another agent holds it)."""
+session_closed, lease_lost (resume_session, take_over), session_held (another agent holds it)."""
 
 CLOSE_SESSION_TEXT = """\
 Close a session at the end of a shift or of the work: signs the record and leaves a capsule for the next shift.
