@@ -241,7 +241,7 @@ class _Running:
             else:
                 outer, passed = env, []
             free = max([DIRECTORY_FD, *passed]) + 1
-            words = reaper_command(free, "/nonexistent", argv)
+            words = reaper_command(free, () if launcher is None else launcher.directories, argv)
             self.guard.command_began(self.run.command_id, list(self.run.permitted))
             fds = [*passed, told, theirs.fileno()]
             numbers = [*passed, DIRECTORY_FD, free]
