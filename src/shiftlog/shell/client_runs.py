@@ -73,6 +73,7 @@ class EndedRun:
 
     state: Literal["finished", "cancelled", "unknown"]
     exit_code: int | None
+    is_vouched: bool
     cwd: str
     duration_ms: int
     programs: list[dict[str, Any]] | None
@@ -280,6 +281,7 @@ class _Running:
         return EndedRun(
             state=state,
             exit_code=exit_code,
+            is_vouched=exit_code is None or self.guard.vouches,
             cwd=self._last_directory(),
             duration_ms=int((time.perf_counter() - self._began) * 1000) if self._began else 0,
             programs=programs,
