@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 from shiftlog.link import processes, wire
 from shiftlog.link.client import Client, connect
 from shiftlog.shell.engine.holders import ShellHolders
+from shiftlog.shell.engine.reaper import remove_tree
 from tests.postgres_server import store_environ
 from tests.warm.handing_over import WarmChild, warm_child
 
@@ -83,6 +84,8 @@ def end_daemon(home: Path) -> None:
                     os.kill(pid, signal.SIGKILL)
                 eventually(lambda pid=pid: not processes.alive(pid))
     _end_held_shells(home)
+    for link in (home / "temps").iterdir() if (home / "temps").is_dir() else ():
+        remove_tree(str(link.readlink()))  # of a session that is still open
 
 
 def _end_held_shells(home: Path) -> None:

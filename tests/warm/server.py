@@ -12,6 +12,7 @@ import resource
 import runpy
 import socket
 import sys
+import tempfile
 import time
 from importlib import import_module
 from pathlib import Path
@@ -108,6 +109,7 @@ def _become(request: dict[str, Any], descriptors: list[int], connection: socket.
     os.environ.clear()
     os.environ.update(request["environ"])
     time.tzset()
+    tempfile.tempdir = None  # the server's own choice, which followed from its own environment
     os._exit(_run(request))
 
 

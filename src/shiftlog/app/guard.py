@@ -32,6 +32,7 @@ from shiftlog.model.shell_errors import SandboxNotAllowed
 from shiftlog.model.times import precise
 from shiftlog.shell.client_runs import SOCKET, ClientRuns, EndedRun, OfferedRun
 from shiftlog.shell.guard import is_looser
+from shiftlog.shell.results import vouching
 from shiftlog.text.guarded_command import wrapped
 from shiftlog.text.printable import one_line
 
@@ -206,6 +207,7 @@ class Guard:
         facts = self._facts(run) | {
             "state": ended.state,
             "exit_code": ended.exit_code,
+            **vouching(is_vouched=ended.is_vouched),
             "cwd": ended.cwd,
             "duration_ms": ended.duration_ms,
             "programs": ended.programs,

@@ -441,7 +441,7 @@ def _program(name: str, needed: bool, purpose: str) -> Check:
 
 def kernel_checks() -> Iterator[Check]:
     """Yield the kernel layers that can confine shells here, found by really trying them."""
-    from shiftlog.shell.sandbox.detect import detect
+    from shiftlog.shell.sandbox.detect import detect, programs_may_change_their_shell
 
     found = detect()
     layers = (
@@ -457,9 +457,9 @@ def kernel_checks() -> Iterator[Check]:
         else:
             hint = "Rules hold by the text of commands alone; require_kernel in [policy] refuses shells instead"
             yield _warn(name, found.why.get(key, "not offered here"), hint)
-    if found.supervisor_process:
+    if programs_may_change_their_shell():
         yield _ok(
-            "exit codes", "sandboxed shells vouch for them; in full-access programs may write their shell's memory"
+            "exit codes", "sandboxed shells vouch for them; in full-access programs may change them (exit_code_vouched)"
         )
     elif found.seccomp:
         yield _ok("exit codes", "every shell vouches for them: no program may write its shell's memory")

@@ -73,6 +73,7 @@ class EndedRun:
 
     state: Literal["finished", "cancelled", "unknown"]
     exit_code: int | None
+    is_vouched: bool
     cwd: str
     duration_ms: int
     programs: list[dict[str, Any]] | None
@@ -241,7 +242,7 @@ class _Running:
             else:
                 outer, passed = env, []
             free = max([DIRECTORY_FD, *passed]) + 1
-            words = reaper_command(free, "/nonexistent", argv)
+            words = reaper_command(free, () if launcher is None else launcher.directories, argv)
             self.guard.command_began(self.run.command_id, list(self.run.permitted))
             fds = [*passed, told, theirs.fileno()]
             numbers = [*passed, DIRECTORY_FD, free]
@@ -280,6 +281,7 @@ class _Running:
         return EndedRun(
             state=state,
             exit_code=exit_code,
+            is_vouched=exit_code is None or self.guard.vouches,
             cwd=self._last_directory(),
             duration_ms=int((time.perf_counter() - self._began) * 1000) if self._began else 0,
             programs=programs,

@@ -369,6 +369,7 @@ class Commands:
             command.exit_code = 124 if command.stopping == "timed_out" else 130
         else:
             command.state, command.exit_code = "finished", end.exit_code
+            command.is_vouched = shell.guard.vouches
         command.signal = end.signal
         programs, command.programs_total = shell.guard.command_ended(command.command_id)
         # Masked already, except for the values that this shell has learned.
@@ -415,7 +416,7 @@ class Commands:
         if shell is not None:
             self.registry.check_use(shell.shell_id, caller)
         if command is None or shell is None or command.running is None or not command.is_running:
-            state = command.state if command else (await self._recorded(values["command_id"]))[0]
+            state = command.state if command else (await self._recorded(values["command_id"]))["state"]
             raise not_running(values["command_id"], state)
         text: str | None = values.get("text")
         if (text is not None or values.get("eof")) and not command.stdin_open:
@@ -459,7 +460,7 @@ class Commands:
         budget = read_budget(values.get("budget"), "budget")
         command_id = values["command_id"]
         command = self.registry.find_command(command_id)
-        state, exit_code = (command.state, command.exit_code) if command else await self._recorded(command_id)
+        ended = results.ending(command) if command else await self._recorded(command_id)
         output = command.output if command and command.output else self.outputs.reopen(command_id)
         stream = values.get("stream", "stdout")
         at = {"cursor": values.get("cursor"), "from_line": values.get("from_line")}
@@ -469,7 +470,7 @@ class Commands:
             if command is not None and output.finished:
                 await command.over.wait()
         if command is not None:
-            state, exit_code = command.state, command.exit_code
+            ended = results.ending(command)
         if not output.finished:
             self.outputs.flush()  # output that was shown must survive a crash
             if command is not None:
@@ -481,18 +482,22 @@ class Commands:
         shell = self.registry.find(command.shell_id) if command is not None and command.terminal else None
         return {
             "command_id": command_id,
-            "state": state,
-            "exit_code": exit_code,
+            **ended,
             "stream": stream,
             **page.as_dict(),
             **(results.screen(shell, command) if shell is not None and command is not None else {}),
         }
 
-    async def _recorded(self, command_id: str) -> tuple[str, int | None]:
+    async def _recorded(self, command_id: str) -> Result:
         """Return state and exit code of a command that only the journal has."""
         recorded = await self.journal.command(command_id)
         if recorded is None:
             raise CommandNotFound(f"unknown command_id '{command_id}'", details={"command_id": command_id})
         if recorded.finished is None:
-            return "unknown", None
-        return str(recorded.finished.get("state", "unknown")), recorded.finished.get("exit_code")
+            return {"state": "unknown", "exit_code": None}
+        ended = recorded.finished
+        return {
+            "state": str(ended.get("state", "unknown")),
+            "exit_code": ended.get("exit_code"),
+            **results.vouching(is_vouched=ended.get("exit_code_vouched") is not False),
+        }

@@ -30,6 +30,7 @@ from shiftlog.model.shell_errors import (
 )
 from shiftlog.shell.engine.reaper import below, process_table
 from shiftlog.shell.outputs.text import shown_name
+from shiftlog.shell.sandbox.detect import programs_may_change_their_shell
 from shiftlog.shell.sandbox.judging import exec_rules, judge_spec
 from shiftlog.shell.sandbox.sandbox import Launch, Sandbox
 from shiftlog.shell.sandbox.spec import Enforcement, Mode, SandboxSpec, is_below, operators_path, unavailable
@@ -87,6 +88,8 @@ class ShellGuard:
     launcher: Launch | HeldLaunch | None = None
     temp: str | None = None
     unjudged: Unjudged = "allow"
+    vouches: bool = True
+    """False if a program could change the exit code that its shell reports."""
     _defined: Definitions = field(default_factory=Definitions)
     _current: str = ""
     _copies: dict[int, str] = field(default_factory=dict[int, str])
@@ -311,6 +314,7 @@ class ShellPolicy:
             rules_note=REMOTE_NOTE if rules.has_lists and not local else None,
             temp=temp,
             unjudged=self.policy.unjudged,
+            vouches=_vouches(local=local, sandbox=values.get("sandbox")),
             _defined=Definitions(values=dict.fromkeys(values.get("env", {}))),
         )
         if local:
@@ -369,6 +373,7 @@ class ShellPolicy:
             rules_note=note.rules_note,
             temp=note.temp,
             unjudged=self.policy.unjudged,
+            vouches=_vouches(local=True, sandbox=note.given.get("sandbox")),
             _defined=told_definitions(note.functions, note.aliases),
         )
         if note.launch is not None:
@@ -379,6 +384,12 @@ class ShellPolicy:
         """End the supervisor of program starts."""
         if self._sandbox is not None:
             self._sandbox.close()
+
+
+def _vouches(*, local: bool, sandbox: str | None) -> bool:
+    """Return True if no program can change the exit codes of a shell: a sandbox keeps them from its memory."""
+    confined = (sandbox or FULL_ACCESS) != FULL_ACCESS
+    return local and (confined or not programs_may_change_their_shell())
 
 
 def _below(holder: int) -> frozenset[int]:

@@ -159,6 +159,7 @@ class Opener:
                 env={**(askpass.variables() if askpass else {}), **values.get("env", {})},
                 login=values.get("login", values["transport"] == "ssh"),
                 ready_s=self.ready_s,
+                directories=(askpass.directory,) if askpass else (),
             )
             live = await target.open(spec, tasks)
         except BaseException:

@@ -42,6 +42,8 @@ class ShellSpec:
     env: Mapping[str, str] = field(default_factory=dict[str, str])
     login: bool = False
     ready_s: float = 8.0
+    directories: tuple[str, ...] = ()
+    """Directories on this machine that end with the shell."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -64,8 +64,7 @@ def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int 
         "session_id": command.session_id,
         "request_id": command.request_id,
         "command": command.echo,
-        "state": command.state,
-        "exit_code": command.exit_code,
+        **ending(command),
         "signal": command.signal,
         "duration_ms": duration,
         "cwd": shell.mask(command.cwd),
@@ -88,6 +87,16 @@ def ran(shell: Shell, command: Command, budget: Budget | None, shown_chars: int 
         "hint": LOST_HINT if command.state == "unknown" else shown.hint or _hint(shell, command, shown.stderr),
         **_programs(command),
     }
+
+
+def ending(command: Command) -> dict[str, Any]:
+    """Return state and exit code of a command."""
+    return {"state": command.state, "exit_code": command.exit_code, **vouching(is_vouched=command.is_vouched)}
+
+
+def vouching(*, is_vouched: bool) -> dict[str, Any]:
+    """Return the mark of an exit code that a program of the command could have changed."""
+    return {} if is_vouched else {"exit_code_vouched": False}
 
 
 def _syntax_error(shell: Shell, command: Command) -> dict[str, object] | None:
@@ -263,8 +272,7 @@ def finishing_facts(shell: Shell, command: Command) -> dict[str, Any]:
         "command_id": command.command_id,
         "shell_id": shell.shell_id,
         "command": command.text,
-        "state": command.state,
-        "exit_code": command.exit_code,
+        **ending(command),
         "signal": command.signal,
         "duration_ms": round(command.duration_ms),
         "cwd": shell.mask(command.cwd),

@@ -54,6 +54,7 @@ class Command:
     is_queued: bool = True  # until its beginning can no longer be prevented
     waited: bool = False  # for another command of its shell
     exit_code: int | None = None
+    is_vouched: bool = True  # no program could have changed the exit code
     signal: str | None = None
     started_at: datetime | None = None
     began: float = field(default_factory=time.perf_counter)

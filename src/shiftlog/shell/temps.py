@@ -6,10 +6,11 @@ when the session is closed.
 
 import os
 import re
-import shutil
 import stat
 import tempfile
 from pathlib import Path
+
+from shiftlog.shell.engine.reaper import remove_tree
 
 PREFIX = "shiftlog-session-"
 _NAMED = re.compile(r"(?<![\w./-])/(?:var/)?tmp/[^\s'\"`:;,()<>|&]+")
@@ -51,7 +52,7 @@ class SessionTemps:
         found = self._find(session_id)
         (self._links / session_id).unlink(missing_ok=True)
         if found is not None:
-            shutil.rmtree(found, ignore_errors=True)
+            remove_tree(found)
 
     def _find(self, session_id: str) -> str | None:
         """Return a session's directory if it is still ours: a cleaner of /tmp may have removed it."""

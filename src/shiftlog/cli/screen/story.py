@@ -187,8 +187,9 @@ def _ending(step: Item) -> list[Part]:
     took = f" after {milliseconds(step['duration_ms'])}" if step.get("duration_ms") else ""
     code = step.get("exit_code")
     how = _outcome(step)
+    doubt: list[Part] = [] if step.get("is_vouched", True) else [(", not vouched for", "dim")]
     if how is None:
-        return [(f"exit {code}{took}", "green")] if code is not None else []
+        return [(f"exit {code}{took}", "green"), *doubt] if code is not None else []
     words, style = ENDINGS.get(how, (how, "bold red"))
     refusal: Item = step.get("refusal") or {}
     why = terminal_line(refusal.get("message", ""))
@@ -196,7 +197,7 @@ def _ending(step: Item) -> list[Part]:
         return [(words, style), f": {why}" if why else ""]
     if how == "failed" and code is not None:
         signal = f", {step['signal']}" if step.get("signal") else ""
-        return [(f"exit {code}{signal}{took}", style)]
+        return [(f"exit {code}{signal}{took}", style), *doubt]
     return [(f"{words}{took}", style), f" (exit {code})" if code is not None else ""]
 
 

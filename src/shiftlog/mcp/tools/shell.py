@@ -135,6 +135,7 @@ RAN = answer(
         "truncated": FLAG,
         "redactions": said(NUMBER, "Masked secrets."),
         "exit_code": said(NUMBER_OR_NULL, "Absent while it runs."),
+        "exit_code_vouched": said(FLAG, "False: a program in it could have changed exit_code."),
         "checkpoint_id": said(TEXT_OR_NULL, "Restoring it undoes this command."),
         "timed_out": FLAG,
         "signal": TEXT_OR_NULL,
@@ -159,6 +160,7 @@ PAGE = record(
         "command_id": TEXT,
         "state": _STATE,
         "exit_code": NUMBER_OR_NULL,
+        "exit_code_vouched": FLAG,
         "stream": TEXT,
         "text": TEXT,
         "from_line": NUMBER,
@@ -170,7 +172,7 @@ PAGE = record(
         "budget": OBJECT_OR_NULL,
         "screen": TEXT,
     },
-    also=("screen",),
+    also=("screen", "exit_code_vouched"),
 )
 SENT = record({"command_id": TEXT, "state": _STATE, "bytes_written": NUMBER, "eof": FLAG, "signalled": TEXT_OR_NULL})
 _LAST = {"type": ["object", "null"], "properties": {"command_id": TEXT, "command": TEXT, "state": _STATE}}

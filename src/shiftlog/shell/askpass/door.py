@@ -4,7 +4,6 @@ import array
 import asyncio
 import contextlib
 import os
-import shutil
 import socket
 import struct
 import sys
@@ -20,9 +19,11 @@ from shiftlog.shell.askpass import helper
 from shiftlog.shell.askpass.asker import Asker, AskerRefused, find_asker
 from shiftlog.shell.askpass.prompts import PasswordPrompt, PasswordPrompts
 from shiftlog.shell.engine.protocol import quote
+from shiftlog.shell.engine.reaper import remove_tree
 
 AVAILABLE = sys.platform.startswith("linux")
 # Git has its own question for a user's name, which is left as it is.
+SOCKET = "s"
 _VARIABLES = ("SUDO_ASKPASS", "SSH_ASKPASS")
 _OTHERS = {"SSH_ASKPASS_REQUIRE": "force", "GIT_ASKPASS": ""}
 _CREDENTIALS = struct.Struct("3i")
@@ -57,8 +58,8 @@ class AskpassDoor:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         try:
-            path = f"{self.directory}/s"
-            self._socket.bind(path)
+            path = f"{self.directory}/{SOCKET}"
+            self._bind()
             # Inherited by accepted connections, so that even the first message tells its sender.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             self._socket.listen(_AT_ONCE)
@@ -75,6 +76,14 @@ class AskpassDoor:
         """The socket where programs ask."""
         return self._socket.fileno()
 
+    def _bind(self) -> None:
+        """Bind the socket below its opened directory: the path itself may be too long for an address."""
+        opened = os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._socket.bind(f"/proc/self/fd/{opened}/{SOCKET}")
+        finally:
+            os.close(opened)
+
     def leave(self) -> None:
         """Leave script and socket to the next server."""
         self._is_left = True
@@ -86,7 +95,7 @@ class AskpassDoor:
     def close(self) -> None:
         """Remove the script and the socket."""
         self._socket.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
+        remove_tree(self.directory)
 
     async def serve(self, shell: AskingShell, prompts: PasswordPrompts) -> None:
         """Put the questions of the shell's programs to a person, until the shell is over."""

@@ -6,6 +6,7 @@ which writes the answer there, so that the answer passes through no program but 
 
 import array
 import ctypes
+import os
 import socket
 import sys
 
@@ -15,14 +16,17 @@ _PROMPT_BYTES = 4096
 
 def main(argv: list[str]) -> int:
     """Ask; return 0 once the answer has been written to standard output."""
-    # No other program of this user may open the pipe of the answer through /proc.
-    ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
     path, *words = argv
     prompt = " ".join(words).encode("utf-8", "surrogateescape")[:_PROMPT_BYTES]
     rights = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [1]))]
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as line:
-            line.connect(path)
+            # By its name alone: the whole path may be longer than the address of a socket can be.
+            os.chdir(os.path.dirname(path))  # noqa: PTH120 - importing pathlib would take longer than the rest
+            line.connect(os.path.basename(path))  # noqa: PTH119 - as above
+            # No other program of this user may open the pipe of the answer through /proc. Not before: where a
+            # supervisor connects in this program's place, it must read the address.
+            ctypes.CDLL(None).prctl(_PR_SET_DUMPABLE, 0, 0, 0, 0)
             line.sendmsg([prompt or b"?"], rights)
             while said := line.recv(4096):
                 kind, _, text = said.partition(b" ")

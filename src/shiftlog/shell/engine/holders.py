@@ -27,10 +27,12 @@ from shiftlog.link import processes
 from shiftlog.link.files import read_regular
 from shiftlog.shell.engine.kept import VERSION, KeptShell, Ledger
 from shiftlog.shell.engine.links import ClaimedLink, ReaperChannel, kill_tree
+from shiftlog.shell.engine.reaper import remove_tree
 
 log = logging.getLogger(__name__)
 
 RECORD, DOOR = "holder.json", "door"
+OWN_PREFIX = "shiftlog-"  # of temporary directories; the record of a dead holder can name no others
 _CLAIM_S = 5.0
 _LOOK_AGAIN_S = 0.01
 _FDS_AT_ONCE = 128
@@ -47,6 +49,7 @@ class HolderRecord:
     started: str
     version: int
     mark: tuple[int, int]
+    directories: tuple[str, ...]
 
 
 class ClaimFailed(Exception):
@@ -97,20 +100,29 @@ class ShellHolders:
 
     def begin(self, directory: Path, link: ReaperChannel, pid: int) -> None:
         """Let a shell that is ready outlive this server."""
-        record = {"version": VERSION, "pid": pid, "started": processes.started(pid), "mark": processes.mark_of(pid)}
+        record = {
+            "version": VERSION,
+            "pid": pid,
+            "started": processes.started(pid),
+            "mark": processes.mark_of(pid),
+            "directories": link.directories,
+        }
         written = directory / "holder.new"
         written.write_text(json.dumps(record))
         written.rename(directory / RECORD)
         link.hold(self._hold_s, directory)
 
     def listed(self, *, prune: bool = False) -> list[HolderRecord]:
-        """Return the records of the holders that live; a new server prunes the directories of others."""
+        """Return the records of the holders that live; a new server prunes what the others left."""
         found: list[HolderRecord] = []
         for directory in sorted(self._folder.iterdir()) if self._folder.is_dir() else ():
             record = _record(directory)
             if record is not None and processes.alive(record.pid, record.started):
                 found.append(record)
             elif prune:
+                for left in record.directories if record is not None else ():
+                    if Path(left).name.startswith(OWN_PREFIX):
+                        remove_tree(left)
                 shutil.rmtree(directory, ignore_errors=True)
         return found
 
@@ -239,6 +251,7 @@ def _record(directory: Path) -> HolderRecord | None:
             started=str(given["started"]),
             version=int(given["version"]),
             mark=(int(given["mark"][0]), int(given["mark"][1])),
+            directories=tuple(map(str, given["directories"])),
         )
     except (OSError, ValueError, KeyError, TypeError, IndexError):
         return None

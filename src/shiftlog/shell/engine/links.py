@@ -23,6 +23,7 @@ class ReaperChannel:
     def __init__(self, ours: socket.socket) -> None:
         self.child: int | None = None
         self.reaper_pid: int | None = None
+        self.directories: tuple[str, ...] = ()  # those that the reaper removes at the end
         self._rest = b""
         self._count = 0
         self._heard_exit: Callable[[int, int], None] = lambda _pid, _status: None
@@ -97,7 +98,7 @@ class ReaperLink(ReaperChannel):
     def __init__(
         self,
         command: Sequence[str],
-        directory: Path,
+        directories: Sequence[str],
         *,
         env: Mapping[str, str],
         cwd: str,
@@ -106,9 +107,10 @@ class ReaperLink(ReaperChannel):
     ) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         super().__init__(ours)
+        self.directories = tuple(directories)
         try:
             self._process = subprocess.Popen(
-                reaper_command(theirs.fileno(), str(directory), command),
+                reaper_command(theirs.fileno(), directories, command),
                 stdin=stdio[0],
                 stdout=stdio[1],
                 stderr=stdio[2],
@@ -163,6 +165,6 @@ def _kill_below(pid: int) -> None:
         reaper.send(process.pid, 9)
 
 
-def reaper_command(channel: int, directory: str, command: Sequence[str]) -> list[str]:
-    """Return the command line of a reaper with a command below it; it removes the directory when all is over."""
-    return [*run_by_path(reaper.__file__), str(channel), directory, "--", *command]
+def reaper_command(channel: int, directories: Sequence[str], command: Sequence[str]) -> list[str]:
+    """Return the command line of a reaper with a command below it; it removes the directories when all is over."""
+    return [*run_by_path(reaper.__file__), str(channel), *directories, "--", *command]

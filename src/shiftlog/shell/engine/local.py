@@ -82,7 +82,7 @@ class LocalTarget:
         if not Path(cwd).is_dir():
             raise OpenFailed.because(f"cwd {cwd} does not exist")
         deadline = asyncio.get_running_loop().time() + spec.ready_s
-        shell = self._start(bash, env, cwd, tasks)
+        shell = self._start(bash, env, cwd, spec.directories, tasks)
         try:
             await shell.prepare(spec.ready_s, "sh" if spec.shell == "sh" else "bash")
             if spec.login:
@@ -99,7 +99,7 @@ class LocalTarget:
             raise OpenFailed.because("it ended while it started")
         return shell
 
-    def _start(self, bash: str, env: Mapping[str, str], cwd: str, tasks: TaskGroup) -> EngineShell:
+    def _start(self, bash: str, env: Mapping[str, str], cwd: str, more: Sequence[str], tasks: TaskGroup) -> EngineShell:
         inside = None if self._launcher is None else self._launcher.runtime_dir
         directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
         ours, theirs = open_script()
@@ -108,7 +108,7 @@ class LocalTarget:
         try:
             argv = [bash, *protocol.WITHOUT_PROFILES, *protocol.BASH_OPTIONS]
             stdio = (theirs.fileno(), outputs[0][1], outputs[1][1])
-            reaper = self._start_reaper(argv, directory, env, cwd, stdio)
+            reaper = self._start_reaper(argv, (str(directory), *more), env, cwd, stdio)
             name = f"socket:[{os.fstat(theirs.fileno()).st_ino}]"
             own = {f"own-{stream}": readable for stream, (readable, _) in zip(STREAMS, outputs, strict=True)}
             reaper.keep(script=ours.fileno(), ledger=ledger.fd, **own)
@@ -145,13 +145,20 @@ class LocalTarget:
         )
 
     def _start_reaper(
-        self, argv: list[str], directory: Path, env: Mapping[str, str], cwd: str, stdio: tuple[int, int, int]
+        self,
+        argv: list[str],
+        directories: tuple[str, ...],
+        env: Mapping[str, str],
+        cwd: str,
+        stdio: tuple[int, int, int],
     ) -> ReaperLink:
         if self._launcher is None:
-            return ReaperLink(argv, directory, env=env, cwd=cwd, stdio=stdio)
+            return ReaperLink(argv, directories, env=env, cwd=cwd, stdio=stdio)
         wrapped = self._launcher.wrap(argv, env, cwd)
+        directories += self._launcher.directories
+        fds = wrapped.pass_fds
         try:
-            return ReaperLink(wrapped.argv, directory, env=wrapped.env, cwd=cwd, stdio=stdio, pass_fds=wrapped.pass_fds)
+            return ReaperLink(wrapped.argv, directories, env=wrapped.env, cwd=cwd, stdio=stdio, pass_fds=fds)
         finally:
             self._launcher.started()
 

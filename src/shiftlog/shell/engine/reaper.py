@@ -1,9 +1,10 @@
 """The small parent of one shell: it adopts every orphan below it, holds the shell's descriptors, and ends them all.
 
-Run by path as its own program (`python -I -S reaper.py FD DIRECTORY -- COMMAND…`), with built-in modules alone: each
+Run by path as its own program (`python -I -S reaper.py FD DIRECTORY… -- COMMAND…`), with built-in modules alone: each
 shell pays for its memory. It reports exits on its socket (`exit PID STATUS`). The line `close` ends the whole tree, and
-so does the end of the socket, unless the server has sent `hold`: then the shell waits for the next server. The process
-table for the engine's signals is here too.
+so does the end of the socket, unless the server has sent `hold`: then the shell waits for the next server. At the end
+it removes the directories, because there may be no server any more. The process table for the engine's signals is here
+too.
 """
 
 from __future__ import annotations
@@ -138,7 +139,8 @@ def main(argv: list[str]) -> int:
     _signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
     for number in _IGNORED:
         _signal.signal(number, _signal.SIG_IGN)
-    pid = _start(libc, argv[argv.index("--") + 1 :])
+    directories, command = argv[1 : argv.index("--")], argv[argv.index("--") + 1 :]
+    pid = _start(libc, command)
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -146,8 +148,8 @@ def main(argv: list[str]) -> int:
     holder.tell(f"started {pid} {os.getpid()}\n")
     holder.serve(wake_out)
     ended = _end_tree(holder)
-    for directory in (argv[1], *holder.directories):
-        _remove(directory)
+    for directory in (*directories, *holder.directories):
+        remove_tree(directory)
     holder.tell(f"gone {ended}\n")
     return 0
 
@@ -327,20 +329,61 @@ def mark(libc: ctypes.CDLL) -> None:
         libc.syscall(number, 1, 1 << 2, ctypes.byref(program))  # SET_MODE_FILTER, SPEC_ALLOW
 
 
-def _remove(directory: str) -> None:
-    """Remove the shell's flat private directory, never what a link in its place leads to; a killed server cannot."""
+def remove_tree(directory: str) -> None:
+    """Remove a directory with all that is in it, never what a link leads to; its programs chose depth and modes."""
     try:
-        opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        top = _own_directory(directory)
     except OSError:
         return
     try:
-        for name in os.listdir(opened):  # noqa: PTH208 - as above
-            os.unlink(name, dir_fd=opened)
+        while names := os.listdir(top):  # noqa: PTH208 - as above
+            for name in names:
+                _remove_entry(name, top)
         os.rmdir(directory)  # noqa: PTH106 - as above
     except OSError:
         pass
     finally:
-        os.close(opened)
+        os.close(top)
+
+
+def _remove_entry(name: str, top: int) -> None:
+    """Remove one entry of the top directory; what is deeper comes up to it, so that depth costs no descriptors."""
+    if _unlinked(name, top):
+        return
+    inner = _own_directory(name, top)
+    try:
+        for below_it in os.listdir(inner):  # noqa: PTH208 - as above
+            if not _unlinked(below_it, inner):
+                os.close(_own_directory(below_it, inner))
+                os.rename(below_it, os.urandom(8).hex(), src_dir_fd=inner, dst_dir_fd=top)
+    finally:
+        os.close(inner)
+    os.rmdir(name, dir_fd=top)
+
+
+def _unlinked(name: str, above: int) -> bool:
+    """Remove an entry unless it is a directory."""
+    try:
+        os.unlink(name, dir_fd=above)
+    except (IsADirectoryError, PermissionError):
+        return False
+    return True
+
+
+def _own_directory(name: str, above: int | None = None) -> int:
+    """Open a directory, never a link to one, and give its owner all rights to it."""
+    flags = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        opened = os.open(name, os.O_RDONLY | flags, dir_fd=above)
+    except PermissionError:
+        place = os.open(name, os.O_PATH | flags, dir_fd=above)
+        try:
+            os.chmod(f"/proc/self/fd/{place}", 0o700)  # noqa: PTH101 - as above
+            opened = os.open(f"/proc/self/fd/{place}", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        finally:
+            os.close(place)
+    os.fchmod(opened, 0o700)
+    return opened
 
 
 def _wake(number: int, frame: object) -> None:

@@ -24,6 +24,8 @@ from shiftlog.shell.sandbox.notify import Listener
 from shiftlog.shell.sandbox.processes import ProcessMemory
 
 _PROBE_S = 5.0
+_DESCENDANTS_ONLY = 1  # of ptrace_scope
+_CAP_SYS_PTRACE = 19
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +60,18 @@ def detect() -> Capabilities:
         return Capabilities(**json.loads(done.stdout))
     except (OSError, subprocess.SubprocessError, ValueError) as problem:
         return _nothing(f"the trial of the kernel's mechanisms failed ({problem})")
+
+
+def programs_may_change_their_shell() -> bool:
+    """Return True unless the kernel keeps programs of this user from writing into the memory of their parents."""
+    try:
+        status = Path("/proc/self/status").read_text(encoding="utf-8")
+        scope = int(Path("/proc/sys/kernel/yama/ptrace_scope").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return True
+    # A program that root starts gets all that the bounding set permits.
+    held = status.partition("CapEff:" if os.geteuid() else "CapBnd:")[2].split(None, 1)[0]
+    return scope < _DESCENDANTS_ONLY or bool(int(held, 16) >> _CAP_SYS_PTRACE & 1)
 
 
 def _nothing(reason: str) -> Capabilities:

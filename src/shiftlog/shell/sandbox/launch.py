@@ -17,6 +17,7 @@ from pathlib import Path
 
 import shiftlog
 from shiftlog.guard.directories import OpenDirectory, real_path
+from shiftlog.shell.engine.reaper import remove_tree
 from shiftlog.shell.sandbox import landlock, mounts, seccomp
 from shiftlog.shell.sandbox.detect import Capabilities
 from shiftlog.shell.sandbox.launcher import LaunchPlan, encode
@@ -101,15 +102,20 @@ class Launch:
     @property
     def facts(self) -> LaunchFacts:
         """Return the facts of this launch that a later server needs."""
-        own = None if self._temp == self._spec.temp else self._temp
         return LaunchFacts(
             number=0 if self._shell is None else self._shell.number,
             shell_pid=self.shell_pid,
             private_tmp=self.private_tmp,
             own_terminals=self.own_terminals,
             defers=self.defers,
-            directories=tuple(filter(None, (own, self._runtime))),
+            directories=self.directories,
         )
+
+    @property
+    def directories(self) -> tuple[str, ...]:
+        """The directories that the launch made for this shell alone."""
+        own = None if self._temp == self._spec.temp else self._temp
+        return tuple(filter(None, (own, self._runtime)))
 
     @property
     def private_tmp(self) -> bool:
@@ -204,9 +210,8 @@ class Launch:
         if self._supervision is not None and self._shell is not None:
             self._supervision.close_shell(self._shell)
             self._shell = None
-        own = None if self._temp == self._spec.temp else self._temp
-        for path in filter(None, (own, self._runtime)):
-            shutil.rmtree(path, ignore_errors=True)
+        for path in self.directories:
+            remove_tree(path)
 
     def _plan(self, shell: str, argv: Sequence[str], env: Mapping[str, str], files: RuleFiles, cwd: str) -> LaunchPlan:
         channel = self._supervise(shell, files) if self._machine.exec_broker else -1

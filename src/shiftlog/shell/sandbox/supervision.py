@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import logging
 import os
-import shutil
 import socket
 import subprocess
 import sys
@@ -22,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from shiftlog.shell.engine.reaper import remove_tree
 from shiftlog.shell.sandbox.starts import BrokerRules, JudgeSpec, ProgramStart
 from shiftlog.shell.sandbox.supervisor import MESSAGE_MAX, START_FIELDS, serve
 
@@ -251,4 +251,4 @@ class HeldLaunch:
             if not self._supervision.serves_any:
                 self._supervision.close()
         for path in self.facts.directories:
-            shutil.rmtree(path, ignore_errors=True)
+            remove_tree(path)

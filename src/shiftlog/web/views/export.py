@@ -201,6 +201,7 @@ def _markdown_command(step: Item) -> str:
     ending = (
         "running" if step["live"] else f"exit {step['exit_code']}" if step["exit_code"] is not None else step["state"]
     )
+    ending += "" if step["is_vouched"] else ", not vouched for"
     took = f", {milliseconds(step['duration_ms'])}" if step["duration_ms"] is not None else ""
     shown = _fenced(f"$ {step['command']}\n{step['stdout'] or ''}{step['stderr'] or ''}", "console")
     return f"{shown}*{ending}{took}*\n\n" + "".join(_markdown_action(action) for action in step["actions"])

@@ -214,6 +214,7 @@ def _dialog(entry: Entry) -> Step:
         if command is not None:
             step |= {"type": "command", "command": command, "command_id": "", "state": "unknown"}
             step |= {"stdout": "", "stderr": "", "exit_code": None, "duration_ms": None, "live": False, "cwd": None}
+            step["is_vouched"] = True
         return step
     if category == "tool_result":
         step = _made(entry, "tool", tool=str(facts.get("tool") or "Result"), content="", input=None, actions=[])
@@ -286,6 +287,7 @@ def _command(entry: Entry) -> Step:
         stdout=facts.get("stdout", ""),
         stderr=facts.get("stderr", ""),
         exit_code=facts.get("exit_code"),
+        is_vouched=facts.get("exit_code_vouched") is not False,
         signal=facts.get("signal"),
         duration_ms=facts.get("duration_ms"),
         output=facts.get("output"),
