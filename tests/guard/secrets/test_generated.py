@@ -42,7 +42,7 @@ def test_hints_miss_no_line_that_a_trigger_finds(drawn: tuple[int, list[Sample]]
     for line in lines:
         signs = look(line)
         assert signs.kinds == {index for index, matches in enumerate(triggers) if matches(line)}, (drawn[0], line)
-        found = {row for _, rows in signs.places for row in rows}
+        found = {row for part in signs.parts for row in part.rows}
         assert found == {index for index, matches in enumerate(places) if matches(line)}, (drawn[0], line)
 
 

@@ -13,7 +13,7 @@ from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.headers import judge_header_text
 from shiftlog.guard.secrets.detectors.kinds import SecretSpan, placeholder
 from shiftlog.guard.secrets.detectors.names import SecretName, classify_name
-from shiftlog.guard.secrets.detectors.places import find_places, places_in
+from shiftlog.guard.secrets.detectors.lines import find_only_places
 from shiftlog.guard.secrets.detectors.tokens import token_kind
 from shiftlog.guard.secrets.detectors.values import Need, Notation, is_path, is_random, is_secret
 from shiftlog.guard.secrets.scan import PATH_CLASSES, ScanRules
@@ -125,7 +125,7 @@ class JsonMask:
         if not any(word.startswith("-") for word in words) or not self.rules.allow(kinds.CLI_PASSWORD):
             return words
         line = " ".join(words)
-        found = list(find_places(line, places_in(line.encode()))) if line.isascii() else []
+        found = list(find_only_places(line)) if line.isascii() else []
         masked = list(words)
         start = 0
         for index, word in enumerate(words):

@@ -258,7 +258,7 @@ def learnable_values(command: str) -> frozenset[str]:
     """
     found: set[str] = set()
     for data in command.encode("utf-8", "surrogatepass").split(b"\n"):
-        for finding in find_assignments(data.decode("latin-1"), data):
+        for finding in find_assignments(data.decode("latin-1"), data, 0, len(data)):
             value = data[finding.start : finding.end].decode("utf-8", "surrogatepass")
             if is_learnable(value):
                 found.add(value)

@@ -98,7 +98,7 @@ class _Hits:
         """Return the start of the next line with a hit, at most the limit; `position` is the start of a line."""
         for index, find in enumerate(self._searches):
             if self._next[index] < position:
-                start = find(self._data, position)
+                start = find(self._data, position, len(self._data))
                 self._next[index] = len(self._data) if start < 0 else start
         start = self.lines.find(position, limit)
         hit = min(self._next, default=limit)
@@ -273,7 +273,7 @@ class Scan:
             findings += find_in_line(line, signs, settings=settings)
         findings += self._follower.find(line)  # uses up what was announced, so nothing after it may ask for more data
         if signs:
-            findings += find_in_escaped_lines(line)
+            findings += find_in_escaped_lines(line, signs)
         findings += self.rules.find(line)
         out.append(self._mask(line, findings, start) if findings else data[start:end])
         self._follower.read(line, findings, announces=Sign.FOLLOW in signs.kinds)

@@ -131,10 +131,15 @@ class _Announcement(NamedTuple):
         return min(self.name.need, Need.MIXED) if decided and not self.name.weak else self.name.need
 
 
-def find_assignments(line: str, data: bytes, *, settings: bool = False) -> Iterator[SecretSpan]:
-    """Yield the secrets in a line that a name announces; `settings`: the line is part of a configuration file."""
+def find_assignments(
+    line: str, data: bytes, begin: int, stop: int, *, settings: bool = False
+) -> Iterator[SecretSpan]:
+    """Yield the secrets that names in a part of a line announce.
+
+    `settings`: the line belongs to a section of a configuration file.
+    """
     position = 0
-    for start, _ in _find_names(data):
+    for start, _ in _find_names(data, begin, stop):
         if start < position:
             continue
         finding = _judge_spaced(line, start) or _judge_named(line, start, settings) or _judge_said(line, start)

@@ -29,9 +29,9 @@ ADDRESS_PATTERN = r"://[^\s/:@]*:[^\s@]+@|://[\w.~-]{16,256}:?@|[\w.%-]:[^\s@]+@
 SCHEME_PATTERN = LINEAR_EDGE + r"(?i:(?:bearer|basic)[ \t]+[A-Za-z0-9._~+/-]{4})"
 
 
-def find_addresses(line: str) -> Iterator[SecretSpan]:
-    """Yield the passwords in URLs."""
-    for match in _ADDRESS.finditer(line):
+def find_addresses(line: str, begin: int, stop: int) -> Iterator[SecretSpan]:
+    """Yield the passwords in URLs, in a part of a line."""
+    for match in _ADDRESS.finditer(line, begin, stop):
         group = "password" if match["password"] else match.lastgroup
         if group == "token" and not is_random(match[group]):
             continue
@@ -39,15 +39,23 @@ def find_addresses(line: str) -> Iterator[SecretSpan]:
             yield SecretSpan(match.start(group), match.end(group), kinds.URL_PASSWORD)
 
 
-def find_schemes(line: str) -> Iterator[SecretSpan]:
-    """Yield the values after `Bearer` and `Basic` outside a header."""
-    for match in _BEARER.finditer(line):
+def find_schemes(line: str, begin: int, stop: int) -> Iterator[SecretSpan]:
+    """Yield the values after `Bearer` and `Basic` outside a header, in a part of a line."""
+    for match in _matches(_BEARER, line, begin, stop):
         value = match["value"].rstrip(".")
         if _is_bearer_value(value, line[match.end() : match.end() + 1]):
             yield SecretSpan(match.start("value"), match.start("value") + len(value), kinds.BEARER)
-    for match in _BASIC.finditer(line):
+    for match in _matches(_BASIC, line, begin, stop):
         if _is_user_and_password(match["value"]):
             yield SecretSpan(match.start("value"), match.end("value"), kinds.BASIC_AUTH)
+
+
+def _matches(pattern: re.Pattern[str], line: str, begin: int, stop: int) -> Iterator[re.Match[str]]:
+    """Yield the matches that start in a part of a line, even if they end behind it."""
+    for match in pattern.finditer(line, begin, stop):
+        whole = match if match.end() < stop else pattern.match(line, match.start())
+        if whole is not None:
+            yield whole
 
 
 def _is_bearer_value(value: str, following: str) -> bool:

@@ -1,29 +1,47 @@
 r"""Finds secrets in texts that are written within a string, where line breaks are `\\n` and quotes `\\"`."""
 
 from collections.abc import Iterator
+from itertools import accumulate
 
 from shiftlog.guard.secrets.detectors.following import SecretFollower
 from shiftlog.guard.secrets.detectors.kinds import SecretSpan
 from shiftlog.guard.secrets.detectors.lines import Sign, Signs, SuspiciousLines, find_in_line
 
+_BREAK = "\\n"
 _ESCAPES = ('\\"', "\\t")
 
 
-def find_in_escaped_lines(line: str) -> Iterator[SecretSpan]:
-    r"""Yield the secrets that need the line breaks of a text inside a string, where they are written `\n`."""
-    if "\\n" not in line:
+def find_in_escaped_lines(line: str, signs: Signs) -> Iterator[SecretSpan]:
+    r"""Yield the secrets that need the line breaks of a text inside a string, where they are written `\n`.
+
+    `signs` is what `look` found in the whole line: only the lines there are searched, and those that they announce.
+    """
+    if _BREAK not in line:
         return
-    pieces = line.split("\\n")
+    follower, after = SecretFollower(), 0
+    for part in signs.parts:
+        before = line.rfind(_BREAK, after, part.start)
+        start, end = after if before < 0 else before + len(_BREAK), part.end
+        while start < len(line) and (start < part.end or not follower.idle):
+            end = line.find(_BREAK, end)
+            after = len(line) if end < 0 else end + len(_BREAK)
+            yield from _find_in_lines(line, start, len(line) if end < 0 else end, follower)
+            start = end = after
+
+
+def _find_in_lines(line: str, start: int, end: int, follower: SecretFollower) -> Iterator[SecretSpan]:
+    """Find what escaped lines hold; the first one of all was searched as the beginning of the whole."""
+    pieces = line[start:end].split(_BREAK)
     data = "\n".join(pieces).replace("\\r\n", "\n").replace('\\"', '"').replace("\\t", "\t").encode("latin-1")
-    follower = SecretFollower()
-    for number, start, end, signs in _lines_to_search(data, follower):
-        text = data[start:end].decode("latin-1")
-        # The first line was searched as the beginning of the whole.
-        findings = [*follower.find(text), *find_in_line(text, signs)] if number else []
+    places: list[int] = []
+    for number, begin, stop, signs in _lines_to_search(data, follower):
+        text = data[begin:stop].decode("latin-1")
+        findings = [*follower.find(text), *find_in_line(text, signs)] if start or number else []
         follower.read(text, findings, announces=Sign.FOLLOW in signs.kinds)
         if findings:
-            old = _old_places(pieces[number], sum(map(len, pieces[:number])) + 2 * number)
-            yield from (SecretSpan(old[begin], old[stop], kind) for begin, stop, kind in findings)
+            places = places or list(accumulate((len(piece) + len(_BREAK) for piece in pieces), initial=start))
+            old = _old_places(pieces[number], places[number])
+            yield from (SecretSpan(old[first], old[last], kind) for first, last, kind in findings)
 
 
 def _lines_to_search(data: bytes, follower: SecretFollower) -> Iterator[tuple[int, int, int, Signs]]:
@@ -34,9 +52,8 @@ def _lines_to_search(data: bytes, follower: SecretFollower) -> Iterator[tuple[in
             hit = suspicious.find(start, len(data))
             if hit >= len(data):
                 return
-            begin = data.rfind(b"\n", start, hit) + 1 or start
-            number += data.count(b"\n", start, begin)
-            start = begin
+            number += data.count(b"\n", start, hit)
+            start = hit
         end = data.find(b"\n", start)
         end = len(data) if end < 0 else end
         yield number, start, end, suspicious.look(start, end)

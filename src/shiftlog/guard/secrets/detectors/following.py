@@ -61,7 +61,7 @@ FOLLOW_HINT = "|".join(
         r"\b331[ -]",
         r"form-data;\s*name=",
         r"assword|chpasswd|<auth-user-pass>",
-        r"(?i:credentials|passwords|tokens|secrets|api_?keys)[\"']?:",
+        rf"(?i:credentials|passwords|tokens|secrets|api_?keys)[\"']?:[ \t]*\{{?[ \t\r]*{_END}",
         r"(?i:(?:scratch|emergency) codes?)",
         r"variable\s+\\*\"",
     )

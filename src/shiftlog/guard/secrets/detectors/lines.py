@@ -21,10 +21,8 @@ from shiftlog.guard.secrets.detectors.nearby import NEARBY_PATTERN, find_nearby
 from shiftlog.guard.secrets.detectors.places import (
     NAMED_PLACES,
     PLACE_HINT,
-    PlacesOfPart,
-    find_place_hint,
     find_places,
-    places_in,
+    rows_in,
 )
 from shiftlog.guard.secrets.detectors.tokens import TOKEN_PATTERN, find_tokens, token_kind
 
@@ -46,19 +44,36 @@ _WORDS = (NAME_PATTERN, FOLLOW_PATTERN, NEARBY_PATTERN)
 _SHAPES = (contexts.ADDRESS_PATTERN, contexts.SCHEME_PATTERN, TOKEN_PATTERN, BLOCK_PATTERN)
 HINTS = (f"{NAME_HINT}|{FOLLOW_HINT}", PLACE_HINT, "|".join(_SHAPES))
 TRIGGERS = (*_WORDS, NAMED_PLACES, *_SHAPES)
-_hints = (starts_at(compile_linear(HINTS[0])), find_place_hint, starts_at(compile_linear(HINTS[2])))
+_hints = tuple(starts_at(compile_linear(hint)) for hint in HINTS)
+_NAMES, _PLACES, _SHOWN = range(len(HINTS))
 # All triggers in one search would fall back to a hundredth of the speed in long lines.
 _find_words, _find_shapes = which_match((*_WORDS, NAMED_PLACES)), which_match(_SHAPES)
+# Shorter lines are searched whole. Of longer ones only what stands around a hint is: so much before and after it.
+_WHOLE_BYTES = 1024
+_AROUND = ((256, 512), (640, 640), (64, 1024))
+_STEP = 256
+
+
+class Part(NamedTuple):
+    """A part of a line around hints: what the triggers find in it, and the rows of the tables of places."""
+
+    start: int
+    end: int
+    kinds: frozenset[int]
+    rows: tuple[int, ...]
 
 
 class Signs(NamedTuple):
-    """The findings of the triggers in a line."""
+    """The findings of the triggers in a line, in total and in its parts."""
 
     kinds: frozenset[int]
-    places: tuple[PlacesOfPart, ...]
+    parts: tuple[Part, ...]
 
     def __bool__(self) -> bool:
-        return bool(self.kinds or self.places)
+        return bool(self.parts)
+
+
+_NOTHING = Signs(frozenset(), ())
 
 
 class SuspiciousLines:
@@ -68,7 +83,7 @@ class SuspiciousLines:
         self._data = data
         self._next = [-1] * len(_hints)
         self._line = (-1, -1)  # the last line that was looked at, and what was found in it
-        self._signs = Signs(frozenset(), ())
+        self._signs = _NOTHING
 
     def find(self, position: int, limit: int) -> int:
         """Return the start of the next suspicious line from the start of a line on, at most the limit."""
@@ -94,20 +109,52 @@ class SuspiciousLines:
 
     def _search(self, position: int) -> None:
         """Move each hint to its first hit from a position on."""
+        data = self._data
         for index, find in enumerate(_hints):
             if self._next[index] < position:
-                start = find(self._data, position)
-                self._next[index] = len(self._data) if start < 0 else start
+                start = find(data, position, len(data))
+                self._next[index] = len(data) if start < 0 else start
 
     def _find_signs(self, start: int, end: int) -> Signs:
         """Run the triggers of the hints that have a hit in the line."""
-        words, places, shapes = self._next
-        line = self._data[start:end]
-        kinds = _find_words(line) if words < end else []
-        if shapes < end:
-            kinds = [*kinds, *(Sign.ADDRESS + index for index in _find_shapes(line))]
-        named = Sign.NAMED_PLACE in kinds
-        return Signs(frozenset(kinds), places_in(line, named=named) if named or places < end else ())
+        if min(self._next) >= end:
+            return _NOTHING
+        if end - start <= _WHOLE_BYTES:
+            hints = {index for index, hit in enumerate(self._next) if hit < end}
+            parts = (_look_at(self._data, start, start, end, hints),)
+        else:
+            parts = tuple(_look_at(self._data, start, *part) for part in self._parts(start, end))
+        parts = tuple(part for part in parts if part.kinds or part.rows)
+        return Signs(frozenset().union(*(part.kinds for part in parts)), parts) if parts else _NOTHING
+
+    def _parts(self, start: int, end: int) -> Iterator[tuple[int, int, set[int]]]:
+        """Yield the parts of a long line that hold hints, and which; they do not overlap."""
+        spans = sorted(span for index in range(len(_hints)) for span in self._around(index, start, end))
+        begin, stop, hints = spans[0][0], spans[0][1], set[int]()
+        for first, last, index in spans:
+            if first > stop:
+                yield begin, stop, hints
+                begin, hints = first, set()
+            stop = max(stop, last)
+            hints.add(index)
+        yield begin, stop, hints
+
+    def _around(self, index: int, start: int, end: int) -> Iterator[tuple[int, int, int]]:
+        """Yield what stands around the hits of a hint in a line."""
+        (before, after), hit = _AROUND[index], self._next[index]
+        while 0 <= hit < end:
+            yield max(start, hit - before), min(end, hit + _STEP + after), index
+            hit = _hints[index](self._data, hit + _STEP, end) if hit + _STEP < end else -1
+
+
+def _look_at(data: bytes, line: int, start: int, end: int, hints: set[int]) -> Part:
+    """Run the triggers of some hints on a part of the line that starts at `line`."""
+    text = data[start:end]
+    kinds = _find_words(text) if _NAMES in hints else []
+    if _SHOWN in hints:
+        kinds = [*kinds, *(Sign.ADDRESS + index for index in _find_shapes(text))]
+    rows = sorted(rows_in(text)) if _PLACES in hints or Sign.NAMED_PLACE in kinds else ()
+    return Part(start - line, end - line, frozenset(kinds), tuple(rows))
 
 
 def look(line: bytes) -> Signs:
@@ -126,24 +173,35 @@ def find_in_line(line: str, signs: Signs | None = None, *, settings: bool = Fals
     `signs` is what `look` found in it; `settings`: the line belongs to a section of a configuration file.
     """
     data = line.encode("latin-1")
-    kinds, places = look(data) if signs is None else signs
+    signs = look(data) if signs is None else signs
+    for part in signs.parts:
+        yield from _find_in_part(line, data, part, settings=settings)
+    if Sign.NAME in signs.kinds or Sign.FOLLOW in signs.kinds:
+        yield from find_row(line)
+
+
+def find_only_places(line: str) -> Iterator[SecretSpan]:
+    """Yield what the tables of places find in a line, and no other detector."""
+    for part in look(line.encode("latin-1")).parts:
+        yield from find_places(line, part.rows, part.start, part.end)
+
+
+def _find_in_part(line: str, data: bytes, part: Part, *, settings: bool) -> Iterator[SecretSpan]:
+    start, end, kinds, rows = part
     if Sign.NAME in kinds:
-        for finding in find_assignments(line, data, settings=settings):
+        for finding in find_assignments(line, data, start, end, settings=settings):
             if finding.kind == PASSWORD and (kind := token_kind(line[finding.start : finding.end])) is not None:
                 yield SecretSpan(finding.start, finding.end, kind)
             yield finding
     if Sign.ADDRESS in kinds:
-        yield from contexts.find_addresses(line)
+        yield from contexts.find_addresses(line, start, end)
     if Sign.SCHEME in kinds:
-        yield from contexts.find_schemes(line)
-    if places:
-        yield from find_places(line, places)
-    if Sign.NAME in kinds or Sign.FOLLOW in kinds:
-        yield from find_row(line)
+        yield from contexts.find_schemes(line, start, end)
+    yield from find_places(line, rows, start, end)
     if Sign.NEARBY in kinds:
-        yield from find_nearby(line, data)
+        yield from find_nearby(line, data, start, end)
     if Sign.TOKEN in kinds:
-        yield from find_tokens(line, data)
+        yield from find_tokens(line, data, start, end)
 
 
 def merge_overlaps(findings: Iterable[SecretSpan]) -> list[SecretSpan]:

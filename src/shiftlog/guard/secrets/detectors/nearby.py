@@ -21,7 +21,7 @@ _LEAD = (
 NEARBY_PATTERN = "|".join(
     (
         rf"{NAME_ENDING}\b.*{_LEAD}[A-Za-z0-9+/_=-]{{20}}",
-        rf"{_LEAD}{_LITERAL_TEXT}\\*[\"'].*{NAME_ENDING}",
+        rf"{_LEAD}{_LITERAL_TEXT}\\*[\"'].*{NAME_ENDING}\b",
     )
 )
 _find_literals = spans_of(compile_linear(rf"{_LEAD}{_LITERAL_TEXT}\\*[\"']"))
@@ -29,9 +29,9 @@ _LITERAL = re.compile(rf"{_LEAD}(?<=(?P<quote>.))(?P<value>{_LITERAL_TEXT})\\{{0
 _NAMES = re.compile(r"(?<![\w])[A-Za-z_][\w.-]{2,64}")
 
 
-def find_nearby(line: str, data: bytes) -> Iterator[SecretSpan]:
-    """Yield the random literals beside the name of a secret."""
-    for start, end in _find_literals(data):
+def find_nearby(line: str, data: bytes, begin: int, stop: int) -> Iterator[SecretSpan]:
+    """Yield the random literals beside the name of a secret, in a part of a line."""
+    for start, end in _find_literals(data, begin, stop):
         match = _LITERAL.match(line, start, end)
         value = match["value"] if match else ""
         if match is None or not (is_random(value) and any(map(str.isupper, value)) and any(map(str.islower, value))):

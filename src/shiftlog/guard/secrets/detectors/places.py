@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator
 from functools import cache
 
-from shiftlog.guard.linear import compile_linear, starts_at, which_match
+from shiftlog.guard.linear import which_match
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.kinds import SecretSpan
 from shiftlog.guard.secrets.detectors.place import LINE_START, Place
@@ -29,8 +29,6 @@ _PAIR = (
 )
 _ANY = r"\b[^|]{0,300}?"
 _PORTS = re.compile(r"\d{1,5}$|[\d.]+:[\d:.]+(?:/(?:tcp|udp))?$")
-_STEP_CHARS = 2048
-_PART_CHARS = _STEP_CHARS + 640
 
 
 def _compile(place: Place) -> re.Pattern[str]:
@@ -55,40 +53,15 @@ def _hint(place: Place) -> str:
 #: Finds the places of a text, but for those with an empty hint, which a hint for names finds: `NAMED_PLACES`.
 PLACE_HINT = "|".join(dict.fromkeys(hint for place in PLACES if (hint := _hint(place))))
 NAMED_PLACES = "|".join(dict.fromkeys(place.trigger for place in PLACES if place.hint == ""))
-_triggered = which_match([place.trigger for place in PLACES])
-find_place_hint = starts_at(compile_linear(PLACE_HINT))
-
-PlacesOfPart = tuple[int, tuple[int, ...]]  # the start of a part of a line, and rows of the tables
+#: Tells which rows of the tables have a trigger in a part of a line.
+rows_in = which_match([place.trigger for place in PLACES])
 
 
-def places_in(line: bytes, *, named: bool = True) -> tuple[PlacesOfPart, ...]:
-    """Return the rows whose trigger finds something in a line, for each part of it.
-
-    `named`: `NAMED_PLACES` may match, so parts without a hint count too.
-    """
-    parts = ((start, tuple(_triggered(line[start : start + _PART_CHARS]))) for start in _part_starts(line, named))
-    return tuple(part for part in parts if part[1])
-
-
-def _part_starts(line: bytes, named: bool) -> Iterable[int]:
-    """Yield the starts of the parts of a line that hold a hint; parts overlap by the length of a command."""
-    if named or len(line) <= _STEP_CHARS:
-        yield from range(0, len(line), _STEP_CHARS)
-        return
-    last, hit = -1, find_place_hint(line, 0)
-    while hit >= 0:
-        here = hit // _STEP_CHARS
-        before = (hit - (_PART_CHARS - _STEP_CHARS)) // _STEP_CHARS
-        yield from (part * _STEP_CHARS for part in range(max(last + 1, before), here + 1))
-        last, hit = here, find_place_hint(line, (here + 1) * _STEP_CHARS)
-
-
-def find_places(line: str, places: tuple[PlacesOfPart, ...]) -> Iterator[SecretSpan]:
-    """Yield the secrets that stand in some places of the table; some twice."""
-    for start, rows in places:
-        for index in sorted(rows):
-            for match in _compiled(index).finditer(line, start, start + _PART_CHARS):
-                yield from _judge(match, PLACES[index])
+def find_places(line: str, rows: Iterable[int], start: int, end: int) -> Iterator[SecretSpan]:
+    """Yield the secrets in a part of a line that stand in some places of the table."""
+    for index in rows:
+        for match in _compiled(index).finditer(line, start, end):
+            yield from _judge(match, PLACES[index])
 
 
 def _judge(match: re.Match[str], place: Place) -> Iterator[SecretSpan]:

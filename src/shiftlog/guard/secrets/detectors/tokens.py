@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 
-from shiftlog.guard.linear import compile_linear, tells_whether
+from shiftlog.guard.linear import LinearMatch, compile_linear, starts_at
 from shiftlog.guard.secrets.detectors.kinds import JWT, PRIVATE_KEY, RECOVERY_TOKEN, SecretKind, SecretSpan
 from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE
 
@@ -231,7 +231,7 @@ _TOKENS = compile_linear(
     f"|({_join(_GLUED, lambda shape: shape.head + shape.tail)})"
 )
 
-_has_token = tells_whether(_TOKENS)
+_token_start = starts_at(_TOKENS)
 _UNFINISHED = re.compile(
     r"(?:gh[pousr]_|github_pat_|gl(?:pat|dt|rt|cbt|ptt)-|AKIA|ASIA|AIza|xox[a-z]-|sk-ant-|sk-proj-|sk_live_|sk_test_|npm_|hf_|hvs\."
     r"|SG\.|pypi-|dop_v1_|eyJ)[\w.-]{0,250}\s*$",
@@ -254,11 +254,19 @@ def _anchored() -> tuple[tuple[re.Pattern[str], Shape], ...]:
     return tuple((re.compile(shape.head + shape.tail, re.ASCII), shape) for shape in SHAPES)
 
 
-def find_tokens(line: str, data: bytes) -> Iterator[SecretSpan]:
-    """Yield the tokens in a line."""
-    if not _has_token(data):
-        return
-    for match in _TOKENS.finditer(data):
+def _matches(data: bytes, position: int, stop: int) -> Iterator[LinearMatch]:
+    """Yield the matches that start in a part of a line, even if they end behind it."""
+    while (here := _token_start(data, position, stop)) >= 0:
+        match = _TOKENS.search(data, here)
+        if match is None:
+            return
+        yield match
+        position = match.end()
+
+
+def find_tokens(line: str, data: bytes, begin: int, stop: int) -> Iterator[SecretSpan]:
+    """Yield the tokens in a part of a line."""
+    for match in _matches(data, begin, stop):
         group = 1 if match.start(1) >= 0 else 2
         start, end = match.start(group), match.end(group)
         shape = next((shape for pattern, shape in _anchored() if pattern.match(line, start)), None)
@@ -271,6 +279,10 @@ def find_tokens(line: str, data: bytes) -> Iterator[SecretSpan]:
         if shape.keep and (kept := shape.keep.match(line, start)):
             start = kept.end()
         yield SecretSpan(start, end, _KINDS[shape.rule])
+
+
+def _find_in(text: str) -> Iterator[SecretSpan]:
+    return find_tokens(text, text.encode("latin-1"), 0, len(text))
 
 
 def may_be_wrapped(line: str) -> bool:
@@ -286,9 +298,9 @@ def find_wrapped(line: str, following: str) -> tuple[SecretSpan, int] | None:
         return None
     begin = head.start()
     joined = line[begin:].rstrip() + rest["rest"]
-    if next(find_tokens(line[begin:], line[begin:].encode("latin-1")), None) is not None:
+    if next(_find_in(line[begin:]), None) is not None:
         return None  # complete; `following` asks whether more of it follows
-    for span in find_tokens(joined, joined.encode("latin-1")):
+    for span in _find_in(joined):
         here = len(line.rstrip()) - begin
         if span.start < here < span.end:
             return SecretSpan(begin + span.start, begin + here, span.kind), span.end - here + rest.start("rest")
@@ -297,5 +309,5 @@ def find_wrapped(line: str, following: str) -> tuple[SecretSpan, int] | None:
 
 def token_kind(value: str) -> SecretKind | None:
     """Return the kind of a value that is exactly one provider token."""
-    found = next(find_tokens(value, value.encode("latin-1")), None)
+    found = next(_find_in(value), None)
     return found.kind if found is not None and (found.start, found.end) == (0, len(value)) else None
