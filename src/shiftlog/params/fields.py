@@ -100,8 +100,8 @@ class Text(Field):
     """A string; one line unless `lines`; `check(value, path)` may refuse it with its own error.
 
     With `signs`, control characters become visible signs instead of being refused, so that a program's output never
-    prevents the report about it; `replaced_controls` says where. With `mends`, lone surrogates are replaced too. To
-    stay short, the schema states the small limits of required texts only; the check applies all.
+    prevents the report about it. With `mends`, they and lone surrogates become the replacement character.
+    `replaced_controls` says where. To stay short, the schema states the small limits of required texts only; the check applies all.
     """
 
     max_chars: int = 1_048_576
@@ -115,12 +115,8 @@ class Text(Field):
     def read(self, value: object, path: str) -> str:
         if not isinstance(value, str):
             raise InvalidParameter.invalid(path, "a string is expected", value)
-        if self.mends:
-            value = SURROGATES.sub("\ufffd", _BINARY.sub("\ufffd", value))
-        elif self.signs and _BINARY.search(value):
-            value = _BINARY.sub(_visible, value)
-            if (paths := _replaced.get()) is not None:
-                paths.append(path)
+        if self.mends or self.signs:
+            value = self._readable(value, path)
         if SURROGATES.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
         if self.required and not value.strip():
@@ -137,6 +133,16 @@ class Text(Field):
         if value and self.check is not None:
             self.check(value, path)
         return value
+
+    def _readable(self, value: str, path: str) -> str:
+        """Return the text without what no text can hold; remember where something was replaced."""
+        if self.mends:
+            readable = SURROGATES.sub("\ufffd", _BINARY.sub("\ufffd", value))
+        else:
+            readable = _BINARY.sub(_visible, value)
+        if readable != value and (paths := _replaced.get()) is not None:
+            paths.append(path)
+        return readable
 
     def type_schema(self) -> Schema:
         schema: Schema = {"type": "string"}

@@ -14,7 +14,7 @@ from shiftlog.params.fields import Field, Integer, ListOf, Record, Schema, Text,
 
 VERSIONS = ("1", "1.0", "v1")
 STATEMENT_CHARS = 4_000
-_ITEMS = ListOf(item=Text(lines=True, max_chars=1_000), max_items=50)
+_ITEMS = ListOf(item=Text(lines=True, mends=True, max_chars=1_000), max_items=50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +79,7 @@ def _check_agent(text: str, path: str) -> None:
 
 
 def _prose(description: str) -> Text:
-    return Text(lines=True, max_chars=STATEMENT_CHARS, description=description)
+    return Text(lines=True, mends=True, max_chars=STATEMENT_CHARS, description=description)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +105,7 @@ STATEMENT: Record = _Statement(
         "do_not": _Items(description="What must not be done."),
         "refuted": _Items(description="What proved wrong."),
         "receipts": ListOf(
-            item=Text(lines=True, max_chars=500),
+            item=Text(lines=True, mends=True, max_chars=500),
             max_items=20,
             description="Proofs: commits, links.",
         ),
