@@ -53,9 +53,21 @@ class Field:
         """Return the same field with its faults, and those of its parts, in another wording."""
         return replace(self, wording=wording)
 
+    def is_given(self, value: object) -> bool:
+        """Return False for a value that counts as absent."""
+        return value is not None and not (self.or_blank and isinstance(value, str) and not value.strip())
+
     def read(self, value: object, path: str) -> Any:
         """Return the checked value, or raise InvalidParameter that names the path."""
         raise NotImplementedError
+
+    def faults(self, value: object, path: str) -> list[InvalidParameter]:
+        """Return every fault of the value, where `read` stops at the first one."""
+        try:
+            self.read(value, path)
+        except InvalidParameter as fault:
+            return [fault]
+        return []
 
     def type_schema(self) -> Schema:
         """Return the JSON Schema of the value without its description."""
@@ -325,6 +337,12 @@ class ListOf(Field):
             raise self.wording.too_many(path, len(items), self.max_items)
         return [self._item(item, f"{path}[{n}]") for n, item in enumerate(items)]
 
+    def faults(self, value: object, path: str) -> list[InvalidParameter]:
+        if not isinstance(value, list | tuple) or len(items := cast(Sequence[object], value)) > self.max_items:
+            return Field.faults(self, value, path)
+        each = (self.item.faults(item, f"{path}[{n}]") for n, item in enumerate(items) if item is not None)
+        return [fault for found in each for fault in found][:MOST_FAULTS]
+
     def _item(self, item: object, path: str) -> Any:
         if item is None and self.wording.coerces:
             raise self.wording.missing(path)
@@ -381,42 +399,39 @@ class Record(Field):
         given = cast(Mapping[object, object], value)
         for name in given:
             if not isinstance(name, str) or name not in self.fields:
-                self._refuse(str(name), path)
+                raise self._unknown(str(name), path)
         prefix = f"{path}." if path else ""
         values: dict[str, Any] = {}
         for name, spec in self.fields.items():
-            item = given.get(name)
-            if item is None or (spec.or_blank and isinstance(item, str) and not item.strip()):
+            if not spec.is_given(given.get(name)):
                 if spec.required:
                     raise self.wording.missing(prefix + name)
                 continue
-            values[name] = spec.read(item, prefix + name)
+            values[name] = spec.read(given[name], prefix + name)
         return values
 
-    def faults(self, given: Mapping[str, object]) -> list[InvalidParameter]:
-        """Return the faults of every field, where `read` stops at the first one."""
-        unknown = [name for name in given if name not in self.fields][:MOST_FAULTS]
-        found: list[InvalidParameter] = []
-        for name in (*unknown, *self.fields):
-            try:
-                if name not in self.fields:
-                    self._refuse(name, "")
-                elif given.get(name) is not None:
-                    self.fields[name].read(given[name], name)
-                elif self.fields[name].required:
-                    raise self.wording.missing(name)
-            except InvalidParameter as fault:
-                found.append(fault)
+    def faults(self, value: object, path: str = "") -> list[InvalidParameter]:
+        if not isinstance(value, Mapping):
+            return Field.faults(self, value, path)
+        given = cast(Mapping[str, object], value)
+        prefix = f"{path}." if path else ""
+        unknown = [str(name) for name in given if name not in self.fields][:MOST_FAULTS]
+        found: list[InvalidParameter] = [self._unknown(name, path) for name in unknown]
+        for name, spec in self.fields.items():
+            if spec.is_given(given.get(name)):
+                found += spec.faults(given[name], prefix + name)
+            elif spec.required:
+                found.append(self.wording.missing(prefix + name))
         return found
 
     def worded(self, wording: Wording) -> Self:
         return replace(self, wording=wording, fields={name: spec.worded(wording) for name, spec in self.fields.items()})
 
-    def _refuse(self, name: str, path: str) -> None:
+    def _unknown(self, name: str, path: str) -> InvalidParameter:
         listed = [name for name, spec in self.fields.items() if spec.listed]
         name, near, alike = unknown_and_nearest(name, self.fields)
         prefix = f"{path}." if path else ""
-        raise self.wording.unknown(prefix + name, near, listed, alike=alike)
+        return self.wording.unknown(prefix + name, near, listed, alike=alike)
 
     def type_schema(self) -> Schema:
         listed = {name: spec for name, spec in self.fields.items() if spec.listed}
