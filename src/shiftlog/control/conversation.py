@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from shiftlog.dialects.mcpserver.objects import turns_with_items
-from shiftlog.ingest.restoring.transcript import Places, TurnDialog, ids_of, late_dialog
+from shiftlog.ingest.restoring.transcript import Ancestry, Places, TurnDialog, ids_of, late_dialog
 from shiftlog.journal.continuity.lineage import origin_named
 from shiftlog.link.files import open_regular
 from shiftlog.model.entry import Entry, Kind
@@ -32,9 +32,8 @@ def provider_of(reader: Reader, session: Session) -> str | None:
 
     An import keeps it. A session that hooks opened has it in its rollout alone, in the first line.
     """
-    for entry in reader.entries(session.id, kinds=(Kind.SESSION_OPENED,)):
-        if isinstance(found := entry.facts.get("model_provider"), str):
-            return found
+    if (found := _said_at_opening(reader, session, "model_provider")) is not None:
+        return found
     try:
         with open(open_regular(session.transcript_path or ""), "rb") as file:  # noqa: PTH123 - a descriptor has no path
             payload: Any = json.loads(file.readline(_FIRST_LINE_BYTES)).get("payload")
@@ -42,6 +41,29 @@ def provider_of(reader: Reader, session: Session) -> str | None:
     except (OSError, ValueError, AttributeError):
         return None
     return named if isinstance(named, str) else None
+
+
+def ancestry_of(reader: Reader, session: Session) -> Ancestry:
+    """Return the vendor's ids of the sessions that a session came from."""
+    origin = origin_named(reader, session.forked_from)
+    forked_from = (origin.vendor_session_id if origin else None) or session.forked_from
+    path = _said_at_opening(reader, session, "agent_path")
+    above = session
+    for _ in range(_MOST_ORIGINS):
+        if not above.subagent or (parent := reader.session(above.parent_session_id or "")) is None:
+            break
+        above = parent
+    if above is session:
+        return Ancestry(forked_from=forked_from)
+    return Ancestry(
+        parent=above.vendor_session_id, parent_cwd=above.cwd, forked_from=forked_from, agent_path=path
+    )
+
+
+def _said_at_opening(reader: Reader, session: Session, name: str) -> str | None:
+    """Return a text that a vendor's header gave."""
+    opened = reader.entries(session.id, kinds=(Kind.SESSION_OPENED,))
+    return next((found for entry in opened if isinstance(found := entry.facts.get(name), str)), None)
 
 
 def _inherited(reader: Reader, note: dict[str, Any], depth: int) -> Iterator[TurnDialog]:

@@ -6,10 +6,10 @@ from collections.abc import AsyncGenerator
 from dataclasses import asdict
 
 from shiftlog.app.app import App
-from shiftlog.control.conversation import dialog_of, provider_of
+from shiftlog.control.conversation import ancestry_of, dialog_of, provider_of
 from shiftlog.control.questions import Params, Question
 from shiftlog.ingest.importing.ports import ImportOptions, ImportProgress, StopSign
-from shiftlog.ingest.restoring.transcript import VENDORS, TurnDialog
+from shiftlog.ingest.restoring.transcript import VENDORS, Ancestry, TurnDialog
 from shiftlog.ingest.restoring.writing import restore
 from shiftlog.journal.journal import find_session
 from shiftlog.model.caller import Caller
@@ -93,12 +93,12 @@ async def restore_transcript(app: App, params: Params, caller: Caller) -> AsyncG
         says = "a vendor whose transcripts can be written"
         raise InvalidParameter.invalid("as", says, params.get("as"), allowed=list(VENDORS))
 
-    def work(reader: Reader) -> tuple[Session, list[TurnDialog], str | None]:
+    def work(reader: Reader) -> tuple[Session, list[TurnDialog], str | None, Ancestry]:
         session = find_session(reader, name)
-        return session, dialog_of(reader, session), provider_of(reader, session)
+        return session, dialog_of(reader, session), provider_of(reader, session), ancestry_of(reader, session)
 
-    session, dialog, provider = await app.store.read(work)
-    restored = restore(session, dialog, vendor, model_provider=provider)
+    session, dialog, provider, ancestry = await app.store.read(work)
+    restored = restore(session, dialog, vendor, model_provider=provider, ancestry=ancestry)
     for record in restored.records:
         yield {"line": json.dumps(record, ensure_ascii=False)}
     yield {"about": restored.about()}

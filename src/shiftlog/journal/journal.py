@@ -53,6 +53,8 @@ TurnBegan = Callable[[str, str], Awaitable[None]]
 
 # The warning about control characters that became visible signs.
 CONTROLS_REPLACED = "control_characters_replaced"
+# The hint for a client that wants to close what another client of its agent holds.
+TAKE_IT_OVER = "Pass on_held: take_over"
 # What to do about a session that cannot be resumed.
 _CLOSED_HINTS = {SessionState.SEALED: "Open a new session", SessionState.SUCCEEDED: SessionSucceeded.hint}
 

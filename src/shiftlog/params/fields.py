@@ -53,9 +53,21 @@ class Field:
         """Return the same field with its faults, and those of its parts, in another wording."""
         return replace(self, wording=wording)
 
+    def is_given(self, value: object) -> bool:
+        """Return False for a value that counts as absent."""
+        return value is not None and not (self.or_blank and isinstance(value, str) and not value.strip())
+
     def read(self, value: object, path: str) -> Any:
         """Return the checked value, or raise InvalidParameter that names the path."""
         raise NotImplementedError
+
+    def faults(self, value: object, path: str) -> list[InvalidParameter]:
+        """Return every fault of the value, where `read` stops at the first one."""
+        try:
+            self.read(value, path)
+        except InvalidParameter as fault:
+            return [fault]
+        return []
 
     def type_schema(self) -> Schema:
         """Return the JSON Schema of the value without its description."""
@@ -100,8 +112,8 @@ class Text(Field):
     """A string; one line unless `lines`; `check(value, path)` may refuse it with its own error.
 
     With `signs`, control characters become visible signs instead of being refused, so that a program's output never
-    prevents the report about it; `replaced_controls` says where. With `mends`, lone surrogates are replaced too. To
-    stay short, the schema states the small limits of required texts only; the check applies all.
+    prevents the report about it. With `mends`, they and lone surrogates become the replacement character.
+    `replaced_controls` says where. To stay short, the schema states the small limits of required texts only; the check applies all.
     """
 
     max_chars: int = 1_048_576
@@ -115,12 +127,8 @@ class Text(Field):
     def read(self, value: object, path: str) -> str:
         if not isinstance(value, str):
             raise InvalidParameter.invalid(path, "a string is expected", value)
-        if self.mends:
-            value = SURROGATES.sub("\ufffd", _BINARY.sub("\ufffd", value))
-        elif self.signs and _BINARY.search(value):
-            value = _BINARY.sub(_visible, value)
-            if (paths := _replaced.get()) is not None:
-                paths.append(path)
+        if self.mends or self.signs:
+            value = self._readable(value, path)
         if SURROGATES.search(value):
             raise InvalidParameter.invalid(path, "valid Unicode is expected, without lone surrogates", value)
         if self.required and not value.strip():
@@ -137,6 +145,16 @@ class Text(Field):
         if value and self.check is not None:
             self.check(value, path)
         return value
+
+    def _readable(self, value: str, path: str) -> str:
+        """Return the text without what no text can hold; remember where something was replaced."""
+        if self.mends:
+            readable = SURROGATES.sub("\ufffd", _BINARY.sub("\ufffd", value))
+        else:
+            readable = _BINARY.sub(_visible, value)
+        if readable != value and (paths := _replaced.get()) is not None:
+            paths.append(path)
+        return readable
 
     def type_schema(self) -> Schema:
         schema: Schema = {"type": "string"}
@@ -319,6 +337,12 @@ class ListOf(Field):
             raise self.wording.too_many(path, len(items), self.max_items)
         return [self._item(item, f"{path}[{n}]") for n, item in enumerate(items)]
 
+    def faults(self, value: object, path: str) -> list[InvalidParameter]:
+        if not isinstance(value, list | tuple) or len(items := cast(Sequence[object], value)) > self.max_items:
+            return Field.faults(self, value, path)
+        each = (self.item.faults(item, f"{path}[{n}]") for n, item in enumerate(items) if item is not None)
+        return [fault for found in each for fault in found][:MOST_FAULTS]
+
     def _item(self, item: object, path: str) -> Any:
         if item is None and self.wording.coerces:
             raise self.wording.missing(path)
@@ -375,42 +399,39 @@ class Record(Field):
         given = cast(Mapping[object, object], value)
         for name in given:
             if not isinstance(name, str) or name not in self.fields:
-                self._refuse(str(name), path)
+                raise self._unknown(str(name), path)
         prefix = f"{path}." if path else ""
         values: dict[str, Any] = {}
         for name, spec in self.fields.items():
-            item = given.get(name)
-            if item is None or (spec.or_blank and isinstance(item, str) and not item.strip()):
+            if not spec.is_given(given.get(name)):
                 if spec.required:
                     raise self.wording.missing(prefix + name)
                 continue
-            values[name] = spec.read(item, prefix + name)
+            values[name] = spec.read(given[name], prefix + name)
         return values
 
-    def faults(self, given: Mapping[str, object]) -> list[InvalidParameter]:
-        """Return the faults of every field, where `read` stops at the first one."""
-        unknown = [name for name in given if name not in self.fields][:MOST_FAULTS]
-        found: list[InvalidParameter] = []
-        for name in (*unknown, *self.fields):
-            try:
-                if name not in self.fields:
-                    self._refuse(name, "")
-                elif given.get(name) is not None:
-                    self.fields[name].read(given[name], name)
-                elif self.fields[name].required:
-                    raise self.wording.missing(name)
-            except InvalidParameter as fault:
-                found.append(fault)
+    def faults(self, value: object, path: str = "") -> list[InvalidParameter]:
+        if not isinstance(value, Mapping):
+            return Field.faults(self, value, path)
+        given = cast(Mapping[str, object], value)
+        prefix = f"{path}." if path else ""
+        unknown = [str(name) for name in given if name not in self.fields][:MOST_FAULTS]
+        found: list[InvalidParameter] = [self._unknown(name, path) for name in unknown]
+        for name, spec in self.fields.items():
+            if spec.is_given(given.get(name)):
+                found += spec.faults(given[name], prefix + name)
+            elif spec.required:
+                found.append(self.wording.missing(prefix + name))
         return found
 
     def worded(self, wording: Wording) -> Self:
         return replace(self, wording=wording, fields={name: spec.worded(wording) for name, spec in self.fields.items()})
 
-    def _refuse(self, name: str, path: str) -> None:
+    def _unknown(self, name: str, path: str) -> InvalidParameter:
         listed = [name for name, spec in self.fields.items() if spec.listed]
         name, near, alike = unknown_and_nearest(name, self.fields)
         prefix = f"{path}." if path else ""
-        raise self.wording.unknown(prefix + name, near, listed, alike=alike)
+        return self.wording.unknown(prefix + name, near, listed, alike=alike)
 
     def type_schema(self) -> Schema:
         listed = {name: spec for name, spec in self.fields.items() if spec.listed}

@@ -286,3 +286,12 @@ async def test_the_warning_of_another_header_has_room_within_max_chars(server: D
             "query_history", session_id=session, max_chars=max_chars, cursor=said.body["next_cursor"], **question
         )
         assert more.body["items"]
+
+
+async def test_all_faults_of_a_close_are_listed_those_inside_its_statement_too(server: DelxServer) -> None:
+    agent = server.client()
+    session = await agent.open()
+    said = await agent.close(session, reason="x" * 4_001, capsule={"version": 2, "mood": "x", "goal": "g" * 4_001})
+    code, fields = validation(said)
+    assert (code, set(fields)) == ("DELX-1005", {"reason", "capsule.version", "capsule.mood", "capsule.goal"})
+    assert await server.state(session) == "open"

@@ -448,6 +448,19 @@ async def test_control_characters_in_a_reason_are_replaced_and_noted(harness: Ha
     assert "text_mended" in [each["code"] for each in answered["warnings"]]
 
 
+async def test_control_characters_in_a_statement_are_replaced_and_named(harness: Harness) -> None:
+    statement = {"version": 1, "goal": "Find it\x00", "next": ["one", "two\x02"], "done": "d\x7f", "receipts": ["r\x00"]}
+    given = {"session_id": await harness.open(), "reason": "as typed: \ufffd", "capsule": statement}
+    answered = await harness.call("close_session", given)
+    assert answered["data"]["capsule"]["goal"]["text"] == "Find it\ufffd"
+    assert [item["text"] for item in answered["data"]["capsule"]["next"]] == ["one", "two\ufffd"]
+    (warning,) = answered["warnings"]
+    assert warning["code"] == "text_mended"
+    named = [f"capsule.{name}" for name in ("goal", "done", "next[1]", "receipts[0]")]
+    assert all(name in warning["message"] for name in named)
+    assert "reason" not in warning["message"], "nothing was replaced in it"
+
+
 @pytest.mark.parametrize("heir", ["beta", "Codex"])
 async def test_a_session_closed_without_successor_is_handed_to_nobody(harness: Harness, heir: str) -> None:
     given = {"succession_policy": "closed_without_successor", "capsule": {"version": 1, "handoff_to": heir}}

@@ -71,3 +71,16 @@ def test_the_schema_names_every_field_that_an_agent_needs() -> None:
     assert set(WHOLE) - listed == {"written_at", "written_by", "ttl_days"}
     assert listed <= set(WHOLE)
     assert schema["required"] == ["version"]
+
+
+@pytest.mark.parametrize("as_text", [False, True])
+def test_every_fault_of_a_statement_is_named_at_once(as_text: bool) -> None:
+    given = {"mood": "x", "goal": "g" * 4_001, "next": ["ok", 7, "n" * 1_001], "done": "d" * 4_001, "ttl_days": 0}
+    faults = STATEMENT.faults(json.dumps(given) if as_text else given, "capsule")
+    named = {str(fault.details["parameter"]) for fault in faults}
+    assert named == {
+        "capsule.mood", "capsule.version", "capsule.goal", "capsule.next[1]", "capsule.next[2]", "capsule.done",
+        "capsule.ttl_days",
+    }  # fmt: skip
+    assert not [fault for fault in faults if fault.details["problem"] == "missing"], "the tool lacks no parameter"
+    assert not STATEMENT.faults({"version": 1, "next": ["a"]}, "capsule")

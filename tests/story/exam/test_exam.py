@@ -4,15 +4,22 @@ from pathlib import Path
 
 import pytest
 
-from tests.story.exam import corrections, crashes, hand_overs, relays, sizes
+from tests.story.exam import corrections, crashes, everyday, hand_overs, relays, sizes
 from tests.story.exam.actor import Answer, acting
 from tests.story.exam.questions import ASKED, ENOUGH, Story, mark, q
 
-STORIES = [*crashes.STORIES, *corrections.STORIES, *hand_overs.STORIES, *sizes.STORIES, *relays.STORIES]
+STORIES = [
+    *crashes.STORIES,
+    *corrections.STORIES,
+    *hand_overs.STORIES,
+    *sizes.STORIES,
+    *relays.STORIES,
+    *everyday.STORIES,
+]
 
 
-def test_the_exam_has_twenty_five_stories_of_twelve_questions() -> None:
-    assert len({story.name for story in STORIES}) == len(STORIES) == 25
+def test_the_exam_has_thirty_stories_of_twelve_questions() -> None:
+    assert len({story.name for story in STORIES}) == len(STORIES) == 30
     assert {len(story.questions) for story in STORIES} == {ASKED}
     assert all(question.says or question.never for story in STORIES for question in story.questions)
 

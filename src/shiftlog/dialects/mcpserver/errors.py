@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from shiftlog.dialects.mcpserver.naming import dialect_name, to_dialect
-from shiftlog.model.errors import InvalidParameter, ShiftlogError, StorageError, UnknownTool
+from shiftlog.journal.journal import TAKE_IT_OVER
+from shiftlog.model.errors import InvalidParameter, SessionHeld, ShiftlogError, StorageError, UnknownTool
 from shiftlog.model.moves import LIVE, SessionState
 from shiftlog.model.nouns import Session
 from shiftlog.model.turn_texts import LIST_FIELDS
@@ -35,6 +36,9 @@ class MethodNotFound(UnknownTool):
     code = "method_not_found"
 
 
+_OF_HOLDER = ("sessionId", "heldBy", "fence")
+_CLOSE_THERE = "Close it where it is held, or call the tool close_session with on_held: take_over"
+
 # Code → its hint, and which of the details are shown. A code that is not here shows everything with its own hint.
 SHOWN: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "session_not_found": (OPEN_FIRST, ("operation", "sessionId", "candidates")),
@@ -53,10 +57,7 @@ SHOWN: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "method_not_found": (None, ("methodName", "supportedMethods")),
     "transcript_not_found": (None, ("searched",)),
     "idempotency_conflict": (None, ()),
-    "session_held": (
-        "Close it where it is held, or call the tool close_session with on_held: take_over",
-        ("sessionId", "heldBy", "fence"),
-    ),
+    "session_held": ("Work in a session of your own: call workflow.sessionlog.openSession", _OF_HOLDER),
     "lease_lost": (None, ("fenceGiven", "fenceCurrent", "heldBy")),
     "storage_error": (None, ("reason",)),
     "command_timeout": (None, ("reason",)),
@@ -68,6 +69,8 @@ def payload(error: ShiftlogError) -> dict[str, Any]:
     """Return the error as an envelope carries it, but for its `requestId`."""
     details: dict[str, Any] = to_dialect(error.details)
     hint, names = SHOWN.get(error.code, (error.hint, tuple(details)))
+    if isinstance(error, SessionHeld) and error.hint == TAKE_IT_OVER:
+        hint = _CLOSE_THERE  # a close by a client that may take it over
     details = {name: details[name] for name in names if name in details}
     message = error.message
     if isinstance(error, StorageError) and message.startswith("Storage error:"):

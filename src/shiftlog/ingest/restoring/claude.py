@@ -48,7 +48,7 @@ class ClaudeWriter(TranscriptWriter):
         for number, each in enumerate(dialog):
             turn = each.turn
             if number == 0 and self._is_titled(turn):
-                name = self.restored.session_id
+                name = self.restored.conversation
                 yield {"type": "custom-title", "customTitle": self.session.title, "sessionId": name}
             if turn is None:
                 yield from self._said(each, [])
@@ -60,8 +60,15 @@ class ClaudeWriter(TranscriptWriter):
 
     def _is_titled(self, first: Turn | None) -> bool:
         """Return True if the title is one of its own, not the first line of the first prompt."""
+        if self.is_agents:  # its records name its parent, and so would the title
+            return False
         prompt = first.query_title if first is not None else ""
         return self.session.title not in ("", _UNTITLED, prompt)
+
+    @property
+    def is_agents(self) -> bool:
+        """Return True for the transcript of a subagent, which lies beside its parent's."""
+        return self.restored.conversation != self.restored.session_id
 
     def _turn(self, dialog: TurnDialog, turn: Turn) -> Iterator[Record]:
         self.place = dialog.places.at(turn.begun_seq)
@@ -200,10 +207,11 @@ class ClaudeWriter(TranscriptWriter):
         place = self.place
         record = {
             "parentUuid": parent if parent in self.written else self.last,
-            "isSidechain": False,
+            "isSidechain": self.is_agents,
+            **({"agentId": self.restored.session_id} if self.is_agents else {}),
             "userType": "external",
             "cwd": place.get("cwd") or self.restored.cwd,
-            "sessionId": self.restored.session_id,
+            "sessionId": self.restored.conversation,
             "version": place.get("version") or self.session.executable_version or VERSION,
             "gitBranch": place.get("branch") or "",
             "type": kind,

@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from shiftlog.ingest.readers.codex.text import output_of
+from shiftlog.ingest.readers.codex.thread import SPAWNED, WORDS
 from shiftlog.ingest.restoring.transcript import Record, TranscriptWriter, TurnDialog, as_object
 from shiftlog.model.agents import CODEX
 from shiftlog.model.entry import Entry
@@ -37,6 +38,7 @@ class CodexWriter(TranscriptWriter):
                 "originator": "shiftlog",
                 "cli_version": session.executable_version or "0.0.0",
                 "source": "cli",
+                **self._origin(),
                 **({"model_provider": self.restored.model_provider} if self.restored.model_provider else {}),
                 "instructions": None,
             },
@@ -50,6 +52,22 @@ class CodexWriter(TranscriptWriter):
             yield from self._turn(each, each.turn)
         yield _line(session.last_activity, "event_msg", {"type": "thread_name_updated", "thread_name": session.title})
 
+    def _origin(self) -> Record:
+        """Return what a header says of the threads that this one came from, so that their turns are not its own."""
+        above, told = self.restored.ancestry, self.session.subagent
+        origin: Record = {"forked_from_id": above.forked_from} if above.forked_from else {}
+        if above.parent is None or not told:
+            return origin
+        kind = str(told.get("kind"))
+        source: Any = {"subagent": {"other": kind}}
+        if kind in WORDS:
+            source = {"subagent": kind}
+        elif kind == SPAWNED:
+            source = {"subagent": {kind: {"parent_thread_id": above.parent, "depth": told.get("depth")}}}
+        known = {"agent_nickname": told.get("name"), "agent_role": told.get("role"), "agent_path": above.agent_path}
+        named = {name: value for name, value in known.items() if value}
+        return {**origin, "source": source, "parent_thread_id": above.parent, **named}
+
     def _turn(self, dialog: TurnDialog, turn: Turn) -> Iterator[Record]:
         name = dialog.vendor_id or turn.request_id.split("-", 2)[2]
         at = turn.begun_at
@@ -58,8 +76,9 @@ class CodexWriter(TranscriptWriter):
         if is_marked:
             started = {"type": "task_started", "turn_id": name, "started_at": int(at.timestamp())}
             yield _line(at, "event_msg", {**started, "model_context_window": None})
-        yield _line(at, "turn_context", self._context(dialog, turn, name if is_marked else None))
-        if dialog.has_prompt:
+        if (context := self._context(dialog, turn, name if is_marked else None)) is not None:
+            yield _line(at, "turn_context", context)
+        if dialog.has_prompt and not _is_from_agent(dialog, turn):
             query = turn.query_text or turn.query_title
             yield _message(at, "user", "input_text", query)
             yield _line(at, "event_msg", {"type": "user_message", "message": query, "images": []})
@@ -76,14 +95,19 @@ class CodexWriter(TranscriptWriter):
         if is_marked:
             yield from _ended(turn, name, [*(text for text, _ in texts), *([answer] if answer else [])])
 
-    def _context(self, dialog: TurnDialog, turn: Turn, name: str | None) -> Record:
+    def _context(self, dialog: TurnDialog, turn: Turn, name: str | None) -> Record | None:
+        """Return the settings of a turn; a session of Codex has none that its own rollout did not say."""
         place = dialog.places.at(turn.begun_seq)
+        model = turn.model or self.session.model
+        approval, sandbox = place.get("approval_policy"), place.get("sandbox_policy")
+        if self.session.agent == CODEX and not (model and approval and sandbox):
+            return None  # the client needs all of them, and goes on with its user's own
         return {
             **({"turn_id": name} if name else {}),
             "cwd": place.get("cwd") or self.restored.cwd,
-            "approval_policy": place.get("approval_policy") or "on-request",
-            "sandbox_policy": {"type": place.get("sandbox_policy") or "read-only"},
-            "model": turn.model or self.session.model or "unknown",
+            "approval_policy": approval or "on-request",
+            "sandbox_policy": {"type": sandbox or "read-only"},
+            "model": model or "unknown",
             "summary": "auto",
         }
 
@@ -119,6 +143,12 @@ class CodexWriter(TranscriptWriter):
             return _line(entry.at, "response_item", {"type": "custom_tool_call", **about, "input": given})
         arguments = json.dumps(as_object(given), ensure_ascii=False)
         return _line(entry.at, "response_item", {"type": "function_call", **about, "arguments": arguments})
+
+
+def _is_from_agent(dialog: TurnDialog, turn: Turn) -> bool:
+    """Return True if another agent's message is the prompt of a turn; it stands in the dialog, too."""
+    said = (entry.facts for entry in dialog.entries)
+    return any(facts.get("author") and facts.get("content") == turn.query_text for facts in said)
 
 
 def _spoken(at: datetime, text: str, phase: str | None = None) -> Iterator[Record]:

@@ -24,6 +24,20 @@ _FOLLOWED = ("cwd", "branch", "version", "approval_policy", "sandbox_policy")
 Record = dict[str, Any]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Ancestry:
+    """The vendor's ids of the sessions that a session came from; its transcript names them.
+
+    A subagent's parent is the session of the conversation that it was started in, whatever agents are between.
+    """
+
+    parent: str | None = None
+    parent_cwd: str | None = None
+    forked_from: str | None = None
+    agent_path: str | None = None
+    """The name under which other agents of Codex write to it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class RestoredTranscript:
     """A transcript to write; its counts are complete once all `records` were read."""
@@ -34,6 +48,7 @@ class RestoredTranscript:
     started: datetime
     model_provider: str | None = None
     """Codex resumes a session under the provider that it names; without one under that of its settings."""
+    ancestry: Ancestry = field(default_factory=Ancestry)
     records: Iterator[Record] = field(default_factory=lambda: iter(()))
     turns: int = 0
     masked: int = 0
@@ -45,17 +60,24 @@ class RestoredTranscript:
             "vendor": self.vendor,
             "vendor_session_id": self.session_id,
             "place": self.place(),
-            "command": f"{BY_NAME[self.vendor].resume} {self.session_id}",
+            "command": f"{BY_NAME[self.vendor].resume} {self.conversation}",
             "turns": self.turns,
             "masked": self.masked,
             "left_out": self.left_out,
         }
 
+    @property
+    def conversation(self) -> str:
+        """Return the id that a client resumes: of its own session, or for a subagent of Claude Code of its parent's."""
+        parent = self.ancestry.parent if self.vendor == "claude" else None
+        return parent or self.session_id
+
     def place(self) -> str:
         """Return the path where the vendor's client looks for it, below its home folder."""
         if self.vendor == "claude":
-            folder = re.sub(r"[^A-Za-z0-9-]", "-", self.cwd)
-            return f"projects/{folder}/{self.session_id}.jsonl"
+            folder = re.sub(r"[^A-Za-z0-9-]", "-", self.ancestry.parent_cwd or self.cwd)
+            below = f"/subagents/agent-{self.session_id}" if self.conversation != self.session_id else ""
+            return f"projects/{folder}/{self.conversation}{below}.jsonl"
         return f"sessions/{self.started:%Y/%m/%d}/rollout-{self.started:%Y-%m-%dT%H-%M-%S}-{self.session_id}.jsonl"
 
 

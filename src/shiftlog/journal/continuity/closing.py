@@ -75,8 +75,8 @@ class Closer:
             self._journal.check_writer(writer, session, caller, values.get("fence"))
         self._runs.end(pen, values)
         _warn_of_rebirth(pen, values)
-        if MENDED in (values.get("reason") or "") + (values.get("epitaph") or ""):
-            pen.warn("text_mended", f"Control characters in reason or epitaph were replaced by {MENDED}")
+        if request.replaced:
+            pen.warn("text_mended", f"Control characters in {', '.join(request.replaced)} were replaced by {MENDED}")
         ending = Ending(
             reason=_unless_blank(values.get("reason")) or DEFAULT_REASON,
             note=_unless_blank(values.get("epitaph")),

@@ -4,7 +4,7 @@ from datetime import datetime, timedelta
 
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.continuity.requests import TAKE_OVER
-from shiftlog.journal.journal import Journal, Request, held
+from shiftlog.journal.journal import TAKE_IT_OVER, Journal, Request, held
 from shiftlog.journal.runs.service import Runs
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
@@ -33,7 +33,7 @@ class Leases:
         values = request.values
         if lease is None or values.get("on_held") == TAKE_OVER or values.get("fence") == session.fence:
             return
-        raise held(session, lease, hint="Pass on_held: take_over")
+        raise held(session, lease, hint=TAKE_IT_OVER)
 
     async def renew(self, client_ids: list[str]) -> None:
         """Prolong the leases of clients that are still connected."""

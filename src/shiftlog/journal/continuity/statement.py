@@ -6,7 +6,6 @@
 import json
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import cast
 
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import MAX_ID_CHARS, agent_key
@@ -14,7 +13,7 @@ from shiftlog.params.fields import Field, Integer, ListOf, Record, Schema, Text,
 
 VERSIONS = ("1", "1.0", "v1")
 STATEMENT_CHARS = 4_000
-_ITEMS = ListOf(item=Text(lines=True, max_chars=1_000), max_items=50)
+_ITEMS = ListOf(item=Text(lines=True, mends=True, max_chars=1_000), max_items=50)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,13 +41,24 @@ class _Statement(Record):
         try:
             return Record.read(self, _decoded(value, path) if isinstance(value, str) else value, path)
         except InvalidParameter as refused:
-            if refused.details["problem"] != "missing":
-                raise
-            # The missing key belongs to the statement, not to the tool's parameters.
-            raise InvalidParameter.invalid(str(refused.details["parameter"]), "required") from None
+            raise _of_statement(refused) from None
+
+    def faults(self, value: object, path: str = "capsule") -> list[InvalidParameter]:
+        try:
+            given = _decoded(value, path) if isinstance(value, str) else value
+        except InvalidParameter as refused:
+            return [refused]
+        return [_of_statement(fault) for fault in Record.faults(self, given, path)]
 
     def type_schema(self) -> Schema:
         return Record.type_schema(self)  # an agent sends the object; the text is for clients that cannot nest
+
+
+def _of_statement(fault: InvalidParameter) -> InvalidParameter:
+    """Return a fault of the statement: a key that it lacks is none of the tool's parameters."""
+    if fault.details["problem"] != "missing":
+        return fault
+    return InvalidParameter.invalid(str(fault.details["parameter"]), "required")
 
 
 def _decoded(text: str, path: str) -> object:
@@ -79,7 +89,10 @@ def _check_agent(text: str, path: str) -> None:
 
 
 def _prose(description: str) -> Text:
-    return Text(lines=True, max_chars=STATEMENT_CHARS, description=description)
+    return Text(lines=True, mends=True, max_chars=STATEMENT_CHARS, description=description)
+
+
+_PROSE = _prose("")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -87,7 +100,14 @@ class _Items(Field):
     """One text, or a list of shorter ones, each an item of its own."""
 
     def read(self, value: object, path: str) -> object:
-        return _ITEMS.read(cast("object", value), path) if isinstance(value, list) else _prose("").read(value, path)
+        return self._form(value).read(value, path)
+
+    def faults(self, value: object, path: str) -> list[InvalidParameter]:
+        return self._form(value).faults(value, path)
+
+    @staticmethod
+    def _form(value: object) -> Field:
+        return _ITEMS if isinstance(value, list) else _PROSE
 
     def type_schema(self) -> Schema:
         return {"type": "array", "items": {"type": "string"}}
@@ -105,7 +125,7 @@ STATEMENT: Record = _Statement(
         "do_not": _Items(description="What must not be done."),
         "refuted": _Items(description="What proved wrong."),
         "receipts": ListOf(
-            item=Text(lines=True, max_chars=500),
+            item=Text(lines=True, mends=True, max_chars=500),
             max_items=20,
             description="Proofs: commits, links.",
         ),

@@ -22,7 +22,9 @@ from shiftlog.model.prices import billing_tier
 
 _COUNTERS = ("input_tokens", "cached_input_tokens", "output_tokens", "reasoning_output_tokens", "total_tokens")
 _CACHE_WRITES = "cache_write_input_tokens"
-_KINDS = ("thread_spawn", "review", "compact", "memory_consolidation", "other")
+SPAWNED = "thread_spawn"
+WORDS = ("review", "compact", "memory_consolidation")
+_KINDS = (SPAWNED, *WORDS, "other")
 
 # -- the header --------------------------------------------------------------------------------------------------------
 
@@ -47,7 +49,7 @@ def on_session_meta(rollout: Rollout, payload: Object) -> f.Disposition:
     state.agent_path = text_in(payload, "agent_path") or text_in(spawn, "agent_path")
     parent = text_in(payload, "parent_thread_id") or text_in(spawn, "parent_thread_id")
     if parent is not None and subagent is None:
-        subagent = f.Subagent(kind="thread_spawn", name=text_in(payload, "agent_nickname"))
+        subagent = f.Subagent(kind=SPAWNED, name=text_in(payload, "agent_nickname"))
     version = text_in(payload, "cli_version")
     # A reverted thread continues an earlier rollout of its own; that is not a fork.
     continued = thread if (thread := text_in(base, "thread_id")) != rollout.ref.vendor_id else None
