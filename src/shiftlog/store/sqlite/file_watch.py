@@ -54,6 +54,7 @@ class FileWatch:
         self._folder_seen: tuple[int, int, int] | None = None
         self._is_settled = False
         self._log_bytes = 0
+        self._copy: str | None = None
         self._is_gone(str(path))
 
     def connect(self) -> apsw.Connection:
@@ -121,10 +122,21 @@ class FileWatch:
         copy = f"{self._path}.saved-{stamp}"
         try:
             os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            db.execute("VACUUM INTO ?", (copy,))
-        except (OSError, apsw.Error):
+        except OSError:
             return None
-        return copy
+        self._copy = copy
+        try:
+            db.execute("VACUUM INTO ?", (copy,))
+        except apsw.Error:
+            self.drop_copy()  # half a copy only takes the room that the disk may lack
+        return self._copy
+
+    def drop_copy(self) -> None:
+        """Remove the saved copy: the file itself is in its place again, with all that the copy holds."""
+        if self._copy is not None:
+            with suppress(OSError):
+                os.unlink(self._copy)  # noqa: PTH108
+            self._copy = None
 
 
 def gone_error(path: Path, copy: str | None) -> StorageError:
