@@ -147,7 +147,7 @@ def test_files_in_the_place_of_folders_are_named_and_the_rest_is_served(home: Pa
         (home / "outputs").unlink()
         agent.call("open_shell", session_id=session, cwd="/")
         checks = shiftlog_json(home, "doctor", status=1)["checks"]
-        assert "is not a directory" in next(check["message"] for check in checks if check["name"] == "spool")
+        assert f"{home / 'spool'} is not a directory" in [c["message"] for c in checks if c["name"] == "files"]
 
 
 def test_keys_that_were_deleted_keep_no_client_from_working(home: Path) -> None:
