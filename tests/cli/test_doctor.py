@@ -51,6 +51,38 @@ def test_a_state_directory_that_is_not_there_yet_is_fine(home: Path) -> None:
     assert checks(place, "--no-start")["home"]["message"] == f"{place} does not exist yet; the daemon makes it"
 
 
+def test_files_of_a_wrong_kind_are_named_with_the_way_out(home: Path) -> None:
+    for name in ("keys", "outputs"):
+        (home / name).write_text("no folder")
+    for name in ("spool", "held"):
+        (home / name).symlink_to("/nonexistent/folder")
+    for name in ("daemon.lock", "start.lock", "config.toml"):
+        (home / name).mkdir()
+    report = shiftlog(home, "doctor", "--no-start", "--json", status=1).json()
+    found = {check["message"]: check for check in report["checks"] if check["name"] == "files"}
+    assert list(found) == [
+        *(f"{home / name} is not a directory" for name in ("keys", "outputs", "spool", "held")),
+        *(f"{home / name} is not a regular file" for name in ("daemon.lock", "start.lock", "config.toml")),
+    ]
+    assert all("ove it away" in check["hint"] for check in found.values())
+    (home / "start.lock").rmdir()
+
+
+def test_a_folder_in_the_place_of_the_socket_is_named_at_once(home: Path) -> None:
+    (home / "daemon.sock").mkdir()
+    refused = shiftlog(home, "sessions", status=1)
+    assert f"{home / 'daemon.sock'} is a directory" in refused.err
+    assert "Move it away" in refused.err
+    assert lock_holder(home) is None
+
+
+def test_a_file_in_the_place_of_the_keys_keeps_the_daemon_from_starting_with_the_reason(home: Path) -> None:
+    (home / "keys").write_text("no folder")
+    refused = shiftlog(home, "sessions", status=1)
+    assert f"{home / 'keys'} is not a directory" in refused.err
+    assert "Move it away" in refused.err
+
+
 def test_a_state_directory_open_to_others_fails_with_the_way_out(home: Path) -> None:
     home.chmod(0o755)
     check = checks(home, "--no-start", status=1)["home"]

@@ -1,6 +1,7 @@
 """Tasks of the service: every one belongs to a shell, ends with it, and ends in bounded time."""
 
 import asyncio
+import resource
 import time
 from collections.abc import Mapping
 from pathlib import Path
@@ -62,6 +63,23 @@ async def test_closing_the_app_leaves_no_task_and_records_every_end(tmp_path: Pa
     assert [entry.facts["state"] for entry in ended if entry.facts["shell_id"] == rig.shell_id][-1] == "ended"
     assert {entry.facts["state"] for entry in ended} == {"cancelled", "ended"}
     assert asyncio.all_tasks() == before
+
+
+async def test_a_time_without_descriptors_does_not_end_the_task_that_all_shells_live_in(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(service, "FLUSH_S", 0.01)
+    monkeypatch.setattr(service, "SWEEP_TICKS", 1)
+    async with shell_rig(tmp_path) as rig:
+        await rig.open(sandbox="workspace-write", workspace=str(rig.place))
+        before = resource.getrlimit(resource.RLIMIT_NOFILE)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (3, before[1]))
+        try:
+            await until(lambda: "looking after the shells failed" in caplog.text)
+        finally:
+            resource.setrlimit(resource.RLIMIT_NOFILE, before)
+        await rig.open()
+        assert await rig.out("echo again") == "again"
 
 
 async def test_a_shell_that_cannot_be_closed_delays_the_end_of_the_app_only_for_a_moment(

@@ -12,7 +12,7 @@ import pytest
 
 from tests.daemon.disks import UNPRIVILEGED, fill, needs_root, seen_read_only, small_disk
 from tests.daemon.support import BRIDGE, Bridge, control, end_daemon, eventually, lock_holder
-from tests.story.agents import Agent, Refused, read_record, shiftlog_json
+from tests.story.agents import Agent, Refused, read_record, shiftlog, shiftlog_json
 
 FIRST_ANSWER_S = 25.0  # seconds on an idle machine; without an answer the read would end after 30
 
@@ -164,6 +164,23 @@ def test_on_a_read_only_mount_an_agent_is_told_so_and_what_to_do(home: Path, tmp
         assert f"the file system of {place} is read-only" in refused["message"]
         assert "Errno" not in refused["message"]
         assert "Mount it for writing" in refused["data"]["hint"]
+
+
+def test_a_database_that_is_damaged_under_a_daemon_is_told_by_status_and_doctor(home: Path) -> None:
+    with Agent(home) as agent:
+        begin(agent)
+        shiftlog(home, "daemon", "stop")
+        session = begin(agent)
+        shiftlog(home, "daemon", "stop")
+        agent.call("query_history", session_id=session)
+        os.truncate(home / "shiftlog.db", 0)
+        with pytest.raises(Refused, match=r"shiftlog\.db"):
+            agent.call("begin_turn", session_id=session, query_title="t", query_text="t")
+        said = shiftlog_json(home, "daemon", "status")
+        assert [fault["what"] for fault in said["faults"]] == ["the record"]
+        assert "backup" in said["faults"][0]["hint"]
+        assert "cannot be read" in shiftlog(home, "status")
+        assert "shiftlog.db" in checks(home, status=1)["upkeep"]["message"]
 
 
 def test_a_database_that_is_missing_when_a_daemon_starts_is_named_and_nothing_is_lost(home: Path) -> None:

@@ -81,6 +81,27 @@ def test_a_daemon_that_may_start_no_process_says_so_and_serves_the_rest(ordinary
         assert not opened["result"]["isError"], opened
 
 
+def test_shells_outlast_a_time_without_descriptors(home: Path) -> None:
+    with Agent(home) as agent:
+        session = open_session(agent)
+        shell = agent.call("open_shell", session_id=session, cwd="/")["shell_id"]
+        agent.call("run_command", shell_id=shell, command="kept=here")
+        pid = daemon_of(home)
+        before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+        used = len(list(Path(f"/proc/{pid}/fd").iterdir()))
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, (used, before[1]))
+        for tool, arguments in (
+            ("run_command", {"shell_id": shell, "command": "kept=lost"}),
+            ("open_shell", {"session_id": session, "cwd": "/"}),
+        ):
+            with pytest.raises(Refused, match="Too many open files"):
+                agent.call(tool, **arguments)
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+        assert "here" in str(agent.call("run_command", shell_id=shell, command="echo $kept"))
+        agent.call("open_shell", session_id=session, cwd="/")
+        assert daemon_of(home) == pid
+
+
 @needs_root
 def test_a_daemon_that_gets_no_memory_answers_and_goes_on(home: Path) -> None:
     with Agent(home) as agent:
@@ -147,7 +168,7 @@ def test_files_in_the_place_of_folders_are_named_and_the_rest_is_served(home: Pa
         (home / "outputs").unlink()
         agent.call("open_shell", session_id=session, cwd="/")
         checks = shiftlog_json(home, "doctor", status=1)["checks"]
-        assert "is not a directory" in next(check["message"] for check in checks if check["name"] == "spool")
+        assert f"{home / 'spool'} is not a directory" in [c["message"] for c in checks if c["name"] == "files"]
 
 
 def test_keys_that_were_deleted_keep_no_client_from_working(home: Path) -> None:

@@ -61,6 +61,9 @@ OPENS = frozenset({"SessionStart", "UserPromptSubmit"})
 STOPPED = frozenset({"Stop", "StopFailure", "SubagentStop", "SessionEnd"})
 ENDS = frozenset({"Stop", "StopFailure", "SessionEnd"})
 
+# A line that is no event is kept, when it is set aside, up to this size.
+UNREADABLE_BYTES = 1 << 20
+
 log = logging.getLogger(__name__)
 
 
@@ -157,8 +160,7 @@ class Hooks:
     async def _take(self, line: SpoolLine) -> None:
         spooled = read_spooled(line.data)
         if spooled is None:
-            log.warning("spool: a line of %s is torn", Path(line.after.path).name)
-            await self.intake.move(line.after)
+            await self._set_line_aside(line)
             return
         # The hook has no test clock, so either clock may be the later one.
         if parse(spooled.at) > max(self.app.clock.now(), datetime.now(UTC)) + HOOK_CLOCK_SKEW:
@@ -243,6 +245,15 @@ class Hooks:
         now = self.app.clock.now()
         await anyio.to_thread.run_sync(lambda: self.spool.set_aside(spooled.id, item, reason, now))
         await self.intake.move(cursor)
+
+    async def _set_line_aside(self, line: SpoolLine) -> None:
+        """Set aside a line that is no event: torn by a crash, nested too deeply, or of another program."""
+        log.warning("spool: a line of %s is torn", Path(line.after.path).name)
+        if line.data.strip():
+            text = line.data.decode("utf-8", "replace") if len(line.data) <= UNREADABLE_BYTES else None
+            content, now = self.app.redactor.value(text)[0], self.app.clock.now()
+            await anyio.to_thread.run_sync(lambda: self.spool.set_line_aside(line, content, now))
+        await self.intake.move(line.after)
 
     async def _due_stops(self) -> list[tuple[str, Stop]]:
         now = self.app.clock.now()

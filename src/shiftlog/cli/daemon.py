@@ -53,7 +53,7 @@ def print_status(printer: Printer, facts: Facts) -> None:
     """Print a status answer of the daemon."""
     for name, parts in status_lines(facts):
         printer.line((f"{name:<10}", "dim"), *parts)
-    if facts["open"]:
+    if facts.get("open"):
         printer.line()
         printer.table(OPEN_COLUMNS, facts["open"])
         if facts["sessions_open"] > len(facts["open"]):
@@ -65,10 +65,12 @@ def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
     clients = sum(one["role"] == "mcp" for one in facts["connections"])
     memory = f", {size(facts['rss_bytes'])}" if facts["rss_bytes"] else ""
     up = f"pid {facts['pid']}, version {facts['version']}, up {largest_unit(facts['uptime_s'])}{memory}"
-    record = (
-        f"{count(facts['sessions'], 'session')} ({facts['sessions_open']:,} open), "
-        f"{count(facts['turns'], 'turn')}, {count(facts['entries'], 'entry')}, {size(facts['database_bytes'])}"
-    )
+    record: Part = ("cannot be read", "red")
+    if "sessions" in facts:
+        record = (
+            f"{count(facts['sessions'], 'session')} ({facts['sessions_open']:,} open), "
+            f"{count(facts['turns'], 'turn')}, {count(facts['entries'], 'entry')}, {size(facts['database_bytes'])}"
+        )
     http: list[Part] = [("off", "dim"), "  shiftlog serve, or http.enabled in config.toml"]
     if facts.get("http_fault"):
         http = [("not served", "red"), f"  {facts['http_fault']}"]

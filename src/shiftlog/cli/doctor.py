@@ -21,6 +21,7 @@ import click
 from shiftlog import __version__
 from shiftlog.cli.connecting import json_option, open_client
 from shiftlog.cli.screen.output import Printer, print_json, styled
+from shiftlog.cli.state_files import odd_files
 from shiftlog.link import processes, wire
 from shiftlog.link.build import build_id
 from shiftlog.link.files import read_regular
@@ -103,6 +104,7 @@ def _checks(start: bool) -> Iterator[Check]:
         ("sqlite", _sqlite),
         # Before the daemon: its start creates the directory and corrects the mode.
         ("home", lambda: _home(home)),
+        ("files", lambda: _files(home)),
         ("permissions", lambda: _modes(home)),
         ("disk", lambda: _space(home)),
         ("settings", lambda: _settings(home)),
@@ -197,6 +199,15 @@ def _home(home: Path) -> Check:
         hint = "Its file system is read-only: mount it for writing" if is_open else f"chmod 700 {home}"
         return _fail("home", f"{home} cannot be written", hint)
     return _ok("home", f"{home} (0700)")
+
+
+def _files(home: Path) -> Iterator[Check]:
+    """Yield a check for each file of a wrong kind, or one that all is well."""
+    odd = list(odd_files(home))
+    for message, hint in odd:
+        yield _fail("files", message, hint)
+    if not odd:
+        yield _ok("files", "each is a file or a directory as it must be")
 
 
 def _modes(home: Path) -> Iterator[Check]:
@@ -368,7 +379,7 @@ def _lock(home: Path) -> Check:
     except FileNotFoundError:
         return _ok("lock", "not taken")
     except OSError as error:
-        return _fail("lock", f"{error.filename}: {error.strerror}", "Make the state directory readable")
+        return _fail("lock", f"{error.filename}: {error.strerror}", "Make it readable for you, or move it away")
     pid = text.partition("\n")[0]
     if not pid.isdecimal():
         return _ok("lock", "not taken")
@@ -394,8 +405,6 @@ def _spool(home: Path) -> Check:
     from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool
 
     spool = HookSpool(folder=home / "spool")
-    if spool.folder.exists() and not spool.folder.is_dir():
-        return _fail("spool", f"{spool.folder} is not a directory", "Move it away: hooks cannot leave their events")
     aside = spool.aside()
     if aside:
         latest = aside[-1]

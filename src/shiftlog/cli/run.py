@@ -95,7 +95,7 @@ def _program() -> str:
 
 
 def _wants_demo(printer: Printer, facts: Facts, demo: bool | None) -> bool:
-    if demo is not None or facts["sessions"]:
+    if demo is not None or facts.get("sessions", 1):
         return bool(demo)
     printer.line()
     if printer.is_terminal and sys.stdin.isatty():
@@ -181,7 +181,7 @@ def _view(printer: Printer, client: "Client") -> "Text":
     facts: Facts = client.call("daemon.status")
     lines: list[Sequence[Part]] = [[("Live, until Ctrl-C", "bold")]]
     lines += [[(f"{name:<10}", "dim"), *parts] for name, parts in status_lines(facts)]
-    if facts["open"]:
+    if facts.get("open"):
         lines += [[], *laid_out(OPEN_COLUMNS, rows_of(OPEN_COLUMNS, facts["open"]), printer.console.width)]
     with streamed(client, "tail", {"last": RECENT}) as entries:
         recent = [list(entry_parts(entry, dated=False)) for entry in entries]

@@ -69,7 +69,7 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
     except AlreadyServed as taken:
         return _complain(str(taken))
     except OSError as error:
-        return _complain(f"The lock cannot be taken: {error}")
+        return _complain(f"The lock cannot be taken: {error.filename}: {error.strerror}. Move that file away.")
     try:
         try:
             if _is_inside_held_shell(home):

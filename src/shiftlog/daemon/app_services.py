@@ -35,6 +35,8 @@ from shiftlog.model.limits import DAEMON_FINISH_S, HOOK_POLL_S, IMPORT_WATCH_RET
 # The parts of a hello that state the policy of its client.
 CLIENT_POLICY = frozenset({"policy_files", "policy_variables"})
 
+READING = "reading the record"
+
 # An import that the daemon was started for has begun by then.
 IMPORT_WAIT_S = 3.0
 
@@ -137,14 +139,25 @@ class AppServices:
 
     async def status(self) -> dict[str, object]:
         http = await self._http.status()
-        counts = cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY))
+        counts = await self._counts()
         store = store_place(self._app.home, self._app.config)
-        return {**await counts, **http, "faults": self._faults(), "policy": self._policy, "store": store}
+        return {**counts, **http, "faults": self._faults(), "policy": self._policy, "store": store}
+
+    async def _counts(self) -> dict[str, object]:
+        """Return the figures of the record; none if it cannot be read, which the faults name."""
+        counts: dict[str, object] = {"home": str(self._app.home)}
+
+        async def read() -> None:
+            counts.update(await cast("Awaitable[dict[str, object]]", answer(self._app, "status", {}, LIBRARY)))
+
+        await self.upkeep.attempt(READING, read)
+        return counts
 
     def _faults(self) -> list[dict[str, object]]:
         """Return what does not work at present: the record, maintenance jobs, the spool."""
         found = self.upkeep.faults()
         if (error := self._app.store.fault) is not None:
+            found = [fault for fault in found if fault["what"] != READING]  # the same cause
             found.insert(0, UpkeepFault(reason=described(error), hint=error.hint, tries=0).as_dict("the record"))
         if self._app.is_taking_hooks and (reason := self._app.hooks.fault) is not None:
             hint = "Look at the file in spool/; shiftlog spool lists what was set aside"

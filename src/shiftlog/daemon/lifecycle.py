@@ -76,6 +76,8 @@ def _start_error(error: Exception) -> ShiftlogError:
         return StorageError(f"{NO_START}{error.details['reason']}", hint=error.hint)
     if isinstance(error, ShiftlogError):
         return error
+    if isinstance(error, FileExistsError | NotADirectoryError):  # another file has the place of a folder
+        return StorageError(f"{NO_START}{error.filename} is not a directory", hint="Move it away: a new one is made")
     if isinstance(error, OSError) and error.filename:  # something is wrong with the state directory
         return StorageError(f"{NO_START}{error.filename}: {error.strerror}", hint="Run shiftlog doctor")
     return InternalError(f"{NO_START}{type(error).__name__}: {error}")

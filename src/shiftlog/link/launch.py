@@ -12,7 +12,7 @@ import sys
 import time
 
 from shiftlog.link.files import open_regular
-from shiftlog.link.wire import RETRY_S, WireError, connect, log_path
+from shiftlog.link.wire import RETRY_S, WireError, connect, log_path, socket_path
 
 LOG_TAIL_BYTES = 2000
 
@@ -41,6 +41,7 @@ def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose
     of its log.
     """
     reap()
+    _check_socket_place(home)
     starter = _StartLock(home)
     spawn_from = time.monotonic() + patience_s
     child = None
@@ -67,6 +68,13 @@ def start_daemon(home: str, *, deadline: float, patience_s: float = 0.0, purpose
         if child is not None:
             child.release()
         starter.release()
+
+
+def _check_socket_place(home: str) -> None:
+    """Refuse a folder in the place of the socket: every other kind of file there gives way to the next socket."""
+    path = socket_path(home)
+    if os.path.isdir(path) and not os.path.islink(path):
+        raise WireError("storage_error", f"{path} is a directory, so no daemon can listen there", "Move it away")
 
 
 def start_reader(home: str) -> _socket.socket:

@@ -30,6 +30,7 @@ from shiftlog.params.wording import missing, must_be
 from shiftlog.shell import code_reading, requests, results, unrun
 from shiftlog.shell.approvals import Approval, Approvals, Confirm
 from shiftlog.shell.beginning import masked, not_running, spec_of
+from shiftlog.shell.engine import open_files
 from shiftlog.shell.notes import command_note
 from shiftlog.shell.outputs.keeper import OutputKeeper
 from shiftlog.shell.ports import CallCancelled, CommandEnd, ShellJournal, Snapshots
@@ -256,6 +257,7 @@ class Commands:
         if not command.background:
             shell.foreground = command
         try:
+            open_files.check_own()  # a shell that gets half of a command has to be ended
             command.checkpoint_id = await self.snapshots.before(shell, command)
             command.request_id = await self.journal.command_started(
                 shell.session_id, results.starting_facts(shell, command), caller, waited_for=not command.background

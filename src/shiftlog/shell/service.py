@@ -453,18 +453,29 @@ class Shells:
         return session_id in self._implicit and not siblings and self._opening[session_id] <= opening
 
     async def _sweep(self) -> None:
-        """Write growing outputs to disk, close idle shells, and forget shells that ended long ago."""
+        """Look after the shells again and again: what fails now, as without descriptors, must not end all of them."""
+        failed = False
         for tick in itertools.count(1):
             await anyio.sleep(FLUSH_S)
-            self.outputs.flush()
-            for shell in self.registry.live():
-                shell.live.mark()
-            with contextlib.suppress(ShiftlogError):
-                await self.journal.sync()
-            if tick % SWEEP_TICKS == 0:
-                self._sweep_shells()
-                for session_id in self.opener.temps.sessions():
-                    await self._drop_temp(session_id)
+            try:
+                await self._look_after(tick)
+                failed = False
+            except Exception:
+                if not failed:
+                    LOG.exception("looking after the shells failed, and is tried again")
+                failed = True
+
+    async def _look_after(self, tick: int) -> None:
+        """Write growing outputs to disk, close idle shells, and forget shells that ended long ago."""
+        self.outputs.flush()
+        for shell in self.registry.live():
+            shell.live.mark()
+        with contextlib.suppress(ShiftlogError):
+            await self.journal.sync()
+        if tick % SWEEP_TICKS == 0:
+            self._sweep_shells()
+            for session_id in self.opener.temps.sessions():
+                await self._drop_temp(session_id)
 
     def _sweep_shells(self) -> None:
         now, ttl = time.monotonic(), self.limits.idle_ttl_s

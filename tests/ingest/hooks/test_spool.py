@@ -36,16 +36,24 @@ async def test_a_torn_last_line_waits_for_its_end(tmp_path: Path) -> None:
         assert hooked.files() == []
 
 
-async def test_a_torn_middle_line_is_logged_and_the_rest_is_taken(
+async def test_a_line_that_is_no_event_is_set_aside_and_the_rest_is_taken(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    secret = "ghp_" + "a1B2" * 9
+    deep = json.dumps({"v": 1, "event": "deep"}).replace('"deep"', "[" * 900 + f'"{secret}"' + "]" * 900)
     async with open_hook_app(tmp_path) as hooked:
-        hooked.append(FILE, '{"v":1,"id":"ab\n[]\n{"id":1}\n')
+        hooked.append(FILE, '{"v":1,"id":"ab\n\n[]\n{"id":1}\n')
+        hooked.append(FILE, deep + "\n")
+        hooked.append(FILE, "x" * (2 << 20) + "\n")
         hooked.spool("SessionStart", source="startup")
         await hooked.drain()
-        assert caplog.text.count("is torn") == 3
+        assert caplog.text.count("is torn") == 6
         assert await hooked.app.session(SESSION)
         assert hooked.files() == []
+        aside = hooked.hooks.spool.aside()
+        assert {item["reason"] for item in aside} == {"it is no event that can be read"}
+        assert sorted(item["bytes"] for item in aside) == [3, 9, 16, len(deep) + 1, (2 << 20) + 1]
+    assert files_holding(hooked.home, secret) == []
 
 
 async def test_a_folder_that_is_longer_than_any_can_be_is_left_out_of_its_event(tmp_path: Path) -> None:

@@ -64,7 +64,11 @@ async def filled_up(store: SqliteStore) -> None:
 
 
 def killed_after_a_write(path: Path) -> None:
-    done = subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+    killed(KILLED, path)
+
+
+def killed(program: str, path: Path) -> None:
+    done = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
     assert done.returncode == -9
 
 
@@ -156,6 +160,89 @@ async def test_a_write_to_a_database_that_is_gone_is_refused_and_a_copy_is_saved
             beside(path, ".away").rename(path)
             await b.stored(store, of=b.session("five"))
             assert store.fault is None
+            assert not saved.exists()  # the file itself has all of it, and copies would fill the disk
+
+
+@needs_root
+async def test_half_a_copy_of_a_lost_database_does_not_stay_on_a_full_disk(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk") as home:
+        async with SqliteStore(home / "shiftlog.db") as store:
+            await filled_up(store)
+            (home / "shiftlog.db").rename(home / "away.db")
+            fill(home.parent, 300_000)
+            with pytest.raises(StorageError, match="deleted or replaced") as caught:
+                await b.stored(store, of=b.session("one"))
+            assert caught.value.details["saved"] is None
+            assert not list(home.glob("*.saved-*"))
+
+
+async def test_a_file_that_was_moved_away_and_linked_in_its_place_is_not_the_database(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("one"))
+        path.rename(beside(path, ".away"))
+        path.symlink_to(beside(path, ".away"))
+        with pytest.raises(StorageError, match="deleted or replaced"):  # SQLite looks for its log beside the link
+            await b.stored(store, of=b.session("two"))
+        with pytest.raises(StorageError, match="deleted or replaced"):
+            await session_names(store)
+    async with SqliteStore(path) as again:
+        assert len(await session_names(again)) == 1
+
+
+async def test_a_database_behind_a_link_keeps_what_was_acknowledged_before_a_kill(tmp_path: Path, path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    path.symlink_to(tmp_path / "elsewhere" / "real.db")
+    killed_after_a_write(path)
+    log = tmp_path / "elsewhere" / "real.db-wal"
+    log.rename(tmp_path / "away")
+    with pytest.raises(StorageError) as caught:
+        await SqliteStore(path).__aenter__()
+    assert "real.db-wal is missing" in str(caught.value.details)
+    (tmp_path / "away").rename(log)
+    async with SqliteStore(path) as store:
+        assert len(await session_names(store)) == 1
+
+
+async def test_reading_a_database_that_is_gone_names_the_file(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("one"))
+        path.rename(beside(path, ".away"))
+        with pytest.raises(StorageError, match=r"shiftlog\.db was deleted or replaced"):
+            await session_names(store)
+        beside(path, ".away").rename(path)
+        assert len(await session_names(store)) == 1
+
+
+@pytest.mark.parametrize("how", ["cut off", "overwritten"])
+async def test_a_damaged_database_is_named_and_stays_a_fault(path: Path, how: str) -> None:
+    async with SqliteStore(path) as store:
+        await filled_up(store)
+    async with SqliteStore(path) as store:
+        half = path.stat().st_size // 2
+        if how == "cut off":
+            os.truncate(path, half)
+        else:
+            with path.open("r+b") as file:
+                file.seek(4096)
+                file.write(os.urandom(half))
+        assert store.fault is None
+        with pytest.raises(StorageError, match=r"shiftlog\.db: database disk image is malformed") as caught:
+            await b.stored(store, of=b.session("one"))
+        assert "backup" in str(caught.value.hint)
+        assert store.fault is not None
+
+
+async def test_a_file_that_was_taken_for_the_record_after_another_is_opened_again_after_a_kill(path: Path) -> None:
+    async with SqliteStore(path) as store:
+        await b.stored(store, of=b.session("one"))
+        path.unlink()
+        path.touch()
+        with pytest.raises(StorageError, match="deleted or replaced"):
+            await b.stored(store, of=b.session("two"))
+    killed(KILLED.replace('await b.stored(store, "acknowledged")', "pass"), path)
+    assert beside(path, "-wal").stat().st_size
+    async with SqliteStore(path) as again:
+        assert not await session_names(again)
 
 
 @pytest.mark.parametrize("suffix", ["-wal", "-shm"])

@@ -198,6 +198,11 @@ class HookSpool:
             os.fsync(file.fileno())
         draft.replace(folder / f"{safe}.json")
 
+    def set_line_aside(self, line: SpoolLine, content: object, now: datetime) -> None:
+        """Keep a line that is no event; the name is the line's, so that it is kept once."""
+        item = {"kind": "hook", "event": "unreadable", "bytes": len(line.data), "content": content}
+        self.set_aside(f"unreadable-{digest(line.data)[:16]}", item, "it is no event that can be read", now)
+
     def aside(self) -> list[Document]:
         """Return the items set aside, oldest first."""
         found: list[Document] = []

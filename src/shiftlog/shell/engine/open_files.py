@@ -3,6 +3,7 @@
 Bash then skips every command with status 1, as if the command itself had failed, so such a shell is ended.
 """
 
+import errno
 import os
 import re
 import resource
@@ -14,6 +15,17 @@ PERHAPS_TOO_FEW = "perhaps because it may open too few files (see `ulimit -n`)"
 _NEEDED = 5
 _ABOVE = 8  # descriptors that bash may hold above its own limit
 _SOFT_LIMIT = re.compile(rb"Max open files\s+(\d+)")
+
+
+def check_own() -> None:
+    """Raise OSError if this process may open too few files to begin a command."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    try:
+        opened = os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))  # noqa: PTH116, PTH208
+    except FileNotFoundError:  # no Linux
+        return
+    if 0 <= limit < opened + _NEEDED:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 
 
 def are_exhausted(pid: int) -> bool:

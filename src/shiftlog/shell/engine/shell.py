@@ -145,7 +145,8 @@ class EngineShell(HeldState):
                 started = self._start(command, sink)
             except OSError as error:
                 await self.close("killed")
-                raise ended_because("its private directory is gone") from error
+                is_gone = isinstance(error, FileNotFoundError)
+                raise ended_because("its private directory is gone" if is_gone else str(error.strerror)) from error
             if started.copied is not None:
                 await asyncio.wait([started.copied])
             return started

@@ -8,6 +8,7 @@ The index is append-only, with a line per command, and the last line counts. A s
 a command with little output costs one append and no file of its own. Lines that a crash left incomplete are skipped.
 """
 
+import contextlib
 import os
 import re
 import time
@@ -163,7 +164,8 @@ class OutputKeeper:
     def begin(self, command_id: str, learned: Iterable[str] = ()) -> CommandOutput:
         """Make the output of a command that is about to run; `learned` are secret values of its shell."""
         if self._clock() >= self._next_sweep:
-            self.sweep()
+            with contextlib.suppress(OSError):  # the next command tries again
+                self.sweep()
         rules = self.rules(learned)
         left = self._limits.command_bytes  # both streams together
 

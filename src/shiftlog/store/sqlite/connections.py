@@ -76,6 +76,7 @@ def _opened(path: Path, synchronous: str) -> tuple[apsw.Connection, FileWatch]:
         _build_owed(db)
         if db.pragma("user_version"):
             scrub(db)
+        last_entry.accept()
     except BaseException:
         db.close()
         raise

@@ -10,6 +10,7 @@ import apsw
 from shiftlog.model.errors import DISK_FULL, StorageError
 
 DAMAGED_HINT = "Keep a copy of the state directory, then put a backup of the file in its place or move it away"
+DAMAGED = "damaged"
 FULL = DISK_FULL
 READ_ONLY = "the file system is read-only"
 NOT_PERMITTED = "permission denied"
@@ -29,12 +30,23 @@ def storage_error(error: BaseException, reason: str = "", path: Path | None = No
     """Return the error to raise for a fault of SQLite: the file is damaged, or a retry may work."""
     if not reason and isinstance(error, apsw.CantOpenError) and _is_short_of_descriptors():
         reason = os.strerror(errno.EMFILE)
+    if isinstance(error, apsw.NotADBError | apsw.CorruptError):
+        return _damage(reason or f"{path or 'the database'}: {error}")
     reason = reason or f"{type(error).__name__}: {error}"
     cause = _cause(error, path)
     if cause is not None:
         return StorageError(f"Storage error: {cause}", details={"reason": reason, "disk": cause}, hint=HINTS[cause])
-    hint = DAMAGED_HINT if isinstance(error, apsw.NotADBError | apsw.CorruptError) else None
-    return StorageError("Storage error", details={"reason": reason}, hint=hint)
+    return StorageError("Storage error", details={"reason": reason})
+
+
+def _damage(reason: str) -> StorageError:
+    """Return the error for pages that SQLite cannot read: it stays until the file is another one."""
+    return StorageError(f"Storage error: {reason}", details={"reason": reason, DAMAGED: True}, hint=DAMAGED_HINT)
+
+
+def is_damage(error: BaseException | None) -> bool:
+    """Return True if an error says that the file itself is damaged."""
+    return isinstance(error, StorageError) and DAMAGED in error.details
 
 
 def _is_short_of_descriptors() -> bool:

@@ -5,6 +5,7 @@ write to? When it opens: are these files whole, or was one of them lost or repla
 """
 
 import os
+import stat
 import struct
 import time
 from contextlib import suppress
@@ -28,6 +29,8 @@ _LAST = struct.Struct("<6q")
 
 Identity = tuple[int, int]
 NONE: Identity = (0, 0)
+# The identity of a file and, where its name is a link, the number of the link.
+Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,20 +53,29 @@ class FileWatch:
         self._path = path
         self._folder = str(path.parent)
         self._log = (f"{path}-wal", f"{path}-shm")
-        self._known: dict[str, Identity] = {}
+        self._known: dict[str, Place] = {}
         self._folder_seen: tuple[int, int, int] | None = None
         self._is_settled = False
         self._log_bytes = 0
+        self._copy: str | None = None
         self._is_gone(str(path))
 
     def connect(self) -> apsw.Connection:
         """Return a new connection to the file under watch; raise StorageError if another file has its place."""
-        db = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
+        try:
+            db = apsw.Connection(str(self._path), flags=apsw.SQLITE_OPEN_READWRITE, statementcachesize=200)
+        except apsw.CantOpenError:
+            if self._is_in_place():
+                raise
+            raise gone_error(self._path, self._copy) from None
         # Not one statement before this: the log would be taken for that of the other file, and written into it.
-        if _identity(str(self._path)) != self._known.get(str(self._path)):
+        if not self._is_in_place():
             db.close()
-            raise gone_error(self._path, None)
+            raise gone_error(self._path, self._copy)
         return db
+
+    def _is_in_place(self) -> bool:
+        return _place(str(self._path)) == self._known.get(str(self._path))
 
     def is_gone(self) -> bool:
         """Return True if the database is not the file any more that was opened."""
@@ -80,7 +92,7 @@ class FileWatch:
         except OSError:
             return False  # deleted: `is_log_gone` says so
         known = self._known.get(self._log[0])
-        return info.st_size < self._log_bytes and known in (None, (info.st_dev, info.st_ino))
+        return info.st_size < self._log_bytes and (known is None or known[:2] == (info.st_dev, info.st_ino))
 
     def measure_log(self) -> None:
         """Remember the size of the log, after a commit and after the log was shortened."""
@@ -104,7 +116,7 @@ class FileWatch:
         return self._is_settled
 
     def _is_gone(self, name: str) -> bool:
-        now = _identity(name)
+        now = _place(name)
         known = self._known.get(name)
         if known is None:
             if now is not None:
@@ -121,10 +133,21 @@ class FileWatch:
         copy = f"{self._path}.saved-{stamp}"
         try:
             os.close(os.open(copy, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-            db.execute("VACUUM INTO ?", (copy,))
-        except (OSError, apsw.Error):
+        except OSError:
             return None
-        return copy
+        self._copy = copy
+        try:
+            db.execute("VACUUM INTO ?", (copy,))
+        except apsw.Error:
+            self.drop_copy()  # half a copy only takes the room that the disk may lack
+        return self._copy
+
+    def drop_copy(self) -> None:
+        """Remove the saved copy: the file itself is in its place again, with all that the copy holds."""
+        if self._copy is not None:
+            with suppress(OSError):
+                os.unlink(self._copy)  # noqa: PTH108
+            self._copy = None
 
 
 def gone_error(path: Path, copy: str | None) -> StorageError:
@@ -160,7 +183,7 @@ class LastEntry:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path = path
+        self._path = path = real_path(path)
         self._log = Path(f"{path}-wal")
         self._file = Path(f"{path}{LAST_ENTRY}")
         self._fd: int | None = None
@@ -219,6 +242,12 @@ class LastEntry:
                 f"Put {self._log} back; to go on without what it held, remove {self._file}",
             )
 
+    def accept(self) -> None:
+        """Forget the last entry of another file: the database that is there now was opened, and is the record."""
+        noted = self._read()
+        if noted is not None and noted.database != _identity(str(self._path)):
+            self._empty()
+
     def note(self, entry_id: int, *, is_lasting: bool) -> None:
         """Note an entry that is about to be acknowledged, and if it is on disk; on a full disk nothing is noted."""
         if is_lasting:
@@ -242,6 +271,9 @@ class LastEntry:
         noted = self._read()
         if noted is None or noted.database != _identity(str(self._path)) or self._log.exists():
             return
+        self._empty()
+
+    def _empty(self) -> None:
         with suppress(OSError):  # on a disk that cannot be written it stays
             os.truncate(self._file, 0)
 
@@ -282,6 +314,23 @@ def _holds(db: apsw.Connection, entry_id: int) -> bool:
         return db.execute("SELECT 1 FROM entries WHERE id = ?", (entry_id,)).fetchone() is not None
     except apsw.SQLError:  # there is no table at all
         return False
+
+
+def real_path(path: Path) -> Path:
+    """Return the path of the file itself where its name is a link: SQLite keeps the log beside the file."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
+
+
+def _place(name: str) -> Place | None:
+    """Return what changes when another file, or a link, takes the place of a file: SQLite finds no log then."""
+    try:
+        info = os.lstat(name)
+        if not stat.S_ISLNK(info.st_mode):
+            return info.st_dev, info.st_ino, 0
+        target = os.stat(name)  # noqa: PTH116
+    except OSError:
+        return None
+    return target.st_dev, target.st_ino, info.st_ino
 
 
 def _identity(name: str) -> Identity | None:

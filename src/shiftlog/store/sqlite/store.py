@@ -20,8 +20,8 @@ import apsw
 from shiftlog.model.errors import StorageError
 from shiftlog.store.jobs import Job, Outcome
 from shiftlog.store.protocol import NOTHING_KNOWN, About, Reader, Writer
-from shiftlog.store.sqlite.faults import HINTS, READ_ONLY, disk_trouble, storage_error
-from shiftlog.store.sqlite.file_watch import LastEntry, size_of
+from shiftlog.store.sqlite.faults import HINTS, READ_ONLY, disk_trouble, is_damage, storage_error
+from shiftlog.store.sqlite.file_watch import LastEntry, real_path, size_of
 from shiftlog.store.sqlite.migrate import is_current
 from shiftlog.store.sqlite.read_only import ReadOnlyFile
 from shiftlog.store.sqlite.reader import SqliteReader
@@ -45,7 +45,7 @@ class SqliteStore:
     """
 
     def __init__(self, path: Path, *, durability: str = "full", read_only: bool = False) -> None:
-        self.path = path
+        self.path = real_path(path)
         self._synchronous = "FULL" if durability == "full" else "NORMAL"
         self._is_read_only = read_only
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -55,6 +55,7 @@ class SqliteStore:
         self._reader_db = threading.local()
         self._reader_dbs: list[apsw.Connection] = []
         self._is_indexing = False
+        self._damage: StorageError | None = None
         # Set while the file cannot be written: why, from where it is read, and when writing is tried again.
         self._closed_to_writes: StorageError | None = None
         self._read_only_file: ReadOnlyFile | None = None
@@ -65,8 +66,8 @@ class SqliteStore:
 
     @property
     def fault(self) -> StorageError | None:
-        """Return why nothing can be written at present; None if all is well."""
-        return self._closed_to_writes if self._writer is None else self._writer.fault
+        """Return why nothing can be written at present, or that the file is damaged; None if all is well."""
+        return (self._closed_to_writes if self._writer is None else self._writer.fault) or self._damage
 
     @property
     def has_lost_log(self) -> bool:
@@ -192,7 +193,13 @@ class SqliteStore:
                 if reader.behind:
                     self._continue_index(reader.behind)
         except apsw.Error as error:
-            raise storage_error(error, path=self.path) from error
+            raise self._noted(storage_error(error, path=self.path)) from error
+
+    def _noted(self, error: StorageError) -> StorageError:
+        """Keep an error of a damaged file for `fault`: the file stays damaged, whatever else still works."""
+        if is_damage(error):
+            self._damage = error
+        return error
 
     def _continue_index(self, keys: list[int]) -> None:
         """Have sessions indexed for the next search for substrings; one such work at a time is enough."""
@@ -227,6 +234,8 @@ class SqliteStore:
 
     def _resolve(self, outcomes: list[Outcome]) -> None:
         for job, result, error in outcomes:
+            if isinstance(error, StorageError):
+                self._noted(error)
             job.resolve(result, error)
             if job.future is None:
                 self._is_indexing = False

@@ -161,7 +161,9 @@ class WriterThread:
                 self._log.empty(db)
                 self._watch.measure_log()
             return self.fault
-        self.fault = None
+        if self.fault is not None:
+            self._watch.drop_copy()
+            self.fault = None
         if not self._watch.is_log_gone():
             return None
         self.has_lost_log = True
