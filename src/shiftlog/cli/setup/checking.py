@@ -18,14 +18,15 @@ from typing import Any, cast
 
 from shiftlog.cli.setup.agents import AGENT_FILES
 from shiftlog.cli.setup.plan import HOOKED, is_our_hook
-from shiftlog.cli.setup.plugin_files import NAME
+from shiftlog.cli.setup.plugin_files import NAME, OWN_NAMES
 from shiftlog.link.files import read_regular
-from shiftlog.link.hook import SAME_EVENTS
 from shiftlog.model.agents import BY_NAME
 from shiftlog.model.times import parse
 from shiftlog.text.figures import largest_unit
 from shiftlog.text.json_comments import plain_json
 
+# The programs of agents that are not named as the agent.
+PROGRAMS = {"cursor": ("cursor-agent", "cursor")}
 VERSION_S = 10.0
 VERSION_CHARS = 40
 PLUGIN = f"{NAME}@{NAME}"
@@ -47,7 +48,8 @@ class Finding:
 def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document]) -> Iterator[Finding]:
     """Yield what is known of each agent that is installed or was set up; `seen` is what the daemon has seen of each."""
     for agent, file in AGENT_FILES.items():
-        program = shutil.which(agent, path=environ.get("PATH"))
+        names = PROGRAMS.get(agent, (agent,))
+        program = next(filter(None, (shutil.which(name, path=environ.get("PATH")) for name in names)), None)
         path = file.path(home, environ)
         server = _has_server(agent, path)
         if program is None and not server:
@@ -144,8 +146,9 @@ def _hooks_problem(agent: str, path: Path) -> tuple[str, str]:
         return "", ""
     file = path if agent == "gemini" else path.with_name("hooks.json")
     ours = _our_hooks(agent, file)
-    lacking = _lacking(agent, {SAME_EVENTS.get(event, event) for event, places in ours.items() if places}, again)
-    if lacking[0]:
+    named = {theirs: our for our, theirs in OWN_NAMES.get(agent, {}).items()}
+    lacking = _lacking(agent, {named.get(event, event) for event, places in ours.items() if places}, again)
+    if lacking[0] or agent == "cursor":
         return lacking
     return _disabled(_read(path)) if agent == "gemini" else _untrusted(file, path, ours)
 
