@@ -132,3 +132,11 @@ def test_cursor_is_found_under_either_name_and_its_missing_hooks_are_named(machi
     file.write_text(json.dumps(document))
     assert "hooks are missing: Stop" in found(machine)["cursor"].message
     assert found(machine)["cursor"].hint == "Run: shiftlog setup cursor --write"
+
+
+def test_a_guard_of_an_agent_that_is_not_connected_is_a_problem(machine: Path) -> None:
+    guard = {"mode": "enforce", "changed": [], "hooks_installed": False}
+    told = found(machine, codex=seen(guard=guard))["codex"]
+    assert told.state == "warn"
+    assert told.message == "Codex 1.2.3: not connected, so its guard (enforce) holds nothing"
+    assert told.hint == "Run: shiftlog setup codex --write"

@@ -55,11 +55,10 @@ def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document
         if program is None and not server:
             continue
         version = _version(program) if program is not None else "not on the path"
-        if not server:
-            message = f"{file.title} {version}: not connected"
-            yield Finding(agent=agent, state="ok", message=message, hint=f"Run: shiftlog setup {agent} --write")
-            continue
         live = seen.get(agent)
+        if not server:
+            yield _unconnected(agent, f"{file.title} {version}: not connected", live)
+            continue
         (problem, hint) = _hooks_problem(agent, path)
         if not problem and live is not None:
             problem, hint = _live_problem(agent, live)
@@ -67,6 +66,15 @@ def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document
         about = "; ".join([said, *(_live_facts(agent, live) if live is not None else ())])
         message = f"{file.title} {version}: {about}"
         yield Finding(agent=agent, state="warn" if problem else "ok", message=message, hint=hint)
+
+
+def _unconnected(agent: str, message: str, live: Document | None) -> Finding:
+    """Return what is known of an agent that was not set up; its guard cannot hold anything."""
+    mode = _inner(live or {}, "guard").get("mode", "off")
+    if mode != "off":
+        message += f", so its guard ({mode}) holds nothing"
+    state = "ok" if mode == "off" else "warn"
+    return Finding(agent=agent, state=state, message=message, hint=f"Run: shiftlog setup {agent} --write")
 
 
 def _live_facts(agent: str, live: Document) -> Iterator[str]:

@@ -31,7 +31,10 @@ from shiftlog.text.json_comments import plain_json
 HOOK = "shiftlog-hook"
 PRINTED = "printed"
 PLUGIN = f"{NAME}@{NAME}"
-TRUST = "Codex asks once whether to trust the hooks; say yes, or they do not run."
+NOTES = {
+    "codex": "Codex asks once whether to trust the hooks; say yes, or they do not run.",
+    "cursor": "The hooks follow Cursor's documentation; they were not tried with Cursor itself.",
+}
 HOOKED = tuple(agent.name for agent in AGENTS.values() if agent.hooks)
 PER_CALL = tuple(agent.name for agent in AGENTS.values() if "PostToolUse" in agent.hooks)
 
@@ -91,7 +94,7 @@ class SetupPlan:
             added=state / "plugins" / f"setup-{agent}.json",
             folder=state / "plugins",
             files=files,
-            note=TRUST if agent == "codex" else "",
+            note=NOTES.get(agent, ""),
         )
 
     def contents(self) -> Iterator[tuple[Path, str]]:
