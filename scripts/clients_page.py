@@ -11,14 +11,15 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.clients.features import CLIENTS, FEATURES, Outcome, is_there, read_results
 from tests.clients.installing import PINS, version_of
-from tests.clients.notes import CURSOR, CURSOR_CELL, MISSING, NOTES
+from tests.clients.notes import CURSOR, CURSOR_FILE, CURSOR_TESTS, MISSING, NOTES
 
 INTRODUCTION = """\
 `make test-clients` installs the clients below from npm, each in the version named here, and runs them headless with an
 empty environment and home against a scripted model on loopback: no account, no network. The tables say what those runs
 showed. *Works* means that every test of the row passed, and the number is how many; *not tried* means just that; *no*
-comes with what is missing. How to connect an agent is in [hooks](hooks.md), what the guard does in [the
-guard](guard.md).
+comes with what is missing. Cursor was not run: *by its documentation* is the number of tests that start our hooks with
+the events that its documentation describes. How to connect an agent is in [hooks](hooks.md), what the guard does in
+[the guard](guard.md).
 """
 
 
@@ -31,13 +32,20 @@ def clients_page(note: str) -> str:
     lines += [f"| | {' | '.join(titles)} | Cursor |", "|---|" + "---|" * (len(titles) + 1)]
     for feature, promise in FEATURES.items():
         cells = [_cell(results.get(client, {}), feature) or _reason(client, feature) for client in CLIENTS]
-        lines.append(f"| {promise} | {' | '.join(cells)} | {CURSOR_CELL} |")
+        documented = len(CURSOR_TESTS.get(feature, ()))
+        cells.append(f"by its documentation ({documented})" if documented else "not tried")
+        lines.append(f"| {promise} | {' | '.join(cells)} |")
     lines += ["", "## What the rows leave open", ""]
     for client, title in zip(CLIENTS, titles, strict=True):
         lines += [f"**{title}**: {NOTES[client]}", ""]
     lines += [f"**Cursor**: {CURSOR}", "", "## The tests", "", "| | test | client | result |", "|---|---|---|---|"]
     lines += [
         f"| {feature} | `clients/{test}` | {client} | {outcome} |" for feature, test, client, outcome in _tests(results)
+    ]
+    lines += [
+        f"| {feature} | `{CURSOR_FILE}::{test}` | cursor, by its documentation | part of `make test` |"
+        for feature, tests in CURSOR_TESTS.items()
+        for test in tests
     ]
     return "\n".join(lines) + "\n"
 
@@ -73,3 +81,7 @@ def _check(results: Outcome) -> None:
         gone = [test for test in found["tests"] if not is_there(test)]
         if gone:
             raise SystemExit(f"tests/clients/results.json names a test that is gone: {gone[0]}; run: make test-clients")
+    source = (Path(__file__).parent.parent / "tests" / CURSOR_FILE).read_text("utf-8")
+    for test in [test for tests in CURSOR_TESTS.values() for test in tests]:
+        if f"def {test}(" not in source:
+            raise SystemExit(f"tests/clients/notes.py names a test that is gone: {test}")

@@ -74,10 +74,11 @@ def test_claude_enforce_ends_the_tree_at_the_clients_time_limit(claude: ClientHa
     nap = f"sleep 60.{os.getpid()}"
     (said,) = results(claude, "claude", bash(f"echo begun; {nap} & {nap}; wait", timeout=3000))
     assert "timed out" in said or "imeout" in said or "143" in said, said
-    eventually(lambda: not _running(nap) or None)
+    eventually(lambda: not running(nap) or None)
 
 
-def _running(line: str) -> list[str]:
+def running(line: str) -> list[str]:
+    """Return the processes that run this command line."""
     words = line.encode().replace(b" ", b"\0") + b"\0"
     found: list[str] = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 Decision = Literal["allow", "ask", "deny"]
 
 # The tools of all agents by their own names; an agent that had another's tool would mean the same by it.
-COMMANDS = frozenset({"Bash", "PowerShell", "run_shell_command", "bash"})
-DIRECTORY_FIELDS = ("dir_path", "workdir")
+COMMANDS = frozenset({"Bash", "PowerShell", "run_shell_command", "bash", "Shell"})
+DIRECTORY_FIELDS = ("dir_path", "workdir", "cwd")
 FILE_FIELDS = {
     "Write": "file_path",
     "Edit": "file_path",
@@ -35,6 +35,7 @@ FILE_FIELDS = {
     "replace": "file_path",
     "write": "filePath",
     "edit": "filePath",
+    "Delete": "file_path",
 }
 PATCH = "apply_patch"
 # Names in the folders of agents' settings that decide whether hooks run.

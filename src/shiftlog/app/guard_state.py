@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from shiftlog.link.files import read_regular
-from shiftlog.model.agents import AGENTS, CLAUDE, CODEX, GEMINI, find_kind
+from shiftlog.model.agents import AGENTS, CLAUDE, CODEX, CURSOR, GEMINI, find_kind
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.text.json_comments import plain_json
 
@@ -118,6 +118,9 @@ def installed_settings(kind: str, home: Path, environ: Mapping[str, str], projec
         found = dict(_codex(folders[0]))
     elif kind == GEMINI:
         found = dict(_gemini(folders[0], project))
+    elif kind == CURSOR:
+        path = folders[0] / "hooks.json"
+        found = {path: _part_of(path, _our_hooks)}
     else:
         plugin = folders[0] / OPENCODE_PLUGIN
         found = {plugin: _digest_of(plugin)}
@@ -155,7 +158,7 @@ def _claude_part(document: Mapping[str, Any]) -> object:
 
 
 def _codex(folder: Path) -> Iterator[tuple[Path, str]]:
-    yield folder / "hooks.json", _part_of(folder / "hooks.json", _codex_part)
+    yield folder / "hooks.json", _part_of(folder / "hooks.json", _our_hooks)
     yield folder / "config.toml", _part_of(folder / "config.toml", _features)
 
 
@@ -168,7 +171,7 @@ def _gemini(folder: Path, project: str | None) -> Iterator[tuple[Path, str]]:
 
 def _gemini_part(document: Mapping[str, Any]) -> object:
     """Return our hooks of each event, and what switches hooks off; None without hooks of ours."""
-    ours = cast("dict[str, list[Any]]", _codex_part(document) or {})
+    ours = cast("dict[str, list[Any]]", _our_hooks(document) or {})
     return [ours, _hooks_config(document)] if any(ours.values()) else None
 
 
@@ -176,7 +179,7 @@ def _hooks_config(document: Mapping[str, Any]) -> object:
     return document.get("hooksConfig") or None
 
 
-def _codex_part(document: Mapping[str, Any]) -> object:
+def _our_hooks(document: Mapping[str, Any]) -> object:
     """Return our hooks of each event."""
     lists: Any = document.get("hooks")
     if not isinstance(lists, dict):

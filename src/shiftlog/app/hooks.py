@@ -34,8 +34,8 @@ from shiftlog.journal.intake.hooks import HookIntake
 from shiftlog.journal.intake.start_brief import start_brief
 from shiftlog.journal.sessions import workspace_of
 from shiftlog.journal.vendor_names import known_session
-from shiftlog.link import processes
-from shiftlog.model.agents import GEMINI
+from shiftlog.link import cursor_events, processes
+from shiftlog.model.agents import CURSOR, GEMINI
 from shiftlog.model.errors import ShiftlogError, is_of_the_machine
 from shiftlog.model.limits import (
     HOOK_CATCH_UP_S,
@@ -126,7 +126,7 @@ class Hooks:
                     taken += done
                 for session_id, stop in await self._due_stops():
                     if stop.transcript is not None:
-                        await self._grow([stop.transcript], stopped_at=parse(stop.at))
+                        await self._grow([stop.transcript], seen_at=parse(stop.at), has_stopped=True)
                     await self.intake.end_stopped(session_id, stop)
                 return taken
 
@@ -198,22 +198,23 @@ class Hooks:
         paths = transcripts_of(spooled, roots)
         if fact.name == "UserPromptSubmit" and paths.session is not None:
             # The transcript tells how the turn before the new prompt ended, for example by an interruption.
-            await self._grow([paths.session], stopped_at=parse(fact.at))
+            await self._grow([paths.session], seen_at=parse(fact.at), has_stopped=True)
         if fact.name in GROWS:
-            stopped_at = parse(fact.at) if fact.name in STOPPED else None
-            await self._grow(paths.to_read(fact.name), stopped_at=stopped_at)
+            await self._grow(paths.to_read(fact.name), seen_at=parse(fact.at), has_stopped=fact.name in STOPPED)
         above = processes.lineage(fact.pid) if fact.name in OPENS and fact.pid is not None else ()
         # A process that came to the pid since is another one.
         if above and above[0] != (fact.pid, fact.pid_started):
             above = ()
         return msgspec.structs.replace(fact, transcript_path=paths.session, processes=above)
 
-    async def _grow(self, paths: Iterable[str], *, stopped_at: datetime | None) -> None:
+    async def _grow(self, paths: Iterable[str], *, seen_at: datetime, has_stopped: bool) -> None:
         found = present(paths)
         if not found:
             return
         try:
-            report = await self.app.imports.run(ImportOptions(paths=found, jobs=0, stopped_at=stopped_at))
+            stopped_at = seen_at if has_stopped else None
+            options = ImportOptions(paths=found, jobs=0, stopped_at=stopped_at, seen_at=seen_at)
+            report = await self.app.imports.run(options)
         except ShiftlogError as error:
             if error.retryable:
                 raise
@@ -305,8 +306,7 @@ class Hooks:
             return {"print": ""}
         message = await self.guard.changed(agent, event, turn)
         output = await self.guard.answer(agent, event, turn) if is_call else None
-        said = {"systemMessage": message} if message else {}
-        return {"print": _printed(agent, said, output or {})}
+        return {"print": _printed(agent, message, output or {})}
 
     async def _await_checkpoint(self, turn: HookedTurn | None, call_id: object) -> None:
         if turn is None or not self.turns.is_on:
@@ -375,8 +375,12 @@ class Hooks:
         self._fault = reason
 
 
-def _printed(agent: str, said: dict[str, Any], output: dict[str, Any]) -> str:
+def _printed(agent: str, message: str | None, output: dict[str, Any]) -> str:
     """Return what a hook prints: a message to the user, and the guard's answer in the words of the client."""
+    if agent == CURSOR:
+        told = cursor_events.answer(output, message)
+        return json.dumps(told) if told else ""
+    said: dict[str, Any] = {"systemMessage": message} if message else {}
     if output and agent == GEMINI:
         decision, reason = output.get("permissionDecision"), output.get("permissionDecisionReason")
         said = {**said, **({"decision": decision, "reason": reason} if decision else {})}

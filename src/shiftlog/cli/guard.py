@@ -21,6 +21,8 @@ OBEYS = {
     " refused; input to running commands: held by the sandbox alone",
     "gemini": "shell commands: refused, run in the sandbox (what the policy asks about is refused); file tools:"
     " refused; no hook runs in a folder that it does not trust",
+    "cursor": "shell commands: refused, run in the sandbox (what the policy asks about is refused); Write and Delete:"
+    " refused; by its documentation, not tried with the program itself",
     "opencode": "shell commands: refused, run in the sandbox (what the policy asks about is refused); file tools:"
     " refused",
 }

@@ -144,6 +144,8 @@ class TurnBegun(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="turn_b
     ordinal: int = 0
     images: tuple[Image, ...] = ()
     model: str | None = None
+    untimed: bool = False
+    """True if the transcript has no times, so that `at` says nothing of when the prompt was given."""
 
 
 class TurnUpdated(Fact, frozen=True, kw_only=True, omit_defaults=True, tag="turn_updated"):
@@ -358,6 +360,8 @@ class Hints(msgspec.Struct, frozen=True, kw_only=True):
     """The parsed `agent-<id>.meta.json`."""
     first_at: str | None = None
     """The first time among the file's first records; it holds for those before it that have none."""
+    seen_at: str | None = None
+    """When a hook told that the file grew; it holds for new records of a file that has no times."""
     keep_images: bool = False
 
 

@@ -1,4 +1,4 @@
-"""`shiftlog-hook claude|codex|gemini|opencode`: appends one event of an agent, from standard input, to the spool.
+"""`shiftlog-hook AGENT`: appends one event of an agent, from standard input, to the spool.
 
 Standard library only and few imports: it runs inside every turn of an agent. A failing hook would disturb the agent, so
 it always exits 0. It prints only what the daemon says: the hand-over brief at the start of a session, and the guard's
@@ -12,8 +12,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, NoReturn
 
-AGENTS = {"claude": "ClaudeCode", "codex": "Codex", "gemini": "GeminiCli", "opencode": "OpenCode"}
-GEMINI = "GeminiCli"
+AGENTS = {
+    "claude": "ClaudeCode",
+    "codex": "Codex",
+    "cursor": "Cursor",
+    "gemini": "GeminiCli",
+    "opencode": "OpenCode",
+}
+CURSOR, GEMINI = "Cursor", "GeminiCli"
+CURSOR_MARK = "cursor_version"
 # Only Claude Code asks its user when a hook wants that: the others go ahead, or wait for ever without a terminal.
 ASKING = "ClaudeCode"
 PROMPT = "UserPromptSubmit"
@@ -69,6 +76,10 @@ def _record(agent: str) -> None:
     from shiftlog.link import processes, wire
 
     event, text = _event(_read())
+    if agent == CURSOR:
+        event, text = _told_by_cursor(event, text)
+    elif CURSOR_MARK in event:
+        return  # Cursor also runs hooks that it finds in the settings of Claude Code: its own hook tells of it
     parent = _agent_process(os.getppid())
     home = wire.open_home()
     name: object = event.get("hook_event_name")
@@ -86,6 +97,16 @@ def _record(agent: str) -> None:
         _ask_for_checkpoint(home, agent, event, waits=name != PROMPT or _guard_mode(agent) != "off")
     if problem is not None:
         raise problem
+
+
+def _told_by_cursor(event: "dict[str, Any]", text: str) -> "tuple[dict[str, Any], str]":
+    """Return an event of Cursor and its text in the words of Claude Code."""
+    if "unreadable" in event:
+        return event, text
+    from shiftlog.link.cursor_events import told
+
+    said = told(event)
+    return said, _json_line(said)
 
 
 def _is_answered(home: str, agent: str, event: "dict[str, Any]", text: str) -> bool:
@@ -131,8 +152,10 @@ def _print_closed(agent: str, why: str) -> None:
         return
     decision = "ask" if mode == "ask" and agent == ASKING else "deny"
     reason = _json_line(f"Shiftlog guard ({mode}): {why}. A person switches the guard off: shiftlog guard off")
-    if agent == GEMINI:
-        _print(f'{{"decision":"{decision}","reason":{reason}}}')
+    if agent in (CURSOR, GEMINI):
+        names = ("decision", "reason") if agent == GEMINI else ("permission", "user_message")
+        more = f',"agent_message":{reason}' if agent == CURSOR else ""
+        _print(f'{{"{names[0]}":"{decision}","{names[1]}":{reason}{more}}}')
         return
     said = f'"permissionDecision":"{decision}","permissionDecisionReason":{reason}'
     _print(f'{{"hookSpecificOutput":{{"hookEventName":"PreToolUse",{said}}}}}')
@@ -329,6 +352,9 @@ def _print_brief(home: str, agent: str, event: "dict[str, Any]", parent: int) ->
     params = f'"agent":"{agent}","pid":{parent}{_fields(event, names)}'
     text = _ask(home, "hook_brief", params, ANSWER_S).get("text")
     if not isinstance(text, str) or not text:
+        return
+    if agent == CURSOR:
+        _print(f'{{"additional_context":{_json_line(text)}}}')
         return
     said = f'{{"hookEventName":"SessionStart","additionalContext":{_json_line(text)}}}'
     os.write(1, f'{{"hookSpecificOutput":{said}}}\n'.encode("ascii"))

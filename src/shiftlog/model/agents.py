@@ -60,6 +60,8 @@ class AgentKind:
     """True if its shell tool runs commands with the user's aliases and functions."""
     has_prompt: bool = False
     """True if a hook can make the client ask its user about a tool call."""
+    stop_tells_answer: bool = True
+    """True if the event of a turn's end has the model's last message."""
     settings: SettingsPlace | None = None
     """The place of its settings, if they are not in its home folder."""
 
@@ -154,6 +156,18 @@ AGENTS: Mapping[str, AgentKind] = {
             title="Cursor",
             default_homes=(".cursor",),
             transcripts={"projects": ("*/agent-transcripts/**/*.jsonl",)},
+            hooks=(
+                "SessionStart",
+                "UserPromptSubmit",
+                "PreToolUse",
+                "SubagentStart",
+                "SubagentStop",
+                "PreCompact",
+                "Stop",
+                "SessionEnd",
+            ),
+            keeps_directory=True,
+            stop_tells_answer=False,
         ),
     )
 }

@@ -117,3 +117,26 @@ def test_what_the_daemon_saw_is_told_with_the_one_next_step(machine: Path) -> No
     both = found(machine, claude=seen(unknown=unknown, guard=changed))["claude"]
     assert "guard_changed: /home/x/settings.json" in both.message
     assert "shiftlog guard on" in both.hint
+
+
+def test_cursor_is_found_under_either_name_and_its_missing_hooks_are_named(machine: Path) -> None:
+    program = machine / "bin" / "cursor-agent"
+    program.write_text("#!/bin/sh\necho 2026.09.10-fd3934a\n")
+    program.chmod(0o755)
+    assert found(machine)["cursor"].message == "Cursor 2026.09.10-fd3934a: not connected"
+    set_up(machine, "cursor")
+    assert (found(machine)["cursor"].state, found(machine)["cursor"].hint) == ("ok", "")
+    file = machine / ".cursor" / "hooks.json"
+    document = json.loads(file.read_text())
+    del document["hooks"]["stop"]
+    file.write_text(json.dumps(document))
+    assert "hooks are missing: Stop" in found(machine)["cursor"].message
+    assert found(machine)["cursor"].hint == "Run: shiftlog setup cursor --write"
+
+
+def test_a_guard_of_an_agent_that_is_not_connected_is_a_problem(machine: Path) -> None:
+    guard = {"mode": "enforce", "changed": [], "hooks_installed": False}
+    told = found(machine, codex=seen(guard=guard))["codex"]
+    assert told.state == "warn"
+    assert told.message == "Codex 1.2.3: not connected, so its guard (enforce) holds nothing"
+    assert told.hint == "Run: shiftlog setup codex --write"

@@ -154,9 +154,10 @@ def test_a_file_that_is_right_is_left_alone(home: Path, agent: str) -> None:
 
 def test_an_entry_that_the_agent_wrote_itself_counts_as_right(home: Path) -> None:
     entry: dict[str, Any] = {"type": "stdio", "command": program_of(home), "args": ["mcp"], "env": {}}
-    (home / ".cursor").mkdir()
-    (home / ".cursor" / "mcp.json").write_text(json.dumps({"mcpServers": {"shiftlog": entry}}))
-    assert report("cursor", "--write")["state"] == "unchanged"
+    path = home / FILES["vscode"]
+    path.parent.mkdir(parents=True)
+    path.write_text(json.dumps({"servers": {"shiftlog": entry}}))
+    assert report("vscode", "--write")["state"] == "unchanged"
 
 
 def test_an_entry_of_another_transport_is_replaced_and_an_own_variable_is_kept(home: Path) -> None:

@@ -278,6 +278,51 @@ def test_gemini_and_opencode_get_what_they_need(home: Path) -> None:
     assert "--per-call" in run("gemini", "--per-call", status=2).stderr
 
 
+def test_cursor_gets_hooks_whose_event_reaches_our_program_however_it_is_given(home: Path) -> None:
+    run("cursor", "--write")
+    document = json.loads((home / ".cursor/hooks.json").read_text())
+    assert document["version"] == 1
+    (gate,) = document["hooks"]["preToolUse"]
+    assert (gate["matcher"], gate["timeout"]) == ("^(Shell|Write|Delete)$", 5)
+    assert gate["command"].startswith("{ ")
+    assert gate["command"].endswith("; }")  # a here-document behind it is the group's
+    assert "shiftlog-hook cursor before-tool ||" in gate["command"]
+    assert set(document["hooks"]) == {
+        "sessionStart", "beforeSubmitPrompt", "preToolUse", "subagentStart", "subagentStop", "preCompact", "stop",
+        "sessionEnd",
+    }  # fmt: skip
+    assert report("cursor", "--write")["state"] == "unchanged"
+
+
+@pytest.mark.parametrize("touched", [False, True])
+@pytest.mark.parametrize(
+    "original",
+    [
+        None,
+        '{"version": 1, "hooks": {"stop": [{"command": "say done"}]}}',
+        '// mine\n{\n  "version": 1, // one\n  "hooks": {\n    "preToolUse": [{"command": "x"}]\n  }\n}\n',
+        '{"hooks":{}}',
+        "{}\n",
+    ],
+)
+def test_cursors_hooks_come_back_as_they_were(home: Path, original: str | None, touched: bool) -> None:
+    path = home / ".cursor" / "hooks.json"
+    path.parent.mkdir()
+    if original is not None:
+        path.write_text(original)
+    run("cursor", "--write")
+    assert "shiftlog-hook cursor" in path.read_text()
+    if touched:
+        path.write_text(path.read_text() + "\n")
+    run("cursor", "--remove")
+    if original is None:
+        assert not path.exists() or path.read_text().strip() in ("", "{}")
+    elif touched:
+        assert json.loads(plain_json(path.read_text())) == json.loads(plain_json(original))
+    else:
+        assert path.read_text() == original
+
+
 def test_options_that_do_not_go_together_are_a_usage_error() -> None:
     assert "--remove" in run("claude", "--write", "--remove", status=2).stderr
     assert "--per-call" in run("cursor", "--per-call", status=2).stderr

@@ -18,14 +18,15 @@ from typing import Any, cast
 
 from shiftlog.cli.setup.agents import AGENT_FILES
 from shiftlog.cli.setup.plan import HOOKED, is_our_hook
-from shiftlog.cli.setup.plugin_files import NAME
+from shiftlog.cli.setup.plugin_files import NAME, OWN_NAMES
 from shiftlog.link.files import read_regular
-from shiftlog.link.hook import SAME_EVENTS
 from shiftlog.model.agents import BY_NAME
 from shiftlog.model.times import parse
 from shiftlog.text.figures import largest_unit
 from shiftlog.text.json_comments import plain_json
 
+# The programs of agents that are not named as the agent.
+PROGRAMS = {"cursor": ("cursor-agent", "cursor")}
 VERSION_S = 10.0
 VERSION_CHARS = 40
 PLUGIN = f"{NAME}@{NAME}"
@@ -47,17 +48,17 @@ class Finding:
 def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document]) -> Iterator[Finding]:
     """Yield what is known of each agent that is installed or was set up; `seen` is what the daemon has seen of each."""
     for agent, file in AGENT_FILES.items():
-        program = shutil.which(agent, path=environ.get("PATH"))
+        names = PROGRAMS.get(agent, (agent,))
+        program = next(filter(None, (shutil.which(name, path=environ.get("PATH")) for name in names)), None)
         path = file.path(home, environ)
         server = _has_server(agent, path)
         if program is None and not server:
             continue
         version = _version(program) if program is not None else "not on the path"
-        if not server:
-            message = f"{file.title} {version}: not connected"
-            yield Finding(agent=agent, state="ok", message=message, hint=f"Run: shiftlog setup {agent} --write")
-            continue
         live = seen.get(agent)
+        if not server:
+            yield _unconnected(agent, f"{file.title} {version}: not connected", live)
+            continue
         (problem, hint) = _hooks_problem(agent, path)
         if not problem and live is not None:
             problem, hint = _live_problem(agent, live)
@@ -65,6 +66,15 @@ def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document
         about = "; ".join([said, *(_live_facts(agent, live) if live is not None else ())])
         message = f"{file.title} {version}: {about}"
         yield Finding(agent=agent, state="warn" if problem else "ok", message=message, hint=hint)
+
+
+def _unconnected(agent: str, message: str, live: Document | None) -> Finding:
+    """Return what is known of an agent that was not set up; its guard cannot hold anything."""
+    mode = _inner(live or {}, "guard").get("mode", "off")
+    if mode != "off":
+        message += f", so its guard ({mode}) holds nothing"
+    state = "ok" if mode == "off" else "warn"
+    return Finding(agent=agent, state=state, message=message, hint=f"Run: shiftlog setup {agent} --write")
 
 
 def _live_facts(agent: str, live: Document) -> Iterator[str]:
@@ -144,8 +154,9 @@ def _hooks_problem(agent: str, path: Path) -> tuple[str, str]:
         return "", ""
     file = path if agent == "gemini" else path.with_name("hooks.json")
     ours = _our_hooks(agent, file)
-    lacking = _lacking(agent, {SAME_EVENTS.get(event, event) for event, places in ours.items() if places}, again)
-    if lacking[0]:
+    named = {theirs: our for our, theirs in OWN_NAMES.get(agent, {}).items()}
+    lacking = _lacking(agent, {named.get(event, event) for event, places in ours.items() if places}, again)
+    if lacking[0] or agent == "cursor":
         return lacking
     return _disabled(_read(path)) if agent == "gemini" else _untrusted(file, path, ours)
 

@@ -44,8 +44,8 @@ def setup(
 
     Prints the configuration for AGENT and the files that it belongs to. With --write, edits these files: everything
     else in them stays unchanged, a backup of each file is kept beside it, and a file that is already correct is not
-    touched. Claude Code gets a plugin with hooks and skills, Codex and Gemini CLI get hooks, OpenCode a plugin. With
-    --remove, removes everything that --write added.
+    touched. Claude Code gets a plugin with hooks and skills, Codex, Cursor and Gemini CLI get hooks, OpenCode a plugin.
+    With --remove, removes everything that --write added.
 
     \b
     Examples:

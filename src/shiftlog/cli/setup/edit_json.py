@@ -62,6 +62,20 @@ def with_json_entry(text: str, path: tuple[str, str], merge: Merge, *, comments:
     return _with_value(text, path, merged, comments=comments)
 
 
+def with_json_number(text: str, key: str, value: int, *, comments: bool = False) -> str:
+    """Return the text with a number as a member of the document, unless it has a member of that name."""
+    plain = plain_json(text) if comments else text
+    if not plain.strip():
+        fresh = json.dumps({key: value}, indent=2) + "\n"
+        return f"{text.rstrip()}\n{fresh}" if text.strip() else fresh
+    expected = _document(plain)
+    if key in expected:
+        return text
+    style = _Style(text, plain)
+    expected[key] = str(value)
+    return _verified(style.inserted(style.root, key, value), expected, comments=comments)
+
+
 def with_json_item(text: str, path: tuple[str, str], item: Entry, *, comments: bool = False) -> str:
     """Return the text with an item at the end of the list at `path`, unless an equal one is in it."""
 
@@ -126,6 +140,16 @@ def without_json_entry(text: str, path: tuple[str, str], *, comments: bool = Fal
         changed = _without_member(changed, _object(readable, _after_space(readable, 0)), path[0])
         del expected[path[0]]
     return _verified(changed, expected, comments=comments)
+
+
+def without_json_member(text: str, key: str, *, comments: bool = False) -> str:
+    """Return the text without a member of the document."""
+    plain = plain_json(text) if comments else text
+    expected = _document(plain) if plain.strip() else {}
+    if key not in expected:
+        return text
+    del expected[key]
+    return _verified(_without_member(text, _Style(text, plain).root, key), expected, comments=comments)
 
 
 def _without_member(text: str, box: _Object, key: str) -> str:
@@ -287,7 +311,7 @@ class _Style:
         self.one_line = indent is None
         self.unit = indent or "  "
 
-    def inserted(self, box: _Object, key: str, value: Entry) -> str:
+    def inserted(self, box: _Object, key: str, value: Any) -> str:
         """Add a last member to an object."""
         text, last = self.text, box.members[-1] if box.members else None
         indent = self._line_indent(box.start) + self.unit
@@ -328,7 +352,7 @@ class _Style:
         indent = self._indent_of(member) if "\n" in self.text[member.start : member.end] else None
         return self.text[: member.start] + self._rendered(value, indent) + self.text[member.end :]
 
-    def _rendered(self, value: Entry, indent: str | None) -> str:
+    def _rendered(self, value: Any, indent: str | None) -> str:
         if indent is None:
             separators = (",", ":") if self._tight() else (", ", ": ")
             return json.dumps(value, ensure_ascii=False, separators=separators)

@@ -16,12 +16,14 @@ from shiftlog.cli.setup.edit_json import (
     Merge,
     with_json_entry,
     with_json_item,
+    with_json_number,
     without_json_entry,
     without_json_items,
+    without_json_member,
 )
 from shiftlog.cli.setup.edit_toml import with_toml_table, without_toml_table
 from shiftlog.cli.setup.files import Edit, Edited, EditRefused, SetupRecord
-from shiftlog.cli.setup.plugin_files import NAME, claude_files, hook_groups, opencode_plugin
+from shiftlog.cli.setup.plugin_files import CURSOR_VERSION, NAME, claude_files, hook_groups, opencode_plugin
 from shiftlog.link import wire
 from shiftlog.model.agents import AGENTS
 from shiftlog.text.json_comments import plain_json
@@ -29,7 +31,10 @@ from shiftlog.text.json_comments import plain_json
 HOOK = "shiftlog-hook"
 PRINTED = "printed"
 PLUGIN = f"{NAME}@{NAME}"
-TRUST = "Codex asks once whether to trust the hooks; say yes, or they do not run."
+NOTES = {
+    "codex": "Codex asks once whether to trust the hooks; say yes, or they do not run.",
+    "cursor": "The hooks follow Cursor's documentation; they were not tried with Cursor itself.",
+}
 HOOKED = tuple(agent.name for agent in AGENTS.values() if agent.hooks)
 PER_CALL = tuple(agent.name for agent in AGENTS.values() if "PostToolUse" in agent.hooks)
 
@@ -70,6 +75,8 @@ class SetupPlan:
             text = agent_file.edited(path, "", lambda _: entry)
             if agent == "codex":
                 edits.append(_hooks(agent, path.with_name("hooks.json"), hook, str(state), per_call=per_call))
+            elif agent == "cursor":
+                edits.append(_versioned(_hooks(agent, path.with_name("hooks.json"), hook, str(state), comments=True)))
             elif agent == "gemini":
                 edits = [_both(edits[0], _hooks(agent, path, hook, str(state), comments=True))]
                 text = edits[0].add("")
@@ -87,7 +94,7 @@ class SetupPlan:
             added=state / "plugins" / f"setup-{agent}.json",
             folder=state / "plugins",
             files=files,
-            note=TRUST if agent == "codex" else "",
+            note=NOTES.get(agent, ""),
         )
 
     def contents(self) -> Iterator[tuple[Path, str]]:
@@ -172,6 +179,19 @@ def _both(first: Edit, second: Edit) -> Edit:
     )
 
 
+def _versioned(hooks: Edit) -> Edit:
+    """Return the edit of a file of hooks that must also name the version of its format."""
+
+    def take(text: str, sections: frozenset[str]) -> str:
+        left = hooks.take(text, sections)
+        return left if "version" in sections else without_json_member(left, "version", comments=True)
+
+    def add(text: str) -> str:
+        return hooks.add(with_json_number(text, "version", CURSOR_VERSION, comments=True))
+
+    return Edit(path=hooks.path, add=add, take=take)
+
+
 def _whole_file(path: Path, content: str) -> Edit:
     """Return the edit that makes a file which is ours alone; one that was edited since is left to its editor."""
     return Edit(path=path, add=lambda _: content, take=lambda text, _: text)
@@ -232,8 +252,9 @@ def _has_exactly(text: str, wanted: Mapping[str, Any], is_ours: Callable[[Any], 
 
 
 def is_our_hook(group: Any, agent: str) -> bool:
-    """Return True if a group of hooks in an agent's file is ours."""
-    hooks: Any = cast("Entry", group).get("hooks") if isinstance(group, dict) else None
+    """Return True if a group of hooks in an agent's file is ours; Cursor's file has no groups, only hooks."""
+    own = cast("Entry", group) if isinstance(group, dict) else {}
+    hooks: Any = [own] if agent == "cursor" else own.get("hooks")
     if not isinstance(hooks, list) or not hooks:
         return False
     commands = [

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from shiftlog import __version__
+from shiftlog.link.cursor_events import EVENTS as CURSOR_EVENTS
 from shiftlog.link.hook import SAME_EVENTS
 from shiftlog.model.agents import BY_NAME, OWN_CALLS
 
@@ -45,10 +46,16 @@ CHANGING_TOOLS = {
     "claude": "Bash|PowerShell|Edit|MultiEdit|Write|NotebookEdit",
     "codex": "Bash|apply_patch|Edit|Write",
     "gemini": "^(run_shell_command|write_file|replace)$",
+    "cursor": "^(Shell|Write|Delete)$",
 }
-# Gemini CLI's own names of events, and its unit of time.
-_GEMINI_EVENTS = {ours: theirs for theirs, ours in SAME_EVENTS.items()}
+# The clients' own names of events, and the unit of time of Gemini CLI.
+OWN_NAMES: Mapping[str, Mapping[str, str]] = {
+    "gemini": {ours: theirs for theirs, ours in SAME_EVENTS.items()},
+    "cursor": {ours: theirs for theirs, ours in CURSOR_EVENTS.items()},
+}
 _MS = 1_000
+# The version of the format of Cursor's file of hooks, without which it refuses the file.
+CURSOR_VERSION = 1
 HOOK_EVENTS = (
     HookEvent(name="SessionStart"),
     HookEvent(name="UserPromptSubmit"),
@@ -70,7 +77,9 @@ HOOK_EVENTS = (
 def _closing(command: str, agent: str, state: str) -> str:
     """Return the command of a hook before tool calls; where our program is gone, the guard's `enforce` mode refuses."""
     way_out = f"Shiftlog guard: shiftlog-hook does not run. Repair it, or remove {state}/guard.{agent}"
-    return f'{command} before-tool || [ ! -e {state}/guard.{agent} ] || {{ echo "{way_out}" >&2; exit 2; }}'
+    line = f'{command} before-tool || [ ! -e {state}/guard.{agent} ] || {{ echo "{way_out}" >&2; exit 2; }}'
+    # Cursor may append a here-document with the event, which must reach the first program and not the last.
+    return f"{{ {line}; }}" if agent == "cursor" else line
 
 
 def hook_groups(agent: str, command: str, *, per_call: bool = False, state: str = STATE) -> Document:
@@ -80,13 +89,12 @@ def hook_groups(agent: str, command: str, *, per_call: bool = False, state: str 
     groups: Document = {}
     for event in events:
         line = _closing(command, agent, state) if event.is_gate else command
-        hook = {"type": "command", "command": line, "timeout": event.timeout_s}
-        name = event.name
+        hook: Document = {"type": "command", "command": line, "timeout": event.timeout_s}
         if agent == "gemini":
             hook |= {"name": NAME, "timeout": event.timeout_s * _MS}
-            name = _GEMINI_EVENTS.get(name, name)
+        name = OWN_NAMES.get(agent, {}).get(event.name, event.name)
         matcher = {"matcher": event.tools[agent]} if agent in event.tools else {}
-        groups.setdefault(name, []).append({**matcher, "hooks": [hook]})
+        groups.setdefault(name, []).append({**hook, **matcher} if agent == "cursor" else {**matcher, "hooks": [hook]})
     return groups
 
 
@@ -134,6 +142,13 @@ def gemini_files() -> Files:
     """Return the files for Gemini CLI by their paths in its folder."""
     server = {NAME: {"command": NAME, "args": ["mcp"]}}
     return {"settings.json": _json({"mcpServers": server, "hooks": hook_groups("gemini", "shiftlog-hook gemini")})}
+
+
+def cursor_files() -> Files:
+    """Return the files for Cursor by their paths in its folder."""
+    server = {NAME: {"type": "stdio", "command": NAME, "args": ["mcp"]}}
+    hooks = {"version": CURSOR_VERSION, "hooks": hook_groups("cursor", "shiftlog-hook cursor")}
+    return {"mcp.json": _json({"mcpServers": server}), "hooks.json": _json(hooks)}
 
 
 def opencode_plugin(program: str = "shiftlog-hook", state: str = "") -> str:
@@ -186,6 +201,7 @@ def repository_files() -> Files:
         **{f"plugins/codex/{path}": text for path, text in codex_files().items()},
         **{f"plugins/gemini/{path}": text for path, text in gemini_files().items()},
         **{f"plugins/opencode/{path}": text for path, text in opencode_files().items()},
+        **{f"plugins/cursor/{path}": text for path, text in cursor_files().items()},
         "server.json": _json(registry_entry()),
     }
 

@@ -193,7 +193,7 @@ def _unreadable(path: str, error: str) -> FoundFile:
     return FoundFile(path=path, device=0, inode=0, size=0, mtime_ns=0, skip="unreadable", error=error)
 
 
-def hints_of(path: str, *, keep_images: bool = False, first_at: str | None = None) -> Hints:
+def hints_of(path: str, *, keep_images: bool = False, first_at: str | None = None, seen_at: str | None = None) -> Hints:
     """Return the hints in a file's name, folder and sidecar; `first_at` is the first time in it, if known."""
     given = Path(path)
     stem = given.name.removesuffix(".zst").removesuffix(".jsonl").removesuffix(".json")
@@ -221,6 +221,7 @@ def hints_of(path: str, *, keep_images: bool = False, first_at: str | None = Non
         run_id=run_id,
         sidecar=_sidecar(given, stem) if agent_id else None,
         first_at=first_at,
+        seen_at=seen_at,
         keep_images=keep_images,
     )
 

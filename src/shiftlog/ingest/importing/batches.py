@@ -53,6 +53,7 @@ class FileJob(msgspec.Struct, frozen=True, kw_only=True):
     idle_only: bool = False
     facts: int = 0
     """Facts of the conversation given by earlier readings, up to the offset."""
+    seen_at: str | None = None
 
 
 class NotRecognised(Exception):
@@ -77,7 +78,7 @@ def read_file(job: FileJob, composer: Composer) -> Iterator[Batch]:
                 file.check_end()
                 raise NotRecognised(job.path)
             is_whole = is_one_document(head)
-            hints = hints_of(job.path, keep_images=job.keep_images, first_at=first_time(head))
+            hints = hints_of(job.path, keep_images=job.keep_images, first_at=first_time(head), seen_at=job.seen_at)
             reader = reader_for(agent)(hints)
         else:
             reader = _restored(job)
@@ -100,7 +101,7 @@ def _recognised_later(file: LineFile) -> str | None:
 
 def _restored(job: FileJob) -> f.TranscriptReader:
     assert job.agent is not None
-    return reader_for(job.agent)(hints_of(job.path, keep_images=job.keep_images), job.state)
+    return reader_for(job.agent)(hints_of(job.path, keep_images=job.keep_images, seen_at=job.seen_at), job.state)
 
 
 class _FileReading:

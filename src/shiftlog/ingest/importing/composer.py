@@ -241,6 +241,8 @@ class Composer(Masker):
         }
         if fact.query_text:
             body["prompt_name"] = self.prompt_name(*fact.session, fact.query_text)
+        if fact.untimed:
+            body["untimed"] = True
         if full:
             body["full"] = full
         if fact.images:

@@ -45,6 +45,8 @@ class ImportOptions:
     """The operator's environment, which may move the known folders; None for the daemon's."""
     stopped_at: datetime | None = None
     """When a hook reported that the agent stopped: turns that are quiet since then have ended."""
+    seen_at: datetime | None = None
+    """When a hook told that the files grew; it stands for the times of files that have none."""
     argument: str = "paths"
     """The face's name for `paths`, for errors."""
 

@@ -53,6 +53,7 @@ class ImportRequest:
     dry_run: bool = False
     keep_images: bool = False
     max_line_bytes: int = 128 << 20
+    seen_at: datetime | None = None
 
 
 MakeReaders = Callable[[int], FileReaders]
@@ -220,6 +221,7 @@ class _ImportRun:
             keep_images=self.request.keep_images,
             idle_only=change.is_due and resumed is not None,
             facts=resumed.counts.get(FACTS, 0) if resumed else 0,
+            seen_at=precise(self.request.seen_at) if self.request.seen_at else None,
         )
         work.batches = self.readers.read(job)
 

@@ -89,6 +89,7 @@ class Imports:
             dry_run=options.dry_run,
             keep_images=options.keep_images,
             max_line_bytes=self.settings.max_line_mb << 20,
+            seen_at=options.seen_at,
         )
         make = self.readers(options.jobs)
         if not options.dry_run:

@@ -98,11 +98,15 @@ class RecordReader(Generic[StateT]):
     """Takes lines, gives facts; follows the `Reader` protocol. Subclasses read the records."""
 
     AGENT: ClassVar[str] = ""
+    HAS_TIMES: ClassVar[bool] = True
+    """False if files of this agent may have no times at all."""
 
     def __init__(self, hints: Hints, state: StateT) -> None:
         self.hints = hints
         self.state = state
         self.state.at = state.at or hints.first_at
+        if not self.HAS_TIMES and hints.seen_at is not None and state.newest_at is None:
+            self.state.at = hints.seen_at
         self.out: list[AnyFact] = []
         self.line = b""
 

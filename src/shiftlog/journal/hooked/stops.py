@@ -22,7 +22,7 @@ class Stop(msgspec.Struct, frozen=True, kw_only=True):
     response: str = ""
     transcript: str | None = None
     is_final: bool = False
-    """True for a subagent, which never goes on: its turn ends with or without a response."""
+    """True if the turn ends with or without a response: a subagent never goes on, and some stops tell no answer."""
 
     def is_due(self, now: datetime) -> bool:
         """Return True if the transcript has had its time."""

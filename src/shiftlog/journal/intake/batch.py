@@ -17,7 +17,7 @@ from shiftlog.journal.intake.family import Family
 from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.outcome import BatchOutcome
 from shiftlog.journal.intake.pen import IntakePen, Pens
-from shiftlog.journal.intake.prompts import are_near, left_by_hook, turn_now
+from shiftlog.journal.intake.prompts import are_near, left_by_hook, prompted_at, turn_now
 from shiftlog.journal.intake.sessions import (
     UNTITLED,
     add_redactions,
@@ -43,6 +43,8 @@ _FILLED = ("model", "reasoning_effort")
 # What holds until it changes, so that an old record says nothing about now.
 _PASSING = {"cwd", "branch", "version", "permission_mode", "approval_policy", "sandbox_policy"}
 _OF_SESSION = ("session_updated", "run_updated")
+# Facts about a prompt that find its turn and are not part of it.
+_NOT_KEPT = ("prompt_name", "untimed")
 
 
 class BatchWork:
@@ -311,7 +313,7 @@ class BatchWork:
     def _takes_over(self, item: Incoming, pen: IntakePen, owner: Origin) -> bool:
         """Return True if a prompt that a hook brought is this one: same session, and begun at about the same time."""
         turn = turn_now(pen, owner) if (owner.doc or {}).get("live") else None
-        if turn is None or not are_near(item.at, turn):
+        if turn is None or not are_near(prompted_at(item), turn):
             return False
         if item.turn:
             self._origins.map_turn(pen.id, item.turn, turn.request_id)
@@ -322,7 +324,7 @@ class BatchWork:
         name = (item.body or {}).get("prompt_name")
         if not name or (item.turn and self._origins.turn_in(pen.id, item.turn)):
             return None
-        return left_by_hook(self._origins, pen, str(name), item.at)
+        return left_by_hook(self._origins, pen, str(name), prompted_at(item))
 
     def _begin_turn(self, item: Incoming, pen: IntakePen) -> None:
         assert item.turn is not None
@@ -340,7 +342,7 @@ class BatchWork:
         request_id = free_id(item.turn, pen.has_turn)
         if request_id != item.turn:
             self._origins.map_turn(pen.id, item.turn, request_id, live=False)
-        body = {name: value for name, value in item.body.items() if value and name != "prompt_name"}
+        body = {name: value for name, value in item.body.items() if value and name not in _NOT_KEPT}
         title = body.get("query_title") or CONTINUED
         body |= {"query_title": title, "query_text": body.get("query_text", ""), "imported": True}
         self._write(pen, Kind.TURN_BEGUN, item.at, body, request_id)

@@ -23,6 +23,7 @@ from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
 from shiftlog.journal.intake.sessions import UNTITLED, add_redactions, stamp_of
 from shiftlog.journal.intake.turns import end_turn, update_turn
+from shiftlog.model.agents import AGENTS
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
 from shiftlog.model.moves import RunStatus, SessionState, TurnStatus
@@ -37,6 +38,7 @@ HOOK = "hook"
 ENDED = "session_ended"
 SUBAGENT_ENDED = "subagent_ended"
 SEEN = "checkpoint"
+INTERRUPTED = "interrupted"
 
 # How an event of a name finds its session, and what it writes there.
 Handler = tuple[Callable[[], IntakePen | None], Callable[[IntakePen], None] | None]
@@ -284,7 +286,9 @@ class _EventWork:
         if turn is None:
             self._save_capsule(pen)
             return
-        self._await_transcript(pen, turn, transcript=self._fact.transcript_path)
+        agent = AGENTS.get(self._fact.agent)
+        is_final = agent is not None and not agent.stop_tells_answer
+        self._await_transcript(pen, turn, transcript=self._fact.transcript_path, is_final=is_final)
 
     def _await_transcript(self, pen: IntakePen, turn: Turn, *, transcript: str | None, is_final: bool = False) -> None:
         """Let a turn that stopped end with the hook's response, unless its transcript soon tells more."""
@@ -302,7 +306,8 @@ class _EventWork:
         turn = self._open_turn(pen)
         if turn is not None:
             note = self._fact.error or "The agent stopped with an error"
-            outcome = {"status": "failed", "failure_note": note, "error_code": "api_error"}
+            code = INTERRUPTED if self._fact.reason == INTERRUPTED else "api_error"
+            outcome = {"status": "failed", "failure_note": note, "error_code": code}
             end_turn(pen, turn.request_id, self._fact.at, outcome, live=True)
 
     def _open_turn(self, pen: IntakePen) -> Turn | None:

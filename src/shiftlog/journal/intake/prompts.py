@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from datetime import timedelta
 from itertools import count
 
+from shiftlog.facts.batch import Incoming
 from shiftlog.journal.hooked.adopting import adopter_of
 from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
@@ -19,12 +20,20 @@ SAME_PROMPT = timedelta(minutes=10)
 LOOKED_BACK = 50
 
 
-def are_near(one: str, turn: Turn) -> bool:
-    """Return True if a time is near enough to the beginning of a turn for both to be of one prompt."""
-    return abs(parse(one) - turn.begun_at) <= SAME_PROMPT
+def are_near(one: str | None, turn: Turn) -> bool:
+    """Return True if a time is near enough to the beginning of a turn for both to be of one prompt.
+
+    Of a prompt without a time (None) the text and the order decide alone.
+    """
+    return one is None or abs(parse(one) - turn.begun_at) <= SAME_PROMPT
 
 
-def left_by_hook(origins: Origins, pen: IntakePen, name: str, at: str) -> Origin | None:
+def prompted_at(item: Incoming) -> str | None:
+    """Return when a prompt was given; None if its transcript has no times."""
+    return None if (item.body or {}).get("untimed") else item.at
+
+
+def left_by_hook(origins: Origins, pen: IntakePen, name: str, at: str | None) -> Origin | None:
     """Return the turn that a hook began for a prompt and that no prompt of a transcript has taken yet; take it."""
     for key, origin in _known(origins, name):
         document = origin.doc or {}

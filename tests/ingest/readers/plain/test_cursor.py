@@ -87,3 +87,20 @@ async def test_the_file_of_a_subagent_is_a_session_of_its_own(tmp_path: Path) ->
         whole, part = await app.session("aaaa"), await app.session("bbbb")
         assert part.parent_session_id == whole.id
         assert [turn.query_text for turn in await app.turns(part)] == ["Part"]
+
+
+def test_a_call_without_its_result_is_over_when_the_model_goes_on() -> None:
+    """The current release writes no results."""
+    call = {"type": "tool_use", "name": "Shell", "input": {"command": "ls"}}
+    lines = [said("user", text("ls")), said("assistant", text("Looking"), call), said("assistant", text("one file"))]
+    assert read(*lines, said("user", text("next"))).turns[0] == ("ls", "completed", "one file")
+
+
+async def test_an_overview_before_the_conversation_is_known(tmp_path: Path) -> None:
+    """The current release may write one."""
+    async with open_import_app(tmp_path) as app:
+        overview = {"type": "metadata", "metadata": {"overview": "About the parser"}}
+        app.write("projects/p/agent-transcripts/aaaa/aaaa.jsonl", [overview, said("user", text("Hello"))])
+        report = await app.take()
+        assert [turn.query_text for turn in await app.turns(await app.session("aaaa"))] == ["Hello"]
+        assert not any(file.unknown for file in report.files)

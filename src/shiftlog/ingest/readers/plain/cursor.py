@@ -18,6 +18,7 @@ class CursorReader(ConversationReader):
 
     AGENT = CURSOR
     BACKEND = "cursor"
+    HAS_TIMES = False
     SHELL_TOOLS = frozenset({"Bash", "Shell", "run_terminal_cmd", "run_terminal_command_v2"})
 
     def read_record(self, record: Object) -> Disposition:
@@ -29,6 +30,8 @@ class CursorReader(ConversationReader):
             is_good = status.lower() in _GOOD_ENDS
             self.end_turn(completed=is_good, note=None if is_good else f"Turn aborted: {status}")
             return Disposition.MAPPED
+        if kind == "metadata":
+            return self.counted(kind)  # an overview of the texts that follow
         role = record.get("role")
         message = object_in(record, "message")
         content = message.get("content", record.get("content"))
@@ -68,6 +71,9 @@ class CursorReader(ConversationReader):
         for block in blocks:
             kind = text_in(block, "type")
             if kind == "text":
+                # Results are rarely written; the model goes on when it has them.
+                if self.state.turn is not None:
+                    self.state.turn.calls.clear()
                 self.say("model", text_in(block, "text") or "", message=message)
             elif kind == "thinking":
                 self.say("model", text_in(block, "thinking", "text") or "", reasoning=True)

@@ -116,7 +116,9 @@ class ConversationTurns(RecordReader[ChatState]):
             subagent=subagent, **fields,
         )  # fmt: skip
         self.out.append(fact)
-        self.run(backend=self.BACKEND, cwd=fields.get("cwd"), version=fields.get("version"), started=started)
+        # A time that only a hook knew would differ at the next reading.
+        told = started if self.HAS_TIMES or state.newest_at is not None else None
+        self.run(backend=self.BACKEND, cwd=fields.get("cwd"), version=fields.get("version"), started=told)
 
     def change(self, **values: Any) -> None:
         """Write the changes of the session."""
@@ -160,7 +162,7 @@ class ConversationTurns(RecordReader[ChatState]):
         fact = f.TurnBegun(
             session=self.ref, key=("turn", self.ref.vendor_id, name), at=state.at, turn=turn.request_id,
             query_text=prompt, query_title=first_line(prompt), vendor_turn_id=vendor_id, ordinal=state.ordinal,
-            images=images,
+            images=images, untimed=not self.HAS_TIMES and state.newest_at is None,
         )  # fmt: skip
         self.out.append(fact)
         if not state.titled and prompt.strip():
