@@ -65,11 +65,11 @@ async def indexed(store: PostgresStore, url: str) -> None:
 
 
 class Long:
-    """Two stores that hold the same long session: with and without pg_trgm; in `bare` it has no rows either."""
+    """Stores that hold the same long session: with and without pg_trgm; in `rowless` it has no rows either."""
 
     def __init__(self, server: PostgresServer) -> None:
         self.runner = asyncio.Runner()
-        self.urls = [server.url(name) for name in ("trigrams", "without", "bare")]
+        self.urls = [server.url(name) for name in ("trigrams", "without", "rowless")]
         self.stores = [PostgresStore(url) for url in self.urls]
         self.said = self.runner.run(self._open())
         for url in self.urls[1:]:
@@ -97,12 +97,12 @@ class Long:
 @pytest.fixture(scope="module")
 def long(postgres_server: PostgresServer) -> Iterator[Long]:
     with psycopg.connect(postgres_server.url(), autocommit=True) as db:
-        for name in ("trigrams", "without", "bare"):
+        for name in ("trigrams", "without", "rowless"):
             db.execute(f"CREATE DATABASE {name}".encode())
         made = Long(postgres_server)
         yield made
         made.close()
-        for name in ("trigrams", "without", "bare"):
+        for name in ("trigrams", "without", "rowless"):
             db.execute(f"DROP DATABASE {name} WITH (FORCE)".encode())
 
 

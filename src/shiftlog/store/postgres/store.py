@@ -212,7 +212,7 @@ class PostgresStore:
             return result
         finally:
             if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
-                connection.execute("ROLLBACK")
+                connection.rollback()  # of psycopg, which then forgets what it took for prepared
 
     def _continue_rows(self, session_ids: Sequence[str]) -> None:
         """Have texts of long sessions kept for the next search for substrings, a few entries in each commit."""

@@ -9,9 +9,13 @@ from collections.abc import Iterator, Sequence
 from shiftlog.store.postgres.connections import PostgresDatabase
 from shiftlog.store.sql.database import Row
 from shiftlog.store.sql.grams import ANYTHING, GRAM_ROW, KINDS, MOST_UNREACHED, Grams, head, mark, text_of
-from shiftlog.store.sql.rows import entry_id
+from shiftlog.store.sql.rows import SEQ_BITS, entry_id
 
-GRAMS = Grams("id")
+GRAMS = Grams(
+    insert="INSERT INTO grams (id, text, session_key)"
+    f" SELECT id, text, id >> {SEQ_BITS} FROM (VALUES (?::bigint, ?::text)) AS given (id, text)",
+    delete="DELETE FROM grams WHERE id = ?",
+)
 # How many short entries get rows at once: their session is locked for so long.
 MOST_CAUGHT_UP = 512
 _ROWS_COMPARED = 1024

@@ -27,11 +27,11 @@ _NO_TEXTS = frozenset({"seal", "record", "vendor", "call_id"})
 
 
 class Grams:
-    """The rows of a database, each under the id of its first entry, which is in this column."""
+    """The rows of a database: the statements that add one, by the id of its first entry and its text, and remove it."""
 
-    def __init__(self, column: str) -> None:
-        self._insert = f"INSERT INTO grams ({column}, text) VALUES (?, ?)"
-        self._delete = f"DELETE FROM grams WHERE {column} = ?"
+    def __init__(self, *, insert: str, delete: str) -> None:
+        self._insert = insert
+        self._delete = delete
 
     def cover(self, db: Database, key: int, last: int, most: int) -> int:
         """Add rows for whole batches up to an entry until so many short entries are spent; return how many were."""

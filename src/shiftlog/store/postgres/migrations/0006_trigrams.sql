@@ -4,7 +4,7 @@
 -- read through, which finds the same.
 
 CREATE TABLE grams (
-    session_key   bigint GENERATED ALWAYS AS (id >> 24) STORED,
+    session_key   bigint NOT NULL,
     id            bigint NOT NULL,
     text          text COLLATE "C" NOT NULL,
     is_open       boolean GENERATED ALWAYS AS (strpos(text, E'\x02\x02\x02') > 0) STORED,

@@ -25,7 +25,10 @@ _ROWS_COMPARED = 1024
 _ROWS_AT_ONCE = 16
 _SCANNED_AT_ONCE = 1024
 
-GRAMS = Grams("rowid")
+GRAMS = Grams(
+    insert="INSERT INTO grams (rowid, text) VALUES (?, ?)",
+    delete="DELETE FROM grams WHERE rowid = ?",
+)
 
 
 def extend(db: apsw.Connection, key: int, first: int, last: int) -> None:
