@@ -202,6 +202,7 @@ def test_rebuilding_a_long_session_changes_nothing_that_is_found(long: Long) -> 
 def test_erasing_in_the_middle_forgets_only_what_comes_after(long: Long) -> None:
     long.wait_for_index()
     long.run(long.harness.app.maintenance.erase(SESSION, [2 * GRAM_BATCH + 5], "asked"))
-    assert long.indexed() == 2 * GRAM_BATCH
+    # The session is rebuilt; in PostgreSQL the next search makes its rows again.
+    assert long.indexed() == (0 if long.url else 2 * GRAM_BATCH)
     assert long.do("queryHistory", text='!"same words"')["totalCount"] == 1
     assert long.do("queryHistory", text="qx")["totalCount"] == 0
