@@ -24,12 +24,31 @@ def test_migrate_applies_what_is_missing_and_says_so(home: Path, postgres_server
     wanted = [f"{each.number:04d}_{each.name}" for each in shipped()]
     last = shipped()[-1].number
     assert wanted[0] == "0001_ground"
-    assert checked == {"database": named, "schema": 0, "missing": wanted}
+    assert checked == {"database": named, "schema": 0, "missing": wanted, "pg_trgm": False}
     done = shiftlog(home, "store", "migrate", env=env)
     applied = "".join(f"applied {name}\n" for name in wanted)
     assert done.out == f"{applied}{named} is up to date (schema {last})\n"
     again = shiftlog(home, "store", "migrate", "--json", env=env).json()
-    assert again == {"database": named, "schema": last, "applied": []}
+    assert again == {"database": named, "schema": last, "applied": [], "pg_trgm": True}
+
+
+def test_migrate_and_doctor_say_what_a_database_without_trigrams_lacks(home: Path, own_database: str) -> None:
+    env = {"SHIFTLOG_STORE_URL": own_database}
+    shiftlog(home, "store", "migrate", env=env)
+    with psycopg.connect(own_database, autocommit=True) as db:
+        db.execute("DROP EXTENSION pg_trgm CASCADE; CREATE ROLE weak LOGIN")
+        db.execute("GRANT ALL ON ALL TABLES IN SCHEMA public TO weak")
+        try:
+            weak = {"SHIFTLOG_STORE_URL": own_database.replace("shiftlog@", "weak@")}
+            told = shiftlog(home, "store", "migrate", env=weak).out
+            checks = shiftlog(home, "doctor", "--json", "--no-start", env=weak, status=0).json()["checks"]
+        finally:
+            db.execute("DROP OWNED BY weak; DROP ROLE weak")
+    (warned,) = [check for check in checks if check["name"] == "pg_trgm"]
+    assert warned["state"] == "warn"
+    assert "CREATE EXTENSION pg_trgm" in warned["hint"]
+    assert "CREATE EXTENSION pg_trgm" in told
+    assert shiftlog(home, "store", "migrate", "--json", env=env).json()["pg_trgm"] is True
 
 
 def test_migrate_without_an_address_says_what_to_set(home: Path) -> None:

@@ -19,6 +19,9 @@ ACCEPT = "application/json, text/event-stream"
 OLDER, NEWER = "2025-11-25", "2026-07-28"
 CLIENT = {"name": "peer", "version": "1"}
 
+# After many faults a busy machine verifies hundreds of thousands of entries.
+RUN_S = 600
+
 
 class Replica:
     """One process of `shiftlog server`; its log is read line by line."""
@@ -94,7 +97,7 @@ def command(home: Path, url: str, *arguments: str) -> Any:
 def run(home: Path, url: str, *arguments: str, **environ: str) -> "subprocess.CompletedProcess[str]":
     """Run a command of ours with the database."""
     settings = environment(home, SHIFTLOG_STORE_URL=url, **environ)
-    return subprocess.run([*MAIN, *arguments], env=settings, capture_output=True, text=True, timeout=60, check=False)
+    return subprocess.run([*MAIN, *arguments], env=settings, capture_output=True, text=True, timeout=RUN_S, check=False)
 
 
 def bearer(key: str) -> dict[str, str]:

@@ -110,9 +110,28 @@ def test_a_server_whose_database_is_away_is_alive_but_not_ready_until_it_is_back
         own_database.kill()
         eventually(lambda: httpx.get(f"{base}/readyz", timeout=20).status_code == 503)
         assert httpx.get(f"{base}/healthz").status_code == 200
+        refused = httpx.get(f"{base}/sessions.json", headers=bearer(key), timeout=30)  # the key cannot be looked up
+        assert (refused.status_code, refused.json()["error"]["code"]) == (503, "storage_error")
+        assert refused.json()["error"]["hint"] == "Send the request again"
         own_database.start()
         eventually(lambda: httpx.get(f"{base}/readyz", timeout=20).status_code == 200)
         opened = rest_call(base, key, "open_session", agent="Codex", title="Again")
         assert opened.status_code == 200, opened.text
     finally:
         replica.end()
+
+
+def test_a_server_on_a_standby_is_ready_once_that_takes_writes(own_database: PostgresServer, home: Path) -> None:
+    empty(own_database.url())
+    key = make_key(home, own_database.url())
+    standby = own_database.make_standby()
+    replica = Replica(home, standby.url())
+    try:
+        told = httpx.get(f"{replica.url}/readyz", timeout=20)
+        assert (told.status_code, told.json()["reason"]) == (503, "the database is read-only, as a standby is")
+        assert httpx.get(f"{replica.url}/sessions.json", headers=bearer(key), timeout=20).status_code == 200
+        standby.promote()
+        eventually(lambda: httpx.get(f"{replica.url}/readyz", timeout=20).status_code == 200)
+    finally:
+        replica.end()
+        standby.remove()

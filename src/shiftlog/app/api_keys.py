@@ -10,11 +10,12 @@ import re
 import secrets
 import time
 from collections.abc import Collection
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import timedelta
 
 from shiftlog.journal.clock import Clock
-from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.errors import InvalidParameter, StorageError
 from shiftlog.model.limits import API_KEY_KEPT_S, API_KEY_USE_EVERY_S, PAGE_COOKIE_S
 from shiftlog.model.team import ApiKey, KeyScope
 from shiftlog.store.postgres.team import TeamTables
@@ -144,7 +145,8 @@ class ApiKeys:
             return None
         if time.monotonic() - self._used.get(key.id, -API_KEY_USE_EVERY_S) >= API_KEY_USE_EVERY_S:
             self._used[key.id] = time.monotonic()
-            await self._tables.note_key_used(key.id, now)
+            with suppress(StorageError):  # only for the list of keys: a standby cannot note it, and answers reads
+                await self._tables.note_key_used(key.id, now)
         return key
 
 

@@ -10,7 +10,11 @@ from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from shiftlog.store.postgres.state import DatabaseState
+    from shiftlog.store.postgres.state import DatabaseState, Described
+
+# Said where `has_trigrams` of a database is False, and what to do about it.
+WITHOUT_TRIGRAMS = "the database lacks its trigram indexes, so files by path and parts of words are found slower"
+MAKE_TRIGRAMS = "Let a role that may run CREATE EXTENSION pg_trgm in it, then run shiftlog store migrate"
 
 
 def store_of(home: Path, config: Config, *, read_only: bool = False) -> Store:
@@ -42,7 +46,7 @@ def migrate_store(home: Path, config: Config, *, check: bool = False) -> "Databa
     return migrated(config.store.url, check=check)
 
 
-def described(home: Path, config: Config) -> str | None:
+def described(home: Path, config: Config) -> "Described | None":
     """Return what the configured database is, None for the embedded store; raises StorageError if none answers."""
     if not config.store.url:
         return None

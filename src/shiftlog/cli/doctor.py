@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -28,6 +28,9 @@ from shiftlog.link.files import read_regular
 from shiftlog.model.errors import ConfigError, ShiftlogError, StorageError
 from shiftlog.text.figures import count, largest_unit, size
 from shiftlog.text.printable import terminal_line
+
+if TYPE_CHECKING:
+    from shiftlog.store.postgres.state import Described
 
 LOW_BYTES = 1_000_000_000
 FULL_BYTES = 100_000_000
@@ -316,7 +319,11 @@ def _database(home: Path) -> Iterator[Check]:
     path = home / wire.DATABASE
     try:
         if (said := _described(home)) is not None:
-            yield _ok("database", said)
+            yield _ok("database", said.line)
+            if not said.has_trigrams:
+                from shiftlog.app.stores import MAKE_TRIGRAMS, WITHOUT_TRIGRAMS
+
+                yield _warn("pg_trgm", WITHOUT_TRIGRAMS, MAKE_TRIGRAMS)
             return
         from shiftlog.store.sqlite.file_watch import LastEntry
         from shiftlog.store.sqlite.read_only import look_through
@@ -335,7 +342,7 @@ def _database(home: Path) -> Iterator[Check]:
         )
 
 
-def _described(home: Path) -> str | None:
+def _described(home: Path) -> "Described | None":
     """Return what the PostgreSQL database of a team is; None if the settings name none or cannot be read."""
     from shiftlog.app.stores import described
     from shiftlog.config.loading import load

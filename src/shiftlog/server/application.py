@@ -68,12 +68,18 @@ async def _alive(_: Request) -> Response:
 
 
 async def _ready(team: Team, draining: anyio.Event, _: Request) -> Response:
-    """Answer 200 if requests should come here: the database answers, and the server does not stop."""
-    if draining.is_set():
-        return JSONResponse({"ready": False, "reason": "stopping"}, UNAVAILABLE)
+    """Answer 200 if requests should come here: the database answers and takes writes, and the server does not stop."""
+    reason = "stopping" if draining.is_set() else await _what_is_wrong(team)
+    return JSONResponse({"ready": False, "reason": reason}, UNAVAILABLE) if reason else JSONResponse({"ready": True})
+
+
+async def _what_is_wrong(team: Team) -> str | None:
+    """Return why the database cannot be used, None if it can."""
     try:
         with anyio.fail_after(READY_S):
-            await team.store.run(lambda connection: connection.execute("SELECT 1").fetchone())
+            is_read_only = await team.store.run(
+                lambda connection: connection.execute("SHOW transaction_read_only").fetchone()
+            )
     except (ShiftlogError, TimeoutError):
-        return JSONResponse({"ready": False, "reason": "the database does not answer"}, UNAVAILABLE)
-    return JSONResponse({"ready": True})
+        return "the database does not answer"
+    return "the database is read-only, as a standby is" if is_read_only == ("on",) else None

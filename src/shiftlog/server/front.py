@@ -15,7 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from shiftlog.daemon.http import bounded
 from shiftlog.daemon.http_connections import is_late
 from shiftlog.mcp.http import refusal
-from shiftlog.model.errors import TooManyConnections
+from shiftlog.model.errors import StorageError, TooManyConnections
 from shiftlog.server.access import HEALTH, METRICS, READY
 from shiftlog.server.logs import REQUEST_ID
 from shiftlog.server.metrics import EVENTS, Metrics, route_of
@@ -28,6 +28,7 @@ FAILED = 500
 _TOO_MANY = refusal(
     503, TooManyConnections("The server has too many connections"), {"Retry-After": "1", "Connection": "close"}
 )
+_AWAY = refusal(503, StorageError("The database does not answer", hint="Send the request again"), {"Retry-After": "1"})
 
 log = logging.getLogger(__name__)
 
@@ -47,12 +48,12 @@ class Front:
         given = Headers(scope=scope).get(REQUEST_ID_HEADER, "")
         request_id = given if _SAFE_ID.fullmatch(given) else uuid.uuid4().hex
         token = REQUEST_ID.set(request_id)
-        begun_at, status = time.monotonic(), FAILED
+        begun_at, status, is_answered = time.monotonic(), FAILED, False
 
         async def noting(message: Message) -> None:
-            nonlocal status
+            nonlocal status, is_answered
             if message["type"] == "http.response.start":
-                status = message["status"]
+                status, is_answered = message["status"], True
                 headers = MutableHeaders(scope=message)
                 headers[REQUEST_ID_HEADER] = request_id
                 if self._draining.is_set():
@@ -64,6 +65,11 @@ class Front:
         try:
             with self._metrics.running.track_inprogress():
                 await app(scope, bounded(receive), noting)
+        except StorageError:
+            # The key, or the session of an MCP client, could not be looked up. The reason may name the database's host.
+            if is_answered:
+                raise
+            await _AWAY(scope, receive, noting)
         finally:
             self._note(scope, status, time.monotonic() - begun_at)
             REQUEST_ID.reset(token)

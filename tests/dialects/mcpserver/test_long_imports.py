@@ -12,8 +12,8 @@ from shiftlog.dialects.mcpserver.objects import turns_with_items
 from shiftlog.dialects.mcpserver.search import matches, parse
 from shiftlog.model.caller import LIBRARY
 from shiftlog.store.protocol import Reader
+from shiftlog.store.sql.grams import GRAM_BATCH
 from shiftlog.store.sqlite.search import trigrams as grams
-from shiftlog.store.sqlite.search.trigrams import GRAM_BATCH
 from tests.ingest.import_app import Claude, ImportApp, open_import_app
 
 TURNS = 90

@@ -23,6 +23,8 @@ DISTRIBUTED = {
     "entries": "session_key",
     "found": "session_key",
     "blob_uses": "session_key",
+    "grams": "session_key",
+    "gram_marks": "session_key",
     "receipts": "session_id",
     "leases": "session_id",
     "grants": "session_id",

@@ -21,7 +21,7 @@ from shiftlog.model.nouns import Usage
 from shiftlog.store.codec.documents import encode_noun
 from shiftlog.store.postgres import PostgresStore
 from shiftlog.store.postgres import store as store_module
-from shiftlog.store.postgres.connections import Pool
+from shiftlog.store.postgres.connections import PREPARED_AFTER, Pool
 from shiftlog.store.postgres.migrate import LOCK, applied, migrate, shipped
 from shiftlog.store.postgres.patterns import regex_of
 from shiftlog.store.protocol import Answer, Filter, Writer
@@ -373,3 +373,19 @@ def test_postgresql_reads_the_regular_expression_of_a_pattern_alike(
     row = connection.execute("SELECT %s::text ~ %s", (path, regex_of(pattern))).fetchone()
     ((fits,),) = _sqlite.execute("SELECT ? GLOB ?", (path, pattern)).fetchall()
     assert row == (bool(fits),)
+
+
+@pytest.mark.parametrize("failures", range(1, 2 * PREPARED_AFTER))
+async def test_writes_that_failed_leave_the_connection_fit_for_the_next_ones(own_database: str, failures: int) -> None:
+    async with PostgresStore(own_database, connections=2) as store:
+        await b.stored(store, "start")
+        await store.write(appending("one before"))
+        with psycopg.connect(own_database, autocommit=True) as db:
+            db.execute("ALTER TABLE entries ADD CONSTRAINT full_disk CHECK (false) NOT VALID")
+            # With some number of failures, a statement behind the one that fails would be prepared just then.
+            for n in range(failures):
+                with pytest.raises(StorageError):
+                    await store.write(appending(f"failed {n}"))
+            db.execute("ALTER TABLE entries DROP CONSTRAINT full_disk")
+        for n in range(3):
+            await store.write(appending(f"after {n}"))

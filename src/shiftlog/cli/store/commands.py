@@ -41,7 +41,7 @@ def migrate(check: bool, as_json: bool) -> int:
       shiftlog store migrate
       shiftlog store migrate --check --json
     """
-    from shiftlog.app.stores import migrate_store
+    from shiftlog.app.stores import MAKE_TRIGRAMS, WITHOUT_TRIGRAMS, migrate_store
     from shiftlog.config.loading import load
 
     home = Path(opened_home())
@@ -49,13 +49,22 @@ def migrate(check: bool, as_json: bool) -> int:
     is_behind = check and bool(report.migrations)
     word = "missing" if check else "applied"
     if as_json:
-        print_json({"database": report.database, "schema": report.schema, word: list(report.migrations)})
+        print_json(
+            {
+                "database": report.database,
+                "schema": report.schema,
+                word: list(report.migrations),
+                "pg_trgm": report.has_trigrams,
+            }
+        )
     else:
         printer = Printer()
         for name in report.migrations:
             printer.line(f"{word} {name}")
         state = "lacks migrations" if is_behind else "is up to date"
         printer.line(f"{terminal_line(report.database)} {state} (schema {report.schema})")
+        if not (report.has_trigrams or is_behind):
+            printer.line(f"{WITHOUT_TRIGRAMS}\n{MAKE_TRIGRAMS}")
     return 1 if is_behind else 0
 
 

@@ -78,6 +78,8 @@ def remove(db: Database, keys: Sequence[int]) -> list[str]:
     db.execute("UPDATE journals SET head_seq = 0 WHERE key = ANY (?)", (given,))
     for table in ("turn_tags", "turn_files", "turns"):
         db.execute(f"DELETE FROM {table} WHERE session_key = ANY (?)", (given,))
+    for table in ("grams", "gram_marks"):
+        db.execute(f"DELETE FROM {table} WHERE session_key = ANY (?)", (given,))
     _remove_texts(db, given)
     dropped: list[str] = []
     for month in sorted({key >> NUMBER_BITS for key in given}):

@@ -64,6 +64,21 @@ def migrate(db: Connection, migrations: list[Migration] | None = None) -> list[M
     return missing
 
 
+def has_trigrams(db: Connection) -> bool:
+    """Return True if a database has its indexes of trigrams, which need the extension pg_trgm."""
+    row = db.execute(
+        "SELECT to_regclass('turn_files_by_path') IS NOT NULL AND to_regclass('grams_by_text') IS NOT NULL"
+    ).fetchone()
+    return row == (True,)
+
+
+def make_trigrams(db: Connection) -> bool:
+    """Make the indexes of trigrams if the role may; return True if they are there."""
+    with db.transaction():
+        db.execute("SELECT pg_advisory_xact_lock(%s)", (LOCK,))
+        return db.execute("SELECT make_trigram_indexes()").fetchone() == (True,)
+
+
 def require_current(db: Connection) -> None:
     """Refuse a database that lacks migrations of this version."""
     missing = pending(db)

@@ -4,11 +4,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from shiftlog.model.search import Expr
+from shiftlog.store.postgres.connections import PostgresDatabase
 from shiftlog.store.postgres.patterns import FILTERS, columns
+from shiftlog.store.postgres.substrings import turns_in_question
 from shiftlog.store.postgres.words import condition, findable
 from shiftlog.store.protocol import Filter, Hit, Indexed, SearchResult, StoreSize, Unit
 from shiftlog.store.sql.database import Row, is_one_of
 from shiftlog.store.sql.filters import add_span
+from shiftlog.store.sql.grams import is_behind
 from shiftlog.store.sql.reader import SqlReader
 from shiftlog.store.sql.rows import SEQ_LIMIT, entry_id
 
@@ -27,6 +30,12 @@ class PostgresReader(SqlReader):
 
     _filters = FILTERS
     _columns = staticmethod(columns)
+    _db: PostgresDatabase
+
+    def __init__(self, db: PostgresDatabase) -> None:
+        super().__init__(db)
+        # Sessions whose rows of texts are to be continued, because a search could have used them.
+        self.behind: list[str] = []
 
     def search(
         self,
@@ -129,7 +138,18 @@ class PostgresReader(SqlReader):
         return int(self._value("SELECT CASE WHEN is_called THEN last_value ELSE 0 END FROM aliases"))
 
     def turns_that_may_hold(self, session_id: str, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
-        return None if self._key(session_id) is not None else iter(())
+        key = self._key(session_id)
+        if key is None:
+            return iter(())
+        if is_behind(self._db, key):
+            self.behind.append(session_id)
+        return turns_in_question(self._db, key, covers)
+
+    def _distinct(self, table: str, column: str, session_id: str) -> list[str]:
+        rows = self._db.execute(
+            f"SELECT DISTINCT {column} FROM {table} WHERE session_key = ? ORDER BY {column}", (self._key(session_id),)
+        )
+        return [str(row[0]) for row in rows]
 
     def word_differences(
         self, session_ids: Sequence[str], items_of: Callable[[str], Iterable[Indexed]]

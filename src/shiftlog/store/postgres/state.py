@@ -9,33 +9,54 @@ from psycopg.conninfo import conninfo_to_dict
 
 from shiftlog.store.postgres.connections import CONNECT_S, Connection
 from shiftlog.store.postgres.faults import storage_error
-from shiftlog.store.postgres.migrate import applied, migrate, pending
+from shiftlog.store.postgres.migrate import applied, has_trigrams, make_trigrams, migrate, pending
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DatabaseState:
-    """A database, the number of its newest migration, and the migrations just applied or still missing."""
+    """A database, the number of its newest migration, and the migrations just applied or still missing.
+
+    Without `has_trigrams` parts of words and of paths are read through, because pg_trgm is missing.
+    """
 
     database: str
     schema: int
     migrations: tuple[str, ...]
+    has_trigrams: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Described:
+    """A database in one line, and whether it has its indexes of trigrams."""
+
+    line: str
+    has_trigrams: bool
 
 
 def migrated(url: str, *, check: bool) -> DatabaseState:
-    """Apply the migrations that a database lacks and name them; with `check` only name them."""
+    """Apply the migrations that a database lacks and name them; with `check` only name them.
+
+    The indexes of trigrams are made too, if the role may by now.
+    """
     with _connected(url) as db:
         done = pending(db) if check else migrate(db)
         names = tuple(f"{each.number:04d}_{each.name}" for each in done)
-        return DatabaseState(database=_name(db), schema=max(applied(db), default=0), migrations=names)
+        return DatabaseState(
+            database=_name(db),
+            schema=max(applied(db), default=0),
+            migrations=names,
+            has_trigrams=has_trigrams(db) if check else make_trigrams(db),
+        )
 
 
-def described(url: str) -> str:
-    """Return the name, version and schema of a database in one line."""
+def described(url: str) -> Described:
+    """Return the name, version and schema of a database."""
     with _connected(url) as db:
         version = (db.info.parameter_status("server_version") or "?").partition(" ")[0]
         missing = len(pending(db))
         behind = f", {missing} to apply" if missing else ""
-        return f"{_name(db)} (PostgreSQL {version}, schema {max(applied(db), default=0)}{behind})"
+        line = f"{_name(db)} (PostgreSQL {version}, schema {max(applied(db), default=0)}{behind})"
+        return Described(line=line, has_trigrams=has_trigrams(db))
 
 
 def place(url: str) -> str:

@@ -4,17 +4,19 @@ Every thread takes a connection from one pool for the time of its work. Any numb
 """
 
 import asyncio
+import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import NoReturn, Self, TypeVar
+from functools import partial
+from typing import NoReturn, Self, TypeVar, cast
 
 import anyio
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from shiftlog.model.errors import StorageError
-from shiftlog.store.jobs import Outcome
+from shiftlog.store.jobs import Job, Outcome
 from shiftlog.store.postgres.changes import Announcer
 from shiftlog.store.postgres.connections import (
     CONNECT_S,
@@ -30,6 +32,7 @@ from shiftlog.store.postgres.distribution import MONTHS_AHEAD
 from shiftlog.store.postgres.faults import is_interruption, storage_error
 from shiftlog.store.postgres.migrate import migrate, require_current
 from shiftlog.store.postgres.reader import PostgresReader
+from shiftlog.store.postgres.writer import PostgresWriter
 from shiftlog.store.postgres.writer_thread import PostgresWriterThread
 from shiftlog.store.protocol import NOTHING_KNOWN, About, Reader, Writer
 
@@ -37,6 +40,8 @@ T = TypeVar("T")
 
 CONNECTIONS = 6
 RETRY_S = 5.0
+
+_log = logging.getLogger(__name__)
 
 
 class PostgresStore:
@@ -65,6 +70,7 @@ class PostgresStore:
         self._writer: PostgresWriterThread | None = None
         self._announcer: Announcer | None = None
         self._readers: ThreadPoolExecutor | None = None
+        self._is_continuing = False
 
     @property
     def fault(self) -> StorageError | None:
@@ -198,12 +204,22 @@ class PostgresStore:
                 connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY")
                 if not keeps_settings(connection):
                     connection.execute(limits(self._statement_s, of="transaction"))
-                result = work(PostgresReader(PostgresDatabase(connection)))
+                reader = PostgresReader(PostgresDatabase(connection))
+                result = work(reader)
                 connection.execute("COMMIT")
-                return result
+            if reader.behind:
+                self._continue_rows(reader.behind)
+            return result
         finally:
             if not connection.closed and connection.info.transaction_status != TransactionStatus.IDLE:
-                connection.execute("ROLLBACK")
+                connection.rollback()  # of psycopg, which then forgets what it took for prepared
+
+    def _continue_rows(self, session_ids: Sequence[str]) -> None:
+        """Have texts of long sessions kept for the next search for substrings, a few entries in each commit."""
+        writer = self._writer
+        if writer is not None and not self._is_continuing:
+            self._is_continuing = True
+            writer.queue.put(Job(partial(_catch_up, session_ids), None, lasting=False, is_bulk=True))
 
     def _open_writer(self) -> PostgresWriterThread:
         if self._writer is None:
@@ -215,14 +231,24 @@ class PostgresStore:
         loop = self._loop
         try:
             if loop is not None:
-                loop.call_soon_threadsafe(_resolve, outcomes)
+                loop.call_soon_threadsafe(self._resolve, outcomes)
         except RuntimeError:
             pass  # the loop was closed: no caller is left, and what was committed stays
 
+    def _resolve(self, outcomes: list[Outcome]) -> None:
+        for job, result, error in outcomes:
+            job.resolve(result, error)
+            if job.future is None:
+                self._is_continuing = False
+                if error is not None:
+                    _log.warning("the texts of long sessions were not continued: %s", type(error).__name__)
+                elif result:
+                    self._continue_rows(result)
 
-def _resolve(outcomes: list[Outcome]) -> None:
-    for job, result, error in outcomes:
-        job.resolve(result, error)
+
+def _catch_up(session_ids: Sequence[str], writer: Writer) -> list[str]:
+    """Return the sessions that lack more rows of texts."""
+    return [name for name in session_ids if cast(PostgresWriter, writer).catch_up(name)]
 
 
 def _not_open() -> NoReturn:

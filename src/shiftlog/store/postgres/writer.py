@@ -21,11 +21,13 @@ from shiftlog.store.postgres.distribution import MONTHS_AHEAD, NUMBER_BITS, dist
 from shiftlog.store.postgres.patterns import columns
 from shiftlog.store.postgres.pending import Pending
 from shiftlog.store.postgres.reader import PostgresReader
+from shiftlog.store.postgres.substrings import GRAMS, MOST_CAUGHT_UP
 from shiftlog.store.postgres.words import findable
 from shiftlog.store.protocol import Answer, Filter, Indexed, Page, SessionRow
 from shiftlog.store.sources import Origin, Packed, Source
 from shiftlog.store.sql.columns import TURN_COLUMNS, turn_columns
 from shiftlog.store.sql.database import Put, Row, upsert
+from shiftlog.store.sql.grams import head, is_behind
 from shiftlog.store.sql.rows import entry_id, hash_shown
 from shiftlog.store.sql.tallies import add, change_of, recount
 from shiftlog.store.sql.writer import SqlWriter
@@ -253,6 +255,7 @@ class PostgresWriter(SqlWriter, PostgresReader):
         row_id = entry_id(self._known_key(session_id), seq)
         self._db.execute("UPDATE entries SET body = NULL, salt = NULL, facet = NULL WHERE id = ?", (row_id,))
         self._db.execute("DELETE FROM found WHERE id = ?", (row_id,))
+        GRAMS.forget(self._db, row_id)
         uses = self._db.execute("DELETE FROM blob_uses WHERE entry_id = ? RETURNING hash", (row_id,)).fetchall()
         for (digest,) in sorted(uses):
             # Waits for a transaction that stores the same text; only then are its uses seen.
@@ -261,6 +264,14 @@ class PostgresWriter(SqlWriter, PostgresReader):
                 "DELETE FROM blobs b WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM blob_uses u WHERE u.hash = b.hash)",
                 (digest,),
             )
+
+    def catch_up(self, session_id: str) -> bool:
+        """Add rows of texts for some entries of a session; return True if it lacks more."""
+        key = self._key(session_id)
+        if key is None:
+            return False
+        GRAMS.cover(self._db, key, head(self._db, key), MOST_CAUGHT_UP)
+        return is_behind(self._db, key)
 
     def recount(self) -> None:
         self._pending.tallies.clear()
@@ -279,3 +290,4 @@ class PostgresWriter(SqlWriter, PostgresReader):
                 self._put(_PUT_FOUND, (row_id, *findable(item.text)))
             else:
                 self._db.execute("DELETE FROM found WHERE id = ?", (row_id,))
+        GRAMS.forget(self._db, entry_id(key, 1))

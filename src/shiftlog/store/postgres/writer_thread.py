@@ -253,7 +253,7 @@ def _worked(db: PendingDatabase, pending: Pending, job: Job) -> tuple[Any, BaseE
 def _roll_back(connection: Connection) -> None:
     try:
         if not connection.closed:
-            connection.execute("ROLLBACK")
+            connection.rollback()  # of psycopg, which then forgets what it took for prepared
     except psycopg.Error:
         connection.close()
 

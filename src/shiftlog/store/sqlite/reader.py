@@ -9,12 +9,13 @@ from shiftlog.model.search import Expr
 from shiftlog.store.protocol import Filter, Hit, Indexed, SearchResult, StoreSize, Unit
 from shiftlog.store.sql.database import Row, is_one_of
 from shiftlog.store.sql.filters import add_span
+from shiftlog.store.sql.grams import is_behind
 from shiftlog.store.sql.reader import SqlReader
 from shiftlog.store.sql.rows import SEQ_BITS, SEQ_LIMIT, entry_id
 from shiftlog.store.sqlite.filters import FILTERS, columns, match_expression
 from shiftlog.store.sqlite.search.comparing import WordComparison
 from shiftlog.store.sqlite.search.ranking import FUNCTION, Ranking
-from shiftlog.store.sqlite.search.trigrams import is_behind, turns_in_question
+from shiftlog.store.sqlite.search.trigrams import turns_in_question
 
 
 class SqliteReader(SqlReader):

@@ -132,7 +132,7 @@ class SqliteWriter(SqlWriter, SqliteReader):
         self._db.execute("PRAGMA user_version = 1")
         self._db.execute("UPDATE entries SET body = NULL, salt = NULL, facet = NULL WHERE id = ?", (row_id,))
         self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
-        grams.forget(self._db, row_id)
+        grams.GRAMS.forget(self._db, row_id)
         uses = self._db.execute("DELETE FROM blob_uses WHERE entry_id = ? RETURNING hash", (row_id,)).fetchall()
         for (digest,) in uses:
             self._db.execute(
@@ -160,7 +160,7 @@ class SqliteWriter(SqlWriter, SqliteReader):
             self._db.execute("DELETE FROM found WHERE rowid = ?", (row_id,))
             if item.text:
                 self._db.execute("INSERT INTO found (rowid, text) VALUES (?, ?)", (row_id, apart(item.text)))
-        grams.forget(self._db, entry_id(key, 1))
+        grams.GRAMS.forget(self._db, entry_id(key, 1))
         self._backlog.grown.append((key, 1, (self.head(session_id) or (0, ""))[0]))
 
     def catch_up(self, keys: Iterable[int]) -> None:
