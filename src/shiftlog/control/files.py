@@ -71,7 +71,10 @@ async def file_history(app: App, where: Filter, path: str, line: str = "") -> It
             continue
         room -= len(sights)
         touch.shown["diffs"] += await _compared(app, touch, sights)
-    found = [touch.shown for touch in touches if not line or _wrote(touch.shown["diffs"], line)]
+    if line:
+        for touch in touches:
+            touch.shown["diffs"] = [one for one in touch.shown["diffs"] if _wrote([one], line)]
+    found = [touch.shown for touch in touches if not line or touch.shown["diffs"]]
     return {
         "path": path,
         "project": where.project or "",
@@ -182,7 +185,7 @@ def _touches_outside(reader: Reader, where: Filter, asked: str) -> Iterator[_Tou
             **_of_session(session),
             "request_id": None,
             "ordinal": None,
-            "asked": session.title,
+            "asked": str(first.facts.get("command") or session.title),
             "why": "",
             "at": shown(first.at),
             "seq": first.seq,
