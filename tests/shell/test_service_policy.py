@@ -15,7 +15,7 @@ from shiftlog.app.policy import operator_policy
 from shiftlog.config.loading import load
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.entry import Kind
-from shiftlog.model.errors import ConfigError, InvalidParameter
+from shiftlog.model.errors import ConfigError, InvalidParameter, SessionClosed
 from shiftlog.model.shell_errors import (
     ApprovalDeclined,
     ApprovalRequired,
@@ -343,6 +343,19 @@ async def test_the_operator_may_let_commands_take_longer_than_an_hour(tmp_path: 
         for timeout_s in (0, 7201):
             with pytest.raises(InvalidParameter, match=r'^argument "timeout_s" must be an integer of 1 to 7200$'):
                 await rig.run("true", timeout_s=timeout_s)
+
+
+async def test_the_questions_of_a_session_that_ended_are_not_granted(tmp_path: Path) -> None:
+    async with shell_rig(tmp_path, settings='[policy]\nask = ["touch"]\n') as rig:
+        waiting = asyncio.create_task(rig.run("touch f"))
+        await until(rig.shells.approvals.pending)
+        await rig.app.continuity.close_session({"session_id": rig.session_id}, CLIENT)
+        [question] = rig.shells.approvals.pending()
+        with pytest.raises(SessionClosed, match="will not run"):
+            await rig.shells.approvals.decide(question.approval_id, granted=True, by="operator")
+        assert rig.shells.approvals.pending() == []
+        with pytest.raises((ApprovalRequired, SessionClosed)):
+            await waiting
 
 
 async def test_closing_a_shell_takes_its_questions_back(tmp_path: Path) -> None:

@@ -320,10 +320,11 @@ def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(server: 
     assert html.count('class="step command failed"') == 1
     assert "exit 4" in html
     assert re.search(r'class="out err"[^>]*>gone', html)
-    first, last = saved[0]["body"]["id"], saved[-1]["body"]["id"]
+    opened, before_last, at_the_end = saved
+    first, last = opened["body"]["id"], at_the_end["body"]["id"]
     assert f"shiftlog undo --to {last} -w {tmp_path}" in html
-    page = server.json(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
-    assert page["since"] == saved[-2]["body"]["id"]
+    page = server.json(f"/sessions/{session_id}/checkpoints/{before_last['seq']}")
+    assert page["since"] == first
     assert "+second" in page["changes"]["patch"]
     shown = server.html(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
     assert '<span class="add" data-old="" data-new="2">+second' in shown

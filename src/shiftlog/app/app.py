@@ -34,6 +34,7 @@ from shiftlog.journal.usage.limits import Limit, SpendingLimits
 from shiftlog.link import processes
 from shiftlog.link.wire import POLICY_FILES_VARIABLE
 from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.limits import CLIENTS_KEPT, KEYS_KEPT, OUTCOMES_KEPT, RETENTION_SWEPT_EVERY, WORKSPACES_SWEPT_EVERY
 from shiftlog.model.moves import UNFINISHED
@@ -97,7 +98,7 @@ class App:
         host = socket.gethostname()
         idle_limit = timedelta(minutes=config.idle_suspend_minutes)
         holders = Holders(processes.started, host, idle_limit, connected)
-        self.journal = Journal(store, self.redactor, self.clock, holders, self._turn_began)
+        self.journal = Journal(store, self.redactor, self.clock, holders, self._turn_moved)
         self.runs = Runs(self.journal, config.runs, config.prices, processes.started, host)
         self.spending_limits = _spending_limits(config)
         self.sessions = Sessions(
@@ -242,10 +243,11 @@ class App:
         if self.is_taking_hooks and (caller.signs.processes or caller.signs.vendor_ids):
             await self.hooks.caught_up()
 
-    async def _turn_began(self, session_id: str, request_id: str) -> None:
+    async def _turn_moved(self, session_id: str, request_id: str, kind: Kind) -> None:
         """Save the workspaces of the session's live shells, if there are any."""
         if self._is_built("_shell_services"):
-            await self.workspaces.turn_began(session_id, request_id)
+            moment = "turn" if kind is Kind.TURN_BEGUN else "end"
+            await self.workspaces.turn_moved(session_id, request_id, moment)
 
     async def aclose(self) -> None:
         """End the live shells and the commands of clients."""

@@ -12,15 +12,17 @@ from typing import Any
 
 import msgspec
 
+from shiftlog.journal.seen import Sight
 from shiftlog.journal.shells.log import ShellLog
 from shiftlog.journal.texts import CHECKPOINT, RESTORE
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.store.protocol import Filter, Page, Reader, Store
-from shiftlog.workspace.ports import Cause, Location, Record, Restored, Saved
+from shiftlog.workspace.ports import Cause, Changes, Location, Record, Restored, Saved
 
 READ_AT_ONCE = 1_000
 _KINDS = (Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_RESTORED, Kind.COMMAND_STARTED)
+_OF_THE_ENTRY = ("target", "workspace", "seen", "between")
 _OWN = Caller(face="workspace")
 
 
@@ -42,6 +44,7 @@ class JournalCheckpointLog:
             session_id = record.cause.session_id or await self._home(location, record)
             kind = Kind.CHECKPOINT_SAVED if isinstance(record, Saved) else Kind.CHECKPOINT_RESTORED
             await self._log.note(session_id, kind, _facts(location, record))
+            await self._add_seen(location, record)
             known = self._sessions.setdefault(location, [])
             if session_id not in known:
                 known.append(session_id)
@@ -49,7 +52,16 @@ class JournalCheckpointLog:
                 # A safety checkpoint is only the first half of what is to be recorded.
                 self._implicit.discard(session_id)
                 await self._log.finish(session_id)
-        records.append(record)
+        records.append(replace(record, changes=None) if isinstance(record, Saved) else record)
+
+    async def _add_seen(self, location: Location, record: Record) -> None:
+        """Give the files that changed before a checkpoint to the turn that went on meanwhile."""
+        changes = record.changes if isinstance(record, Saved) else None
+        if not isinstance(record, Saved) or changes is None:
+            return
+        session_id, request_id = changes.cause.session_id, changes.cause.request_id
+        if session_id and request_id:
+            await self._log.files_seen(session_id, request_id, _sight(location, record, changes))
 
     async def read(self, location: Location) -> Sequence[Record]:
         """Return a workspace's records, oldest first."""
@@ -146,11 +158,24 @@ def _facts(location: Location, record: Record) -> dict[str, Any]:
     facts: dict[str, Any] = msgspec.to_builtins(record)
     if isinstance(record, Saved):
         facts["id"] = facts.pop("checkpoint_id")
+        changes = facts.pop("changes") and record.changes
+        if changes and not changes.cause.request_id:
+            facts |= _sight(location, record, changes).as_facts()
     return {"target": location.target, "workspace": location.path, **facts}
 
 
+def _sight(location: Location, saved: Saved, changes: Changes) -> Sight:
+    return Sight(
+        files=changes.files,
+        command_id=changes.cause.command_id,
+        since=changes.since,
+        until=saved.checkpoint_id,
+        workspace=location.path if location.target is None else None,
+    )
+
+
 def _record(entry: Entry) -> Record:
-    facts = {name: value for name, value in entry.facts.items() if name not in ("target", "workspace")}
+    facts = {name: value for name, value in entry.facts.items() if name not in _OF_THE_ENTRY}
     if entry.kind is Kind.CHECKPOINT_SAVED:
         facts["checkpoint_id"] = facts.pop("id")
         return msgspec.convert(facts, Saved, strict=False)

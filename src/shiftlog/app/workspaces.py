@@ -9,7 +9,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 from shiftlog.app.checkpoint_log import JournalCheckpointLog
 from shiftlog.guard.budgets.spec import read_budget
@@ -31,7 +31,7 @@ from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
 from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.state import Command, Shell
 from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
-from shiftlog.workspace.history import RestoreTarget
+from shiftlog.workspace.history import RestoreTarget, working_since
 from shiftlog.workspace.ports import Busy, Cause, CheckpointKind, CheckpointLimits, Location, Runner, Scope
 from shiftlog.workspace.rules import read_scope
 from shiftlog.workspace.runner import LocalRunner
@@ -220,16 +220,33 @@ class Workspaces:
         except WorkspaceGone:
             return None  # its directory is gone: the command may be the one that brings it back
 
-    async def turn_began(self, session_id: str, request_id: str) -> None:
-        """Save the workspaces of a session's live shells as they are when a turn opens."""
+    async def turn_moved(self, session_id: str, request_id: str, moment: Literal["turn", "end"]) -> None:
+        """Save the workspaces of a session's live shells as they are when a turn opens, or as it leaves them."""
         for shell in self._shells.live():
             attached = self._attached.get(shell.shell_id)
             if shell.session_id == session_id and attached is not None and attached.automatic:
                 cause = Cause(session_id=session_id, request_id=request_id)
                 try:
-                    await self.checkpoints.save(attached.workspace, kind="turn", cause=cause)
-                except ShiftlogError as error:  # the turn is begun all the same
+                    if moment == "turn" or await self._is_worked_in(attached.workspace, cause):
+                        await self.checkpoints.save(attached.workspace, kind=moment, cause=cause)
+                except ShiftlogError as error:  # the turn has begun or ended all the same
                     log.warning("No checkpoint of %s for turn %s: %s", shell.workspace, request_id, error.message)
+
+    async def after(self, shell: Shell) -> None:
+        """Save the workspace as the last command of a shell leaves it, so that later changes are not taken for its."""
+        attached = self._attached.get(shell.shell_id)
+        cause = Cause(session_id=shell.session_id)
+        if attached is None or not attached.automatic or not await self._is_worked_in(attached.workspace, cause):
+            return
+        try:
+            await self.checkpoints.save(attached.workspace, kind="end", cause=cause)
+        except ShiftlogError as error:  # the shell is over all the same
+            log.warning("No checkpoint of %s at the end of its shell: %s", shell.workspace, error.message)
+
+    async def _is_worked_in(self, workspace: Workspace, by: Cause) -> bool:
+        """Return True if the last checkpoint was made for work of a session, and of a turn if one is named."""
+        cause = working_since(await self.log.read(workspace.location))
+        return cause is not None and cause.session_id == by.session_id and by.request_id in (None, cause.request_id)
 
     def _busy(self, location: Location) -> Busy | None:
         """Return the command that runs in a shell on a workspace, if one does."""
@@ -290,6 +307,11 @@ class Workspaces:
                 "budget": report,
             }
         return shown
+
+    async def file_patch(self, path: str, file: str, since: str, until: str) -> str:
+        """Return what changed in a file of a local workspace between two checkpoints."""
+        workspace = await self.checkpoints.open(LocalRunner(), path)
+        return self._mask({}, await self.checkpoints.patch_between(workspace, since, until, file))
 
     async def restore_checkpoint(self, arguments: Mapping[str, Any], caller: Caller) -> Result:
         """Go back to a checkpoint; a safety checkpoint holds what is overwritten."""

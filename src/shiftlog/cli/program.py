@@ -31,6 +31,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "sessions": "sessions:sessions",
         "show": "show:show",
         "search": "sessions:search",
+        "files": "files:files",
         "tail": "sessions:tail",
         "runs": "runs:runs",
         "usage": "runs:usage",

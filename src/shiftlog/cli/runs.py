@@ -22,7 +22,7 @@ from shiftlog.cli.connecting import (
     since_option,
     until_option,
 )
-from shiftlog.cli.screen.output import Column, Part, Printer, print_json, styled, title_column, when
+from shiftlog.cli.screen.output import Column, Part, Printer, print_json, since, styled, title_column
 from shiftlog.cli.screen.paging import paged
 from shiftlog.model.moves import RunStatus
 from shiftlog.text.figures import count, exact_money, stopwatch
@@ -45,7 +45,7 @@ _RUN_COLUMNS = (
     Column("BACKEND", "backend", spare=2),
     Column("MODEL", shown_model, cut=True),
     Column("CALLER", "caller", spare=3),
-    Column("STARTED", lambda run: when(run["started"]), spare=1),
+    Column("STARTED", lambda run: f"{since(run['started'])} ago", right=True, spare=1),
     Column("TIME", lambda run: stopwatch(run["duration_ms"]), right=True),
     Column("INPUT", lambda run: _tokens(run, "input_tokens"), right=True, spare=4),
     Column("CACHED", lambda run: _tokens(run, "cached_input_tokens"), right=True, spare=5),

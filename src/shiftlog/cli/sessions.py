@@ -40,7 +40,7 @@ from shiftlog.cli.screen.paging import paged
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.ids import short_id
 from shiftlog.model.times import shown
-from shiftlog.text.figures import count, size
+from shiftlog.text.figures import count, money, size
 from shiftlog.text.found import repeats_title
 from shiftlog.text.printable import terminal_line
 
@@ -57,12 +57,21 @@ CAUGHT_UP = 10_000
 Item = dict[str, Any]
 
 _MARKED = re.compile("«([^»]*)»")
+
+
+def _model(item: Item) -> str:
+    """Return the model of a session; one that followed from the operator's table is marked as assumed."""
+    return f"{item['model']} (assumed)" if item.get("model_assumed") else item["model"] or ""
+
+
 _COLUMNS = (
     title_column(),
     Column("STATE", lambda item: styled(item["state"])),
     Column("AGENT", "agent_id", spare=2),
     Column("PROJECT", "project", spare=1),
+    Column("MODEL", _model, cut=True, spare=5),
     Column("TURNS", "turns", right=True, spare=3),
+    Column("COST", lambda item: money(item["cost_usd"]) or "", right=True, spare=4),
     Column("ACTIVE", lambda item: f"{since(item['last_activity'])} ago", right=True),
     id_column(),
 )

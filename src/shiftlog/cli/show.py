@@ -198,7 +198,7 @@ def _print_lists(printer: Printer, turn: Facts, decided: str) -> None:
             _heading(printer, heading)
         for text in texts:
             seen = name == "files_modified" and text in turn["files_seen"]
-            printer.item(f"- {terminal_line(text)}", ("  seen" if seen else "", "dim"), indent=4)
+            printer.item(f"- {terminal_line(text)}", ("  found by checkpoints" if seen else "", "dim"), indent=4)
     if turn["commits"]:
         _heading(printer, "Commits")
     for commit in turn["commits"]:

@@ -13,7 +13,7 @@ MOST = 10**9
 _TEXTS = (
     "session_id shell_id command_id approval_id checkpoint_id request_id client_id agent_id name turn cwd workspace "
     "local remote command method token reason project as mode sandbox since format transport id answer tool agent from "
-    "to day status turn_status run_status model backend tag path caller kind cursor client session"
+    "to day line status turn_status run_status model backend tag path caller kind cursor client session"
 )
 _NUMBERS = "limit last commands max_chars max_files jobs least_uses"
 _SECONDS = "timeout_s expires"

@@ -25,6 +25,7 @@ MODULES = {
     "imports": "import import_stop restore",
     "shells": "shells close_shell send_input exec watch replay",
     "checkpoints": "checkpoints diff undo rewind gc",
+    "files": "files",
     "transfers": "put get",
     "policy": "policy_check policy_suggest approvals approve",
     "guard": "guard guard_switch",

@@ -49,7 +49,8 @@ Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 Check = Callable[[Mapping[str, Any]], object]
 # Called with the ids of a session and of the turn that was opened in it; the answer waits for it.
-TurnBegan = Callable[[str, str], Awaitable[None]]
+# Is told the session and the turn, and the kind of the entry that began or ended it.
+TurnMoved = Callable[[str, str, Kind], Awaitable[None]]
 
 # The warning about control characters that became visible signs.
 CONTROLS_REPLACED = "control_characters_replaced"
@@ -99,15 +100,15 @@ class Journal:
     """The write path over one store."""
 
     def __init__(
-        self, store: Store, redactor: Redactor, clock: Clock, holders: Holders, turn_began: TurnBegan | None = None
+        self, store: Store, redactor: Redactor, clock: Clock, holders: Holders, turn_moved: TurnMoved | None = None
     ) -> None:
         self.store = store
         self.clock = clock
         self.holders = holders
         self._redactor = redactor
-        self._turn_began = turn_began
-        # The turns that the running work begins. Works run one at a time, on the store's writer thread.
-        self._begun: list[tuple[str, str]] = []
+        self._turn_moved = turn_moved
+        # The turns that the running work begins or ends. Works run one at a time, on the store's writer thread.
+        self._moves: list[tuple[str, str, Kind]] = []
 
     def request(
         self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller, check: Check | None = None
@@ -158,19 +159,19 @@ class Journal:
         return await self.transaction(request, lambda writer: self._apply(writer, request, rule))
 
     async def transaction(self, request: Request, work: Callable[[Writer], T]) -> T:
-        """Run work as one transaction, then report the turns that it began; errors name the operation."""
+        """Run work as one transaction, then report the turns that it began or ended; errors name the operation."""
 
-        def noting(writer: Writer) -> tuple[T, list[tuple[str, str]]]:
-            self._begun = []
-            return work(writer), self._begun
+        def noting(writer: Writer) -> tuple[T, list[tuple[str, str, Kind]]]:
+            self._moves = []
+            return work(writer), self._moves
 
         try:
-            result, begun = await self.store.write(noting, about=_about(request))
+            result, moves = await self.store.write(noting, about=_about(request))
         except ShiftlogError as error:
             raise self._named(error, request) from None
-        if self._turn_began is not None:
-            for session_id, request_id in begun:
-                await self._turn_began(session_id, request_id)
+        if self._turn_moved is not None:
+            for session_id, request_id, kind in moves:
+                await self._turn_moved(session_id, request_id, kind)
         return result
 
     async def read(self, request: Request, work: Callable[[Reader], T]) -> T:
@@ -250,7 +251,11 @@ class Journal:
     def pen(self, reader: Reader, session_id: str, session: Session | None) -> Pen:
         """Return a pen for a session at this moment."""
         return Pen(
-            reader, session_id, session, self.clock, turn_began=lambda turn: self._begun.append((session_id, turn))
+            reader,
+            session_id,
+            session,
+            self.clock,
+            turn_moved=lambda turn, kind: self._moves.append((session_id, turn, kind)),
         )
 
     def replay(self, reader: Reader, request: Request, scope: str) -> Answered | None:

@@ -33,7 +33,7 @@ class Pen:
         session: Session | None,
         clock: Clock,
         *,
-        turn_began: Callable[[str], None] | None = None,
+        turn_moved: Callable[[str, Kind], None] | None = None,
     ) -> None:
         self.id = session_id
         self.reader = reader
@@ -53,8 +53,8 @@ class Pen:
         self.automatic = False
         # The signs of the client that asks.
         self.signs = NO_SIGNS
-        self._turn_began = turn_began
-        self._begun: list[str] = []
+        self._turn_moved = turn_moved
+        self._moves: list[tuple[str, Kind]] = []
         self._joined: dict[str, str] = {}
         self.warnings: list[dict[str, object]] = []
 
@@ -164,9 +164,9 @@ class Pen:
         if client_id is not None:
             self._joined[client_id] = request_id
 
-    def announce(self, request_id: str) -> None:
-        """Report with the commit that the agent has begun this turn."""
-        self._begun.append(request_id)
+    def announce(self, request_id: str, kind: Kind = Kind.TURN_BEGUN) -> None:
+        """Report with the commit that the agent has begun this turn, or that it has ended."""
+        self._moves.append((request_id, kind))
 
     def warn(self, code: str, message: str, **more: object) -> None:
         """Add a warning to the answer, once however often it is given."""
@@ -177,7 +177,7 @@ class Pen:
     def discard(self) -> None:
         """Drop everything written since the last commit."""
         self._session = self._stored
-        for names in (self._rows, self._turns, self._changed, self._deleted, self._begun, self._joined):
+        for names in (self._rows, self._turns, self._changed, self._deleted, self._moves, self._joined):
             names.clear()
 
     def commit(self, writer: Writer) -> int:
@@ -193,13 +193,13 @@ class Pen:
             turn = self._turns[request_id]
             assert turn is not None
             writer.put_turn(self.id, turn)
-        for request_id in self._begun:
-            if self._turn_began is not None:
-                self._turn_began(request_id)
+        for request_id, kind in self._moves:
+            if self._turn_moved is not None:
+                self._turn_moved(request_id, kind)
         for client_id, request_id in self._joined.items():
             writer.put_turn_of(self.id, client_id, request_id, self.now)
         self._changed.clear()
         self._deleted.clear()
-        self._begun.clear()
+        self._moves.clear()
         self._joined.clear()
         return len(rows)

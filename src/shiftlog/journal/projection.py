@@ -463,8 +463,13 @@ def _touched(
 
 def _seen(files: dict[str, FileTouch], found: Mapping[str, str], seq: int) -> dict[str, FileTouch]:
     """Add files, named from the workspace, that two checkpoints show as changed and that no action or list told."""
-    new = {path: FileTouch(changes=1, last_type=kind, seq=seq, seen=True) for path, kind in found.items()}
-    return {**files, **{path: touch for path, touch in new.items() if path not in files or files[path].seen}}
+    seen = {path: files.get(path) for path in found}
+    new = {
+        path: FileTouch(changes=before.changes + 1 if before else 1, last_type=found[path], seq=seq, seen=True)
+        for path, before in seen.items()
+        if before is None or before.seen
+    }
+    return {**files, **new}
 
 
 def rolled(before: str, hash_of_entry: str) -> str:

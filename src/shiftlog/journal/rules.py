@@ -217,6 +217,7 @@ def end_turn(pen: Pen, turn: Turn, status: TurnStatus, outcome: dict[str, Any], 
     seal = seal_of(turn, {**outcome, "status": str(status), "at": precise(pen.now)})
     begins = {"from_seq": from_seq} if from_seq not in (None, pen.next_seq) else {}
     pen.write(kind, {**outcome, **begins, "seal": seal}, turn.request_id)
+    pen.announce(turn.request_id, kind)
 
 
 def addressed_turn(pen: Pen, request_id: str | None) -> Turn:

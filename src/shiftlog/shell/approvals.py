@@ -14,7 +14,7 @@ from typing import Any, Literal
 
 import anyio
 
-from shiftlog.model.errors import InvalidParameter
+from shiftlog.model.errors import InvalidParameter, SessionClosed
 from shiftlog.model.limits import APPROVAL_HOLDS, APPROVAL_WAIT_S
 from shiftlog.model.shell_errors import ApprovalDeclined, ApprovalRequired
 from shiftlog.model.times import precise
@@ -144,6 +144,9 @@ class Approvals:
     async def decide(self, approval_id: str, *, granted: bool, by: str) -> dict[str, Any]:
         """Record a person's decision about a pending request."""
         self._expire()
+        asked = self._approvals.get(approval_id)
+        if asked is not None and asked.state == "pending":
+            await self._check_session(asked.session_id)
         approval = self._approvals.get(approval_id)
         if approval is None or approval.state != "pending":
             raise InvalidParameter.invalid("approval_id", "the id of a question that is open", approval_id)
@@ -155,6 +158,15 @@ class Approvals:
             raise
         approval.decided.set()
         return approval.as_listed()
+
+    async def _check_session(self, session_id: str) -> None:
+        """Take the requests of a session back if it has ended, and raise SessionClosed: nothing of it would run."""
+        try:
+            await self._journal.check_live(session_id)
+        except SessionClosed as error:
+            self._drop([one for one in self._approvals.values() if one.session_id == session_id])
+            says = "The session has ended, so its command will not run"
+            raise SessionClosed(says, details=error.details, hint="Nothing needs your answer any more") from None
 
     async def _wait(self, approval: Approval, confirm: Confirm | None, deadline: float) -> None:
         async with anyio.create_task_group() as asking:

@@ -268,6 +268,10 @@ class Snapshots(Protocol):
         """Return the checkpoint that undoes a command that is about to run, None if nothing is covered."""
         ...
 
+    async def after(self, shell: Shell) -> None:
+        """Save the workspace as a shell that has ended leaves it, if its commands may have changed it."""
+        ...
+
 
 class ShellJournal(Protocol):
     """The journal as shells need it; a fact is durable when the call returns. A failed write raises StorageError.

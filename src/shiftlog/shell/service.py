@@ -309,6 +309,8 @@ class Shells:
         stopped = shell.running
         for command in stopped:
             command.stopping = command.stopping or "cancelled"
+        if not stopped:
+            await self.snapshots.after(shell)
         killed = await shell.live.close(reason)
         for event in (*(command.over for command in stopped), shell.over):
             with anyio.move_on_after(SHELL_CLOSE_S):
@@ -421,6 +423,7 @@ class Shells:
 
     async def _retire(self, shell: Shell, reason: EndedReason) -> None:
         """Record the end of a shell and release what held it."""
+        await self.snapshots.after(shell)
         async with self._homes:
             closing = self._ends_with_this(shell.session_id, opening=0)
             with contextlib.suppress(ShiftlogError, LookupError):

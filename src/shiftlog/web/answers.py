@@ -56,6 +56,15 @@ STATUSES_BY_CODE = {
 }
 # Suffixes of addresses that are files.
 FILES = (".md", ".csv", ".html", ".jsonl")
+# What a person is told where the error speaks to programs.
+HEADINGS = {
+    "invalid_session_id": "There is no such session",
+    "command_not_found": "There is no such command",
+}
+HINTS_OF_ACTS = {
+    "invalid_parameter": "Go back, look at what is there now and try again",
+    "turn_not_found": "The session's page shows its turns",
+}
 # For people, in place of hints that speak to an agent about its tools.
 HINTS = {
     "session_not_found": "The list of sessions shows what is there",
@@ -129,12 +138,14 @@ def refusal(request: Request, error: ShiftlogError, status: int | None = None) -
     if is_file or wants_json(request):
         return json_response({"error": error.as_dict()}, code)
     about = {
-        "heading": error.message,
+        "heading": HEADINGS.get(error.code, error.message),
         "hint": _hint(error),
         "code": code,
         "here": "" if code == UNKNOWN_CALLER else "?",
     }
     about |= _way_back(request, error)
+    if request.url.path.startswith("/act/") and code != UNKNOWN_CALLER:
+        about["hint"] = HINTS_OF_ACTS.get(error.code, about["hint"])
     if error.details.get("parameter") == "q":
         about |= {"q": request.query_params.get("q", ""), "hint": "Correct it and search again"}
     return HTMLResponse(render("message.html", about), code, HEADERS)

@@ -7,10 +7,11 @@ works on a shadow repository.
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Collection, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import islice
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -33,6 +34,7 @@ from shiftlog.workspace.history import RestoreTarget
 from shiftlog.workspace.ports import (
     Busy,
     Cause,
+    Changes,
     CheckpointKind,
     CheckpointLimits,
     CheckpointLog,
@@ -56,7 +58,12 @@ log = logging.getLogger(__name__)
 LABEL_CHARS = 200
 LIST_MOST = 200
 FILES_NAMED = 100
+CHANGES_MOST = 1_000
 NOT_WRITTEN = "it could not be written"
+
+# Where files are in a checkpoint's tree, and how git names what happened to one.
+FILES = b"files/"
+CHANGED = {b"A": "create", b"D": "delete"}
 
 LABELS: dict[CheckpointKind, str] = {
     "manual": "checkpoint",
@@ -141,7 +148,7 @@ class Checkpoints:
             if kind != "manual" and here is not None and self._holds(here, scan):
                 await keep_state(shadow, scan)
                 if kind in ("turn", "auto", "end"):
-                    mark = replace(here, kind=kind, at=truncated(self._now()), cause=cause, reused=True)
+                    mark = replace(here, kind=kind, at=truncated(self._now()), cause=cause, reused=True, changes=None)
                     await self._log.append(workspace.location, mark)
                 return _created(here, unchanged=True, not_covered=None)
             saved = await self._commit(workspace, shadow, scan, records, kind, label or LABELS[kind], cause)
@@ -159,6 +166,16 @@ class Checkpoints:
                 await keeping.check_stored(shadow, side)
             found = await differences(shadow, old.tree, new.tree, roots(shadow.scope.paths))
         return tuple(difference.shown() for difference in found if not difference.is_directory)
+
+    async def patch_between(self, workspace: Workspace, old_id: str, new_id: str, path: str) -> str:
+        """Return the patch of one file between two checkpoints, without a look at the working tree."""
+        limits = read_paths([path])
+        records = await self._log.read(workspace.location)
+        old, new = history.find(records, old_id), history.find(records, new_id)
+        async with self._entered(workspace) as shadow:
+            for side in (old, new):
+                await keeping.check_stored(shadow, side)
+            return (await patch(shadow, old.tree, new.tree, limits))[0]
 
     async def current(self, workspace: Workspace) -> Saved | None:
         """Return the current position."""
@@ -389,7 +406,7 @@ class Checkpoints:
         compare = before[0].tree if before else None
         made, changed = await keeping.commit(shadow, scan, compare)
         count = len(changed)
-        if {b"modes", b"beside"}.intersection(changed) and compare is not None:
+        if not changed.keys().isdisjoint((b"modes", b"beside")) and compare is not None:
             count = len(await differences(shadow, compare, scan.tree))
         saved = Saved(
             checkpoint_id=made,
@@ -401,6 +418,7 @@ class Checkpoints:
             scope=shadow.scope,
             files=scan.state.files,
             files_changed=count,
+            changes=_changes(records, changed) if before and before[0] is history.position(records) else None,
         )
         await self._log.append(workspace.location, saved)
         return saved
@@ -448,6 +466,17 @@ class Checkpoints:
                 details={"command_id": busy.command_id, "since": precise(busy.since)},
                 hint="Wait for its end with read_output, or end it with send_input or close_shell, then restore again",
             )
+
+
+def _changes(records: Sequence[Record], changed: Mapping[bytes, bytes]) -> Changes | None:
+    """Return the files that changed since the last checkpoint, if work is known that went on since then."""
+    cause, here = history.working_since(records), history.position(records)
+    files = {
+        names.shown(path.removeprefix(FILES)): CHANGED.get(how, "edit")
+        for path, how in islice(changed.items(), CHANGES_MOST)
+        if path.startswith(FILES)
+    }
+    return Changes(since=here.checkpoint_id, cause=cause, files=files) if cause and here and files else None
 
 
 def _created(saved: Saved, *, unchanged: bool, not_covered: results.NotCovered | None) -> results.Created:

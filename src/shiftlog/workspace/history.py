@@ -9,7 +9,7 @@ from datetime import datetime
 
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
 from shiftlog.model.shell_errors import CheckpointNotFound, CommandNotFound
-from shiftlog.workspace.ports import CheckpointLog, Location, Record, Restored, Saved
+from shiftlog.workspace.ports import Cause, CheckpointLog, Location, Record, Restored, Saved
 from shiftlog.workspace.rules import wrong
 
 SHORTEST_PREFIX = 4
@@ -149,6 +149,15 @@ def _maker(record: Saved) -> ChangedBy | None:
     if record.kind == "auto" and (cause.command_id or cause.call_id):
         return replace(state, command_id=cause.command_id, call_id=cause.call_id)
     return state if record.kind == "turn" and cause.request_id else None
+
+
+def working_since(records: Sequence[Record]) -> Cause | None:
+    """Return the work that what changes after the last record is put down to: a command, a tool call or a turn."""
+    last = records[-1] if records else None
+    if not isinstance(last, Saved) or last.kind in ("end", "safety"):
+        return None
+    cause = last.cause
+    return cause if cause.session_id and (cause.request_id or cause.command_id) else None
 
 
 def with_commands(records: Sequence[Record], restored: Restored) -> Restored:

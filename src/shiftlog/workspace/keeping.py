@@ -18,7 +18,7 @@ from shiftlog.workspace.shadow import Shadow, ShadowBroken
 _COMMIT = """
 if [ -n "$4" ]; then cat >"$4" || exit 24; fi
 git commit-tree "$1" -m "$2" >"$GIT_DIR/made" &
-if [ -n "$3" ]; then git diff-tree -r -z --name-only --no-renames "$3" "$1" 2>/dev/null; fi
+if [ -n "$3" ]; then git diff-tree -r -z --name-status --no-renames "$3" "$1" 2>/dev/null; fi
 wait $! || exit 70
 IFS= read -r commit <"$GIT_DIR/made" || exit 70
 ref=$GIT_DIR/refs/checkpoints/$commit
@@ -57,14 +57,14 @@ cd "$GIT_DIR/refs/checkpoints" && xargs rm -f || exit 76
 """
 
 
-async def commit(shadow: Shadow, scan: TreeScan, compare: str | None) -> tuple[str, list[bytes]]:
-    """Make a checkpoint of a scan; return its id and the names that differ from the tree `compare`."""
+async def commit(shadow: Shadow, scan: TreeScan, compare: str | None) -> tuple[str, dict[bytes, bytes]]:
+    """Make a checkpoint of a scan; return its id and what differs from the tree `compare`: names, each with how."""
     stdin = scan.state.encoded() if scan.changed else b""
     state = shadow.state_file if scan.changed else ""
     arguments = [scan.tree, f"checkpoint {secrets.token_hex(8)}", compare or "", state]
     output = await shadow.script(_COMMIT, arguments, stdin=stdin, writes=True)
-    *changed, made = output.split(b"\0")
-    return made.decode(), changed
+    *listed, made = output.split(b"\0")
+    return made.decode(), dict(zip(listed[1::2], listed[::2], strict=True))
 
 
 async def check_stored(shadow: Shadow, saved: Saved) -> None:

@@ -129,6 +129,15 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The files that changed between two checkpoints, each with how, and the work that went on meanwhile."""
+
+    since: str
+    cause: Cause
+    files: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Saved:
     """A checkpoint was taken, or (`reused`) an older one still holds this state."""
 
@@ -142,6 +151,7 @@ class Saved:
     files: int = 0
     files_changed: int = 0
     reused: bool = False
+    changes: Changes | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -4,7 +4,7 @@ Facts that an event shares with the session's transcript are kept under the same
 each is written once. Reading the spool and the transcripts happens elsewhere.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +23,7 @@ from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
 from shiftlog.journal.intake.sessions import UNTITLED, add_redactions, stamp_of
 from shiftlog.journal.intake.turns import end_turn, update_turn
+from shiftlog.journal.seen import Sight, write_seen
 from shiftlog.model.agents import AGENTS
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
@@ -37,7 +38,6 @@ LAST_EVENTS = "hooks:last"
 HOOK = "hook"
 ENDED = "session_ended"
 SUBAGENT_ENDED = "subagent_ended"
-SEEN = "checkpoint"
 INTERRUPTED = "interrupted"
 
 # How an event of a name finds its session, and what it writes there.
@@ -88,36 +88,27 @@ class HookIntake:
 
     async def note(self, session_id: str, request_id: str | None, facts: dict[str, Any]) -> None:
         """Note something about a turn that no event of the agent tells."""
+        body = {"hook": "checkpoint", **facts}
         await self._store.write(
-            lambda writer: self._write_one(
-                writer, session_id, Kind.IMPORT_NOTED, {"hook": "checkpoint", **facts}, request_id
+            lambda writer: self._write_with(
+                writer, session_id, lambda pen: pen.write(Kind.IMPORT_NOTED, body, request_id)
             )
         )
 
-    async def add_seen(self, session_id: str, request_id: str, files: Mapping[str, str]) -> None:
+    async def add_seen(self, session_id: str, request_id: str, sight: Sight) -> None:
         """Add files that a turn's checkpoints show as changed; of a terminal turn as an amendment."""
 
         def work(writer: Writer) -> None:
-            turn = writer.turn(session_id, request_id)
-            new = {path: kind for path, kind in files.items() if turn is not None and path not in turn.files}
-            if turn is None or not new:
-                return
-            if turn.is_terminal:
-                body = {"source": SEEN, "seal": turn.seal, "fields": {"files_seen": new}}
-                self._write_one(writer, session_id, Kind.IMPORT_NOTED, body, request_id)
-            else:
-                self._write_one(writer, session_id, Kind.TURN_UPDATED, {"seen": new}, request_id)
+            self._write_with(writer, session_id, lambda pen: write_seen(pen, request_id, sight))
 
         await self._store.write(work)
 
-    def _write_one(
-        self, writer: Writer, session_id: str, kind: Kind, body: dict[str, Any], request_id: str | None
-    ) -> None:
+    def _write_with(self, writer: Writer, session_id: str, work: Callable[[IntakePen], object]) -> None:
         session = writer.session(session_id)
         if session is None or session.state is SessionState.SEALED:
             return
         pen = IntakePen(writer, session_id, session, self._clock)
-        pen.write(kind, body, request_id)
+        work(pen)
         pen.commit(writer)
 
     # One event

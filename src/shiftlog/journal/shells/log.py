@@ -6,14 +6,16 @@ new daemon knows which shells an earlier one left.
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import datetime
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.continuity.service import Continuity
 from shiftlog.journal.journal import Journal, closed_error, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.rules import next_order
+from shiftlog.journal.seen import Sight, write_seen
 from shiftlog.journal.sessions import Sessions
 from shiftlog.journal.shells.reserve import DiskReserve
 from shiftlog.journal.texts import SHELL
@@ -167,6 +169,22 @@ class ShellLog:
     async def note(self, session_id: str, kind: Kind, facts: Facts) -> None:
         """Record any other fact of a shell's session."""
         await self._write(session_id, lambda pen: self.put(pen, kind, facts, open_turn_of(pen)))
+
+    async def files_seen(self, session_id: str, request_id: str, sight: Sight) -> None:
+        """Record files of a turn that checkpoints show as changed. They last with whatever is written next."""
+
+        def work(pen: Pen) -> None:
+            named: dict[str, Any] = {
+                "files": [{"path": path} for path in sight.files],
+                "workspace": sight.workspace,
+            }
+            masked: dict[str, Any]
+            masked, _, _ = self._redactor.value(named, by_rule=True, path_fields=frozenset({"path", "workspace"}))
+            files = zip((str(file["path"]) for file in masked["files"]), sight.files.values(), strict=True)
+            pen.automatic = True
+            write_seen(pen, request_id, replace(sight, files=dict(files), workspace=masked["workspace"]))
+
+        await self._write(session_id, work, lasting=False)
 
     async def _write(
         self, session_id: str, work: Callable[[Pen], T], *, lasting: bool = True, caller: Caller | None = None

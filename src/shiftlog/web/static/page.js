@@ -49,7 +49,7 @@ const keys = {
   o: () => actions.fold?.(document.querySelector("[data-jump].current")),
   "?": () => (help.open ? help.close() : help.showModal()),
   "/": () => {
-    const field = document.getElementById("find-text") ?? document.getElementById("q");
+    const field = document.getElementById("find-text") ?? document.querySelector(".finder input[type=search]") ?? document.getElementById("q");
     if (field) field.focus();
     else location.assign("/sessions#q");
   },

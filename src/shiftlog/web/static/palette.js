@@ -61,7 +61,10 @@ async function look(field, list) {
     items = [];
   }
   if (number !== asked) return;
-  shown = [...items.map((item) => ({ ...item, act: () => location.assign(item.href) })), ...own];
+  // Who types the beginning of an action's name means the action, whatever else holds the word.
+  const meant = own.filter((one) => text.length > 2 && one.title.toLowerCase().startsWith(text.toLowerCase()));
+  const found = items.map((item) => ({ ...item, act: () => location.assign(item.href) }));
+  shown = [...meant, ...found, ...own.filter((one) => !meant.includes(one))];
   list.replaceChildren(...shown.map(option));
   choose(field, list, 0);
 }

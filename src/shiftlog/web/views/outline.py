@@ -10,6 +10,7 @@ from typing import Any
 from starlette.requests import Request
 
 from shiftlog.app.app import App
+from shiftlog.control.files import seen_outside
 from shiftlog.journal.history.items import commit_facts
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter
@@ -54,14 +55,15 @@ async def outline_page(app: App, request: Request) -> PageView:
         turns = every_turn(reader, session)
         errors = _errors(reader, session, {turn.request_id: turn for turn in turns})
         of_turn = Counter(str(error["request_id"]) for error in errors if error["request_id"])
+        files = _files(reader, session)
         rows = [_row(session, turn, of_turn[turn.request_id]) for turn in turns]
         data: Item = {
             "session_id": session.id,
             "turns": rows,
             "errors": errors,
             "errors_total": len(errors),
-            "files": _files(reader, session),
-            "files_total": reader.count_files(session.id),
+            "files": files[:LISTED_FILES],
+            "files_total": max(reader.count_files(session.id), len(files)),
             "decisions": _texts(turns, "design_decisions"),
             "blockers": _texts(turns, "blockers"),
             "requirements": _texts(turns, "requirements_discovered"),
@@ -144,7 +146,11 @@ def _files(reader: Reader, session: Session) -> list[Item]:
             "request_id": row.request_id,
             "seq": row.touch.seq,
         }
-    return list(reversed(changed.values()))[:LISTED_FILES]
+    for _, entry, sight in reversed(list(seen_outside(reader, Filter(session_id=session.id)))):
+        for path, how in sight.files.items():
+            changes = changed.pop(path, {"changes": 0})["changes"] + 1
+            changed[path] = {"path": path, "changes": changes, "last_type": how, "request_id": None, "seq": entry.seq}
+    return list(reversed(changed.values()))
 
 
 def _texts(turns: Sequence[Turn], name: str) -> list[Item]:

@@ -8,12 +8,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shiftlog.app.app import App
+from shiftlog.control.files import FILES_SHOWN, changed_files
 from shiftlog.journal.history.items import entry_item
 from shiftlog.journal.texts import DECISION
 from shiftlog.journal.usage.service import total_usage
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.moves import SessionState
-from shiftlog.model.times import shown_or_none
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.text.printable import one_line
 from shiftlog.web.answers import NOT_FOUND, PageView, refusal
@@ -21,8 +21,6 @@ from shiftlog.web.views.rail import list_row
 from shiftlog.web.views.steps import compared_decision
 
 SESSIONS_SHOWN = 30
-FILES_READ = 4_000
-FILES_SHOWN = 200
 DECISIONS_SHOWN = 50
 _LIVE = frozenset({str(SessionState.OPEN), str(SessionState.SUSPENDED), str(SessionState.AWAITING_SUCCESSOR)})
 
@@ -50,12 +48,14 @@ async def project_page(app: App, request: Request) -> PageView | Response:
         if not rows:
             return None
         live = reader.find_sessions(replace(where, states=_LIVE), Page(limit=SESSIONS_SHOWN), by_activity=True)
+        files = changed_files(reader, where)
         return {
             "project": name,
             "workspaces": sorted({row.session.workspace for row in rows if row.session.workspace}),
             "sessions": [list_row(app, reader, row.session, now) for row in rows],
             "sessions_total": reader.count("session", where),
-            "files": _churn(reader, where),
+            "files": files[:FILES_SHOWN],
+            "files_total": len(files),
             "decisions": read_decisions(reader, where, DECISIONS_SHOWN)[0],
             "open": [work for row in live for work in _open_work(reader, row.session.id)][:SESSIONS_SHOWN],
             "usage": total_usage(reader, app.runs, where, ["model"]),
@@ -99,18 +99,6 @@ def read_decisions(
     items = list(found.values())
     last = rows[limit - 1].at if len(rows) > limit else None
     return items, f"{last[0]}-{last[1]}" if last else None
-
-
-def _churn(reader: Reader, where: Filter) -> list[Item]:
-    """Return files by how often they changed."""
-    found: dict[str, Item] = {}
-    for row in reader.find_files(where, Page(limit=FILES_READ)):
-        item = found.setdefault(
-            row.path, {"path": row.path, "changes": 0, "turns": 0, "at": shown_or_none(row.touched)}
-        )
-        item["changes"] += row.touch.changes
-        item["turns"] += 1
-    return sorted(found.values(), key=lambda item: (-item["changes"], item["path"]))[:FILES_SHOWN]
 
 
 def _open_work(reader: Reader, session_id: str) -> Iterable[Item]:

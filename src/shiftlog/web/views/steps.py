@@ -325,8 +325,16 @@ def _checkpoint(entry: Entry) -> Step:
         diff_command=f"shiftlog diff {shlex.quote(str(since))} -p{place}" if since else None,
         error=bool(facts.get("failed")),
         # A state that is as it was before is bookkeeping.
-        quiet=not restored and not facts.get("files_changed") and facts.get("kind") != "manual",
+        quiet=not restored
+        and facts.get("kind") != "manual"
+        and (bool(facts.get("reused")) or not facts.get("files_changed") or _ends_turn(entry)),
     )
+
+
+def _ends_turn(entry: Entry) -> bool:
+    """Return True for the checkpoint after a turn, whose files the turn itself lists."""
+    cause = cast(dict[str, Any], entry.facts.get("cause") or {})
+    return entry.turn is None and entry.facts.get("kind") == "end" and bool(cause.get("request_id"))
 
 
 def _place_child(steps: list[Step], calls: Mapping[str, Step], child: Session) -> None:

@@ -8,13 +8,13 @@ from typing import Any
 from starlette.requests import Request
 
 from shiftlog.app.app import App
+from shiftlog.control.files import checkpoints_around
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.shell_errors import WorkspaceRequired
 from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import PageView
 from shiftlog.web.asking import ask
-from shiftlog.web.views.checkpoints import checkpoints_around
 from shiftlog.web.views.session import read_session, session_head
 from shiftlog.web.views.timeline import find_turn, turn_document
 
