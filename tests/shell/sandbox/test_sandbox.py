@@ -88,8 +88,9 @@ def test_an_operator_may_require_bubblewrap(tmp_path: Path) -> None:
 
 def test_workspace_write_needs_a_workspace(tmp_path: Path) -> None:
     machine = replace(NOTHING, landlock_abi=7, seccomp=True, exec_broker=True)
-    with pytest.raises(SandboxUnavailable, match="it needs a workspace"):
+    with pytest.raises(SandboxUnavailable, match="it needs a workspace") as caught:
         Sandbox(machine).prepare(_spec(tmp_path, mode="workspace-write", workspace=None))
+    assert caught.value.hint == "Name the directory to work in as the workspace"
 
 
 @pytest.mark.parametrize("inner", ["", "/inner"])

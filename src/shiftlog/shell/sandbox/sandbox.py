@@ -106,7 +106,7 @@ class Sandbox:
         if spec.require_bwrap and not bwrap:
             raise unavailable(spec.mode, machine.why.get("bwrap", "bubblewrap is switched off"))
         if spec.mode == "workspace-write" and spec.workspace is None:
-            raise unavailable(spec.mode, "it needs a workspace")
+            raise unavailable(spec.mode, "it needs a workspace", hint="Name the directory to work in as the workspace")
         if bwrap and spec.cwd is not None:
             cwd, workspace = real_path(spec.cwd), real_path(spec.workspace or "/nonexistent")
             shown = is_below(cwd, workspace) or (spec.shows_cwd and cwd not in mounts.PRIVATE)

@@ -87,9 +87,10 @@ def between(path: str, places: Iterable[str]) -> list[str]:
     return [parent for parent in above if any(parent != place and is_below(parent, place) for place in places)]
 
 
-def unavailable(mode: Mode, why: str) -> SandboxUnavailable:
-    """Return the error for a mode that cannot be enforced."""
-    return SandboxUnavailable(f"sandbox '{mode}' cannot be enforced here: {why}", details={"mode": mode, "why": why})
+def unavailable(mode: Mode, why: str, *, hint: str | None = None) -> SandboxUnavailable:
+    """Return the error for a mode that cannot be enforced; `hint` replaces the general advice."""
+    message = f"sandbox '{mode}' cannot be enforced here: {why}"
+    return SandboxUnavailable(message, details={"mode": mode, "why": why}, hint=hint)
 
 
 def is_below(path: str, place: str) -> bool:
