@@ -34,7 +34,7 @@ def proxy(target: str, token: str) -> Starlette:
 
     async def forward(request: Request) -> StreamingResponse:
         client: httpx.AsyncClient = request.app.state.client
-        headers = [pair for pair in request.headers.raw if pair[0] not in HOP_BY_HOP]
+        headers = [(name, value.strip()) for name, value in request.headers.raw if name not in HOP_BY_HOP]
         headers.append((b"authorization", f"Bearer {token}".encode()))
         outgoing = client.build_request(request.method, target, headers=headers, content=await request.body())
         answer = await client.send(outgoing, stream=True)

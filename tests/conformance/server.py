@@ -18,6 +18,7 @@ from mcp.server.streamable_http import EventCallback, EventMessage, EventStore
 from mcp.server.subscriptions import ListenHandler
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from shiftlog.daemon.http_connections import LimitedProtocol
 from shiftlog.mcp.calls import Context
 from shiftlog.mcp.http import http_app
 from shiftlog.mcp.registry import Selection
@@ -94,7 +95,9 @@ async def main() -> None:
         listener.listen(64)
         sys.stdout.write(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp\n")
         sys.stdout.flush()
-        config = uvicorn.Config(with_token(app), log_level="warning", lifespan="on", timeout_graceful_shutdown=1)
+        config = uvicorn.Config(
+            with_token(app), http=LimitedProtocol, log_level="warning", lifespan="on", timeout_graceful_shutdown=1
+        )
         await uvicorn.Server(config).serve([listener])
 
 

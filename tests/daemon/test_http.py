@@ -54,6 +54,21 @@ def test_http_without_the_token_or_for_a_foreign_host_is_refused(url: str, home:
     assert post(url, Authorization=f"Bearer {token}", Origin="http://evil.example")[0] == 403
 
 
+def test_space_around_the_value_of_a_header_is_no_part_of_it(url: str, home: Path) -> None:
+    token = (home / "http.token").read_text().strip()
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "test", "version": "1"},
+    }
+    params = {"name": "query_history", "arguments": {}, "_meta": meta}
+    message = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+    headers = {"Authorization": f"Bearer {token}", "MCP-Protocol-Version": "2026-07-28", "Mcp-Method": "tools/call"}
+    status, answer = post(url, message, **headers, **{"Mcp-Name": "  query_history \t"})
+    assert status == 200, answer
+    assert post(url, message, **headers, **{"Mcp-Name": "query history"})[0] == 400
+
+
 def test_the_token_stays_the_same_over_a_restart(url: str, home: Path) -> None:
     before = (home / "http.token").read_text()
     with control(home) as client:

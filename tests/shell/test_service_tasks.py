@@ -78,8 +78,8 @@ async def test_a_time_without_descriptors_does_not_end_the_task_that_all_shells_
             await until(lambda: "looking after the shells failed" in caplog.text)
         finally:
             resource.setrlimit(resource.RLIMIT_NOFILE, before)
-        await rig.open()
         assert await rig.out("echo again") == "again"
+        await rig.open()
 
 
 async def test_a_shell_that_cannot_be_closed_delays_the_end_of_the_app_only_for_a_moment(

@@ -35,9 +35,10 @@ FAULT_EVERY_S = 10.0
 FAULT_S = 1.0
 ANSWER_S = 30.0
 PAUSE_S = 0.1
+PACE_S = 0.05  # between the calls of a writer, so that an hour fits the disk and can be verified
 WRITERS = 3
 MEMORY_BYTES = 200 << 20
-DISK_MB = 4_000
+DISK_MB = 3_000
 DESCRIPTORS = 200
 HOOK = [
     sys.executable,
@@ -61,6 +62,10 @@ class PatientWriter(Writer):
     """A writer that books a refused write as not applied, or as unknown if the file itself was gone."""
 
     agent = PatientAgent
+
+    def _write(self, agent: Agent) -> None:
+        super()._write(agent)
+        time.sleep(PACE_S)
 
     def booked(self, mark: str, answer: Answer) -> Booked:
         try:

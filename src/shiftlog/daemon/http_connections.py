@@ -87,6 +87,10 @@ class LimitedProtocol(HttpToolsProtocol):
         self._end_rest()
         super().connection_lost(exc)
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header. The space around its value is no part of it (RFC 9110, 5.5), but the parser leaves some."""
+        super().on_header(name, value.strip(b" \t"))
+
     def data_received(self, data: bytes) -> None:
         """Take bytes of a request; a head that grows too long ends the connection."""
         if self._head_timer is None and self._is_idle:

@@ -11,7 +11,7 @@ import pytest
 
 from shiftlog.store.protocol import Reader, Writer
 from shiftlog.store.sqlite import SqliteStore, bulk_log
-from shiftlog.store.sqlite.connections import CACHE_KIB, WRITER_CACHE_KIB
+from shiftlog.store.sqlite.connections import CACHE_KIB, IMPORT_CACHE_KIB
 from shiftlog.store.sqlite.store import READERS
 from tests.contract import builders as b
 
@@ -109,13 +109,13 @@ async def test_an_import_has_a_large_page_cache_and_other_writes_a_small_one(
         return max(db.status(apsw.SQLITE_DBSTATUS_CACHE_USED)[0] for db in ours) >> 10
 
     async with SqliteStore(path) as store:
-        while path.stat().st_size < 2 * CACHE_KIB << 10:
+        while path.stat().st_size < 2 * IMPORT_CACHE_KIB << 10:
             await store.write(fill)
-            assert await store.write(cached_kib) < 1.25 * WRITER_CACHE_KIB
-        while await store.write_bulk(cached_kib) < 2 * WRITER_CACHE_KIB:
+            assert await store.write(cached_kib) < 1.25 * CACHE_KIB
+        while await store.write_bulk(cached_kib) < 2 * CACHE_KIB:
             await store.write_bulk(fill)
         # A write that comes between the batches leaves the cache to the import.
-        assert await store.write(cached_kib) > 1.25 * WRITER_CACHE_KIB
+        assert await store.write(cached_kib) > 1.25 * CACHE_KIB
         with anyio.fail_after(20):
-            while await store.write(cached_kib) > 1.25 * WRITER_CACHE_KIB:  # noqa: ASYNC110 - done when idle
+            while await store.write(cached_kib) > 1.25 * CACHE_KIB:  # noqa: ASYNC110 - done when idle
                 await anyio.sleep(0.2)

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import anyio
 
-from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.errors import ShiftlogError, trouble
 from shiftlog.shell.askpass import helper
 from shiftlog.shell.askpass.asker import Asker, AskerRefused, find_asker
 from shiftlog.shell.askpass.prompts import PasswordPrompt, PasswordPrompts
@@ -30,6 +30,7 @@ _CREDENTIALS = struct.Struct("3i")
 _MESSAGE_BYTES = 8192
 _AT_ONCE = 8
 _ASKING_S = 5.0
+_AGAIN_S = 0.5
 # Answers that are no secrets; to mask these words in all output would only hide it.
 _WORDS = frozenset({"yes", "no"})
 
@@ -103,11 +104,22 @@ class AskpassDoor:
             async with anyio.create_task_group() as asking:
                 while True:
                     await self._room.acquire()
-                    line, _ = await asyncio.get_running_loop().sock_accept(self._socket)
-                    asking.start_soon(self._answer, line, shell, prompts)
+                    asking.start_soon(self._answer, await self._next(), shell, prompts)
         finally:
             if not self._is_left:
                 self.close()
+
+    async def _next(self) -> socket.socket:
+        """Return the connection of the next program that asks; without descriptors the programs wait."""
+        while True:
+            try:
+                line, _ = await asyncio.get_running_loop().sock_accept(self._socket)
+            except OSError as error:
+                if trouble(error) is None:
+                    raise
+                await anyio.sleep(_AGAIN_S)
+            else:
+                return line
 
     async def _answer(self, line: socket.socket, shell: AskingShell, prompts: PasswordPrompts) -> None:
         with line, contextlib.ExitStack() as opened:

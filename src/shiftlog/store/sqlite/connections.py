@@ -15,9 +15,10 @@ from shiftlog.store.sqlite.migrate import migrate
 
 BUSY_MS = 60_000
 CHECKPOINT_BUSY_MS = 2_000
-CACHE_KIB = 16_384
-# The writer's cache outside of an import. Every write adds pages of which few are needed again, so the cache fills up.
-WRITER_CACHE_KIB = 4_096
+# Every connection fills its cache: each write adds pages, and each read of a large file finds other ones.
+CACHE_KIB = 4_096
+# The writer's cache during an import.
+IMPORT_CACHE_KIB = 16_384
 
 _log = logging.getLogger("shiftlog.store")
 

@@ -20,7 +20,7 @@ from shiftlog.store.sql.recent import RecentNouns
 from shiftlog.store.sqlite.bulk_log import MOVE_PAGES, BulkLog
 from shiftlog.store.sqlite.connections import (
     CACHE_KIB,
-    WRITER_CACHE_KIB,
+    IMPORT_CACHE_KIB,
     keep_pages,
     open_for_writing,
     scrub,
@@ -103,11 +103,10 @@ class WriterThread:
             return
         self._opened.set_result(None)
         try:
-            self._choose_cache(db, WRITER_CACHE_KIB)  # opening may have rewritten the whole file
             while (group := self.queue.next_group(self._log.idle_s)) is not None:
                 if not group:
                     self._log.shorten(db)
-                    self._choose_cache(db, WRITER_CACHE_KIB)
+                    self._choose_cache(db, CACHE_KIB)
                     self._watch.measure_log()
                     continue
                 is_bulk = not isinstance(group, list)
@@ -183,7 +182,7 @@ class WriterThread:
             db.execute(f"PRAGMA synchronous = {level}")  # as a statement it is parsed once
             self._level = level
         if is_bulk:
-            self._choose_cache(db, CACHE_KIB)  # until the import is over: other writes come between its batches
+            self._choose_cache(db, IMPORT_CACHE_KIB)  # until the import is over: other writes come between its batches
             self._log.watch(db)
         else:
             db.wal_autocheckpoint(CHECKPOINT_PAGES if lasts else MOVE_PAGES)
