@@ -170,5 +170,6 @@ _COLUMNS = (
     Column("NAME", "name", cut=True),
     Column("SCOPES", lambda key: ", ".join(key["scopes"])),
     Column("STATE", "state"),
+    Column("ENDS", lambda key: min(filter(None, (key["revoked_at"], key["expires_at"])), default="never")),
     Column("LAST USED", lambda key: key["used_at"] or "never", spare=1),
 )

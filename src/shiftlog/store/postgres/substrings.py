@@ -7,6 +7,7 @@ which entries to read; entries that have none are read too, and the caller decid
 from collections.abc import Iterator, Sequence
 
 from shiftlog.store.postgres.connections import PostgresDatabase
+from shiftlog.store.postgres.patterns import like
 from shiftlog.store.sql.database import Row
 from shiftlog.store.sql.grams import ANYTHING, GRAM_ROW, KINDS, MOST_UNREACHED, Grams, head, mark, text_of
 from shiftlog.store.sql.rows import SEQ_BITS, entry_id
@@ -41,14 +42,9 @@ def _rows(db: PostgresDatabase, key: int, cover: Sequence[str], limit: int, afte
     # Planned each time: a part that many rows hold, or without a trigram, is soonest found by reading the session.
     rows = db.planned(
         f"({each.format(likes)}) UNION ({each.format('is_open')}) ORDER BY id LIMIT ?",
-        (*span, *map(_pattern, cover), limit, *span, limit, limit),
+        (*span, *(f"%{like(part)}%" for part in cover), limit, *span, limit, limit),
     )
     return [int(row[0]) for row in rows]
-
-
-def _pattern(part: str) -> str:
-    escaped = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
 
 
 def _each_turn(db: PostgresDatabase, key: int, cover: Sequence[str], reached: int, last: int) -> Iterator[str]:
