@@ -25,12 +25,15 @@ _ENTRIES_AT_ONCE = 256
 
 
 def turns_in_question(db: PostgresDatabase, key: int, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
-    """Name the turns of a session that may hold one part of each cover; None if nothing narrows them down."""
+    """Name the turns of a session that may hold one part of each cover; None if nothing narrows them down.
+
+    A session without rows is read in order: asking for each turn by itself would take more round trips.
+    """
     reached, last = mark(db, key), head(db, key)
-    if not covers or last - reached > MOST_UNREACHED:
+    if not covers or not reached or last - reached > MOST_UNREACHED:
         return None
     cover = covers[0]
-    if reached and len(covers) > 1:
+    if len(covers) > 1:
         cover = min(covers, key=lambda cover: len(_rows(db, key, cover, _ROWS_COMPARED)))
     return _each_turn(db, key, cover, reached, last)
 
@@ -65,7 +68,7 @@ def _each_turn(db: PostgresDatabase, key: int, cover: Sequence[str], reached: in
 def _each_portion(db: PostgresDatabase, key: int, cover: Sequence[str], reached: int, last: int) -> Iterator[list[int]]:
     """Yield the ids of entries to read: those of rows that may hold a part, then those without rows."""
     after = 0
-    while reached and (rows := _rows(db, key, cover, _ROWS_AT_ONCE, after)):
+    while rows := _rows(db, key, cover, _ROWS_AT_ONCE, after):
         yield [row_id for row in rows for row_id in range(row, row + GRAM_ROW)]
         after = rows[-1]
     for start in range(reached + 1, last + 1, _ENTRIES_AT_ONCE):
