@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Iterator
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -14,7 +15,8 @@ from psycopg import sql
 from shiftlog.store.postgres import PostgresStore
 from shiftlog.store.postgres.migrate import migrate
 from shiftlog.store.postgres.state import described, migrated
-from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.store.protocol import Filter, Page, Reader, Writer
+from shiftlog.store.sources import Packed
 from shiftlog.store.sql.grams import GRAM_BATCH
 from tests.contract import builders as b
 from tests.postgres_server import PostgresServer
@@ -131,6 +133,30 @@ async def test_what_is_erased_is_in_no_row(postgres_url: str) -> None:
         gone = said[GRAM_BATCH + 4].casefold()
         assert rows(postgres_url, "SELECT count(*) FROM grams WHERE strpos(text, %s) > 0", gone) == [(0,)]
         assert b.request_id(7) in await named(store, (said[7].casefold(),))
+
+
+async def test_one_search_brings_each_long_session_its_rows(postgres_url: str) -> None:
+    names = [b.session_id(name) for name in ("two", "three")]
+    async with PostgresStore(postgres_url) as store:
+        for name in names:
+            chain = b.Chain(name.removeprefix(b.session_id("")))
+            entries = [b.packed(chain.entry(f"word {n}", turn=b.request_id(n))) for n in range(ENTRIES)]
+            await store.write(partial(append, name, entries))
+        assert await store.read(lambda r: [r.turns_that_may_hold(name, [("word 7",)]) for name in names]) == [
+            None,
+            None,
+        ]
+        for _ in range(100):
+            await store.write_bulk(lambda writer: None)
+            if len(rows(postgres_url, "SELECT 1 FROM gram_marks WHERE seq >= %s", 2 * GRAM_BATCH)) == len(names):
+                break
+        found = await store.read(lambda r: [list(r.turns_that_may_hold(name, [("word 77",)]) or ()) for name in names])
+    assert [len(turns) for turns in found] == [1 + 10, 1 + 10]  # 77 and 770 to 779
+
+
+def append(name: str, entries: list[Packed], writer: Writer) -> None:
+    writer.append(name, entries)
+    writer.put_session(b.session(name.removeprefix(b.session_id("")), head_seq=len(entries)))
 
 
 @pytest.fixture
