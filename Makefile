@@ -37,7 +37,7 @@ test-docker: system-packages .venv/.stamp-dev ## run the tests of containers wit
 	@$(WITH_BYTECODE) SHIFTLOG_TEST_DOCKER=1 $(BIN)/python -m pytest -q tests/shell/remote/docker tests/deploy $(ARGS)
 
 test-postgres: system-packages .venv/.stamp-dev ## run the tests of journal, dialects and properties on PostgreSQL, and its long faults (FAULT_ROUNDS: how often)
-	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -n $(JOBS) --store postgres tests/journal/continuity tests/journal/keeping tests/journal/runs tests/journal/usage \
+	@$(WITH_BYTECODE) $(BIN)/python -m pytest -q -n $(JOBS) --timeout 600 --store postgres tests/journal/continuity tests/journal/keeping tests/journal/runs tests/journal/usage \
 		tests/journal/test_sessions.py tests/journal/test_turns.py tests/dialects tests/property $(ARGS)
 	@$(WITH_BYTECODE) FAULT_ROUNDS=$(FAULT_ROUNDS) $(BIN)/python -m pytest -q -m soak --timeout 6000 tests/store/postgres tests/server $(ARGS)
 

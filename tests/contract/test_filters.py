@@ -360,3 +360,26 @@ async def test_facets_choose_entries_and_none_of_them_means_none(store: Store) -
     assert await seqs(["decision"]) == [1]
     assert await seqs(["command", "decision"]) == [3, 1]
     assert await seqs([]) == []
+
+
+@pytest.mark.parametrize(
+    ("path", "paths"),
+    [
+        ("/srv/p/src/100%_a.py", {"src/100%_a.py"}),
+        ("/srv/p/**/100%_a.py", {"src/100%_a.py", "100%_a.py"}),
+        ("/srv/*/100%_a.py", {"src/100%_a.py", "100%_a.py"}),
+        ("/srv/p/src/*", {"src/100%_a.py", "src/100xya.py", "src/[x].py"}),
+        ("/srv/p/src/[x].py", {"src/[x].py"}),
+        ("/tmp/100%_a.py", {"/tmp/100%_a.py"}),
+        ("/100%_a.py", set[str]()),
+        ("/srv/p/src/", set[str]()),
+    ],
+)
+async def test_a_whole_path_finds_files_below_the_workspace_and_elsewhere(
+    store: Store, path: str, paths: set[str]
+) -> None:
+    files = ("src/100%_a.py", "src/100xya.py", "src/[x].py", "100%_a.py", "/tmp/100%_a.py")
+    turn = b.turn(1, files={name: b.touch() for name in files})
+    await b.stored(store, of=b.session(workspace="/srv/p"), turns=[turn])
+    where = Filter(path=path)
+    assert {row.path for row in await store.read(lambda r: r.find_files(where, ALL))} == paths

@@ -47,7 +47,7 @@ class Load:
 
     def wait_for_more(self) -> None:
         before = len(self.answered)
-        eventually(lambda: len(self.answered) > before + 20 or self.lost)
+        eventually(lambda: len(self.answered) > before + 20 or self.lost, within_s=ANSWERED_WITHIN_S)
 
     def _client(self, number: int) -> None:
         with httpx.Client(timeout=30) as http:

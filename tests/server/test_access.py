@@ -52,6 +52,9 @@ def test_a_revoked_key_ends_and_a_rotated_one_overlaps(team: TeamRun) -> None:
     listed = {key["id"]: key for key in command(team.home, team.store, "keys", "list", "--json")["keys"]}
     assert listed[key_id]["state"] == "ending"
     assert listed[key_id]["used_at"] is not None
+    table = run(team.home, team.store, "keys", "list").stdout
+    assert "ENDS" in table
+    assert listed[key_id]["revoked_at"] in table
     command(team.home, team.store, "keys", "revoke", key_id, "--json")
     eventually(lambda: status(team, old) == 401)
     assert status(team, new["api_key"]) == 200

@@ -30,7 +30,7 @@ from shiftlog.text.figures import count, largest_unit, size
 from shiftlog.text.printable import terminal_line
 
 if TYPE_CHECKING:
-    from shiftlog.store.postgres.state import Described
+    from shiftlog.app.stores import Described
 
 LOW_BYTES = 1_000_000_000
 FULL_BYTES = 100_000_000

@@ -33,6 +33,12 @@ def _without_folders(text: str) -> tuple[str, ...]:
     )
 
 
+def file_name(given: str) -> str | None:
+    """Return the name with which every path that fits a pattern ends; None if that may be any."""
+    name = given.replace("\\", "/").rpartition("/")[2]
+    return name if name and not set(name) & set("*?[") else None
+
+
 def is_whole(given: str) -> bool:
     """Return True if a pattern is for whole paths, which are compared below the workspace."""
     return given.replace("\\", "/").startswith("/")

@@ -164,11 +164,13 @@ def test_a_rare_part_leaves_few_turns_in_question(long: Long) -> None:
 
 
 def test_a_part_of_one_or_two_characters_is_looked_for_in_every_entry(long: Long) -> None:
+    long.wait_for_index()
     assert "req-20260701T080000Z-turn0" in (long.names("0.") or [])
     assert "req-20260701T080000Z-turn999" in (long.names("99") or [])
 
 
 def test_a_session_without_an_index_gets_one_from_being_searched(long: Long) -> None:
+    long.wait_for_index()
     before = long.names("turn9", "amended")
     long.unindex()
     with pytest.MonkeyPatch.context() as patch:
@@ -193,9 +195,11 @@ def test_what_is_erased_is_no_longer_found_and_the_rest_still_is(long: Long) -> 
 
 
 def test_rebuilding_a_long_session_changes_nothing_that_is_found(long: Long) -> None:
+    long.wait_for_index()
     before = long.names("turn9", "amended")
     (done,) = long.run(long.harness.rebuild(SESSION))
     assert done.changed is False
+    long.wait_for_index()
     assert long.names("turn9", "amended") == before
 
 

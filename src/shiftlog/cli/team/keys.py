@@ -165,10 +165,17 @@ def _state(key: ApiKey) -> str:
     return "revoked" if key.revoked_at is not None and key.revoked_at <= now else "expired"
 
 
+def _end(key: dict[str, Any]) -> str | None:
+    """Return when a key ends or ended, None if it has no end."""
+    ends: list[str] = [at for at in (key["revoked_at"], key["expires_at"]) if at]
+    return min(ends, default=None)
+
+
 _COLUMNS = (
     Column("KEY", lambda key: (key["id"], "cyan")),
     Column("NAME", "name", cut=True),
     Column("SCOPES", lambda key: ", ".join(key["scopes"])),
     Column("STATE", "state"),
+    Column("ENDS", lambda key: _end(key) or "never"),
     Column("LAST USED", lambda key: key["used_at"] or "never", spare=1),
 )

@@ -36,6 +36,11 @@ def regex_of(glob: str) -> str:
     return f"^{''.join(made)}$"
 
 
+def like(text: str) -> str:
+    """Return a text as it stands in a pattern of LIKE."""
+    return text.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+
+
 def _bracket(glob: str, place: int) -> tuple[str, int]:
     """Return a set of characters, which begins after its bracket, and the place behind it."""
     negated = glob[place : place + 1] == "^"
@@ -76,5 +81,6 @@ SPELLING = Spelling(
     fits="({}) ~ ?",
     pattern=regex_of,
     session_key="{}.session_key",
+    ending=lambda name: f"%{like(name)}",
 )
 FILTERS = FilterSql(SPELLING)

@@ -30,10 +30,10 @@ class PostgresReader(SqlReader):
 
     _filters = FILTERS
     _columns = staticmethod(columns)
-    _db: PostgresDatabase
 
     def __init__(self, db: PostgresDatabase) -> None:
         super().__init__(db)
+        self._postgres = db
         # Sessions whose rows of texts are to be continued, because a search could have used them.
         self.behind: list[str] = []
 
@@ -143,7 +143,7 @@ class PostgresReader(SqlReader):
             return iter(())
         if is_behind(self._db, key):
             self.behind.append(session_id)
-        return turns_in_question(self._db, key, covers)
+        return turns_in_question(self._postgres, key, covers)
 
     def _distinct(self, table: str, column: str, session_id: str) -> list[str]:
         rows = self._db.execute(

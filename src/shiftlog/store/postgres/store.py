@@ -247,8 +247,9 @@ class PostgresStore:
 
 
 def _catch_up(session_ids: Sequence[str], writer: Writer) -> list[str]:
-    """Return the sessions that lack more rows of texts."""
-    return [name for name in session_ids if cast(PostgresWriter, writer).catch_up(name)]
+    """Add rows of texts for the first session, which is locked meanwhile; return the sessions that lack more."""
+    first, *others = session_ids
+    return [first, *others] if cast(PostgresWriter, writer).catch_up(first) else others
 
 
 def _not_open() -> NoReturn:

@@ -7,6 +7,7 @@ which entries to read; entries that have none are read too, and the caller decid
 from collections.abc import Iterator, Sequence
 
 from shiftlog.store.postgres.connections import PostgresDatabase
+from shiftlog.store.postgres.patterns import like
 from shiftlog.store.sql.database import Row
 from shiftlog.store.sql.grams import ANYTHING, GRAM_ROW, KINDS, MOST_UNREACHED, Grams, head, mark, text_of
 from shiftlog.store.sql.rows import SEQ_BITS, entry_id
@@ -24,12 +25,15 @@ _ENTRIES_AT_ONCE = 256
 
 
 def turns_in_question(db: PostgresDatabase, key: int, covers: Sequence[Sequence[str]]) -> Iterator[str] | None:
-    """Name the turns of a session that may hold one part of each cover; None if nothing narrows them down."""
+    """Name the turns of a session that may hold one part of each cover; None if nothing narrows them down.
+
+    A session without rows is read in order: asking for each turn by itself would take more round trips.
+    """
     reached, last = mark(db, key), head(db, key)
-    if not covers or last - reached > MOST_UNREACHED:
+    if not covers or not reached or last - reached > MOST_UNREACHED:
         return None
     cover = covers[0]
-    if reached and len(covers) > 1:
+    if len(covers) > 1:
         cover = min(covers, key=lambda cover: len(_rows(db, key, cover, _ROWS_COMPARED)))
     return _each_turn(db, key, cover, reached, last)
 
@@ -41,14 +45,9 @@ def _rows(db: PostgresDatabase, key: int, cover: Sequence[str], limit: int, afte
     # Planned each time: a part that many rows hold, or without a trigram, is soonest found by reading the session.
     rows = db.planned(
         f"({each.format(likes)}) UNION ({each.format('is_open')}) ORDER BY id LIMIT ?",
-        (*span, *map(_pattern, cover), limit, *span, limit, limit),
+        (*span, *(f"%{like(part)}%" for part in cover), limit, *span, limit, limit),
     )
     return [int(row[0]) for row in rows]
-
-
-def _pattern(part: str) -> str:
-    escaped = part.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-    return f"%{escaped}%"
 
 
 def _each_turn(db: PostgresDatabase, key: int, cover: Sequence[str], reached: int, last: int) -> Iterator[str]:
@@ -69,7 +68,7 @@ def _each_turn(db: PostgresDatabase, key: int, cover: Sequence[str], reached: in
 def _each_portion(db: PostgresDatabase, key: int, cover: Sequence[str], reached: int, last: int) -> Iterator[list[int]]:
     """Yield the ids of entries to read: those of rows that may hold a part, then those without rows."""
     after = 0
-    while reached and (rows := _rows(db, key, cover, _ROWS_AT_ONCE, after)):
+    while rows := _rows(db, key, cover, _ROWS_AT_ONCE, after):
         yield [row_id for row in rows for row_id in range(row, row + GRAM_ROW)]
         after = rows[-1]
     for start in range(reached + 1, last + 1, _ENTRIES_AT_ONCE):

@@ -34,7 +34,8 @@ class Spelling:
 
     `position` is the function that finds a text in another one. `tagged` says that the session `s` has a tag of its
     own. `subagent` is NULL if the session `{}` is not a subagent's. A path fits a pattern if it meets `fits` with the
-    value that `pattern` makes of a GLOB. `session_key` is the key of the session of an entry `{}`.
+    value that `pattern` makes of a GLOB. `session_key` is the key of the session of an entry `{}`. `ending` makes the
+    value by which `{} LIKE ?` finds paths with an ending through an index, where there can be one.
     """
 
     position: str
@@ -43,6 +44,7 @@ class Spelling:
     fits: str
     pattern: Callable[[str], str]
     session_key: str
+    ending: Callable[[str], str] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -6,7 +6,7 @@ from typing import Any
 from shiftlog.model.moves import UNFINISHED, RunStatus, SessionState, TurnStatus
 from shiftlog.model.times import millis, precise
 from shiftlog.store.filters import Filter
-from shiftlog.store.globs import is_whole, patterns
+from shiftlog.store.globs import file_name, is_whole, patterns
 from shiftlog.store.sql.database import Spelling, is_one_of
 from shiftlog.store.sql.rows import SEQ_BITS, whole_second_ms
 
@@ -200,7 +200,12 @@ class FilterSql:
             below = fits.format("s.workspace || '/' || x.path")
             forms.append(f"substr(x.path, 1, 1) <> '/' AND {below}")
         clauses = [form for form in forms for _ in wanted]
-        return f"({' OR '.join(clauses)})", [*wanted] * len(forms)
+        condition, values = f"({' OR '.join(clauses)})", [*wanted] * len(forms)
+        name = file_name(given)
+        if len(forms) > 1 and name and self._spelling.ending is not None:
+            # An index finds no path below a workspace that stands in another table.
+            return f"(x.path LIKE ? AND {condition})", [self._spelling.ending(name), *values]
+        return condition, values
 
 
 def _finished(of: str) -> str:
