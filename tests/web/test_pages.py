@@ -326,7 +326,7 @@ def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(server: 
     page = server.json(f"/sessions/{session_id}/checkpoints/{before_last['seq']}")
     assert page["since"] == first
     assert "+second" in page["changes"]["patch"]
-    shown = server.html(f"/sessions/{session_id}/checkpoints/{saved[-1]['seq']}")
+    shown = server.html(f"/sessions/{session_id}/checkpoints/{before_last['seq']}")
     assert '<span class="add" data-old="" data-new="2">+second' in shown
     assert "first checkpoint" in server.html(f"/sessions/{session_id}/checkpoints/{saved[0]['seq']}"), first
     with server.client() as client:

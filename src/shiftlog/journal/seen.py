@@ -13,6 +13,7 @@ from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session
 
 SOURCE = "checkpoint"
+_BETWEEN = ("command_id", "since", "until", "workspace")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,8 +28,7 @@ class Sight:
 
     @property
     def _between(self) -> dict[str, str]:
-        names = ("command_id", "since", "until", "workspace")
-        return {name: value for name in names if (value := getattr(self, name))}
+        return {name: value for name in _BETWEEN if (value := getattr(self, name))}
 
     def as_facts(self) -> dict[str, Any]:
         """Return it as an entry keeps it."""
@@ -69,4 +69,5 @@ def read_seen(entry: Entry) -> Sight | None:
     files = facts.get("fields", {}).get("files_seen") if entry.kind is Kind.IMPORT_NOTED else facts.get("seen")
     if not isinstance(files, dict):
         return None
-    return Sight(files=cast("dict[str, str]", files), **facts.get("between", {}))
+    known: Mapping[str, Any] = facts.get("between") or {}
+    return Sight(files=cast("dict[str, str]", files), **{name: known[name] for name in _BETWEEN if name in known})

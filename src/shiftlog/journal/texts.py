@@ -31,6 +31,7 @@ _UNSEARCHED = frozenset(
         "remove",
         "drop",
         "current_turn",
+        "between",
     }
 )
 _SEARCHED_KINDS = frozenset(
