@@ -143,6 +143,35 @@ x=echo; : $((x=1)); : ${x/1/ls}; ${x/1/ls}
 x=lsa; ${x%a}
 x=LS; ${x,,}
 x=y; y=ls; ${!x}
+"$HOME/bin/ls" x
+"$d/../bin/l""s"
+"$x/env" ls
+"$x/busybox" ls
+"$x/sh" -c ls
+"$HOME"/bin/xargs ls
+"${a[@]}/uv"
+"$@/uv"
+"${!x}/uv"
+x='ls /'; $x/uv
+x=$(cat f); $x/uv
+set -- ls; $1/uv
+IFS=x; $HOME/uv
+$(npm bin)/uv
+cp /bin/ls uv; "$PWD/uv"
+echo ls > uv; "$PWD/uv"
+tee uv <<< ls; "$PWD/uv"
+$(which ls)
+$(command -v nosuch) ls
+x=$(command -v nosuch); $x ls
+x=$(which ls); $x /
+which() { echo l"s"; }; $(which x)
+command() { echo l"s"; }; x=$(command -v y); $x
+for i in 1 2; do x=$(which y); $x; which() { echo l"s"; }; done
+bash -c 'for i in 1 2; do $(which y); which() { echo l"s"; }; done'
+$(which python3; echo ls)
+$(which python3 | sed s/python3/l"s"/)
+$(which $x) ls
+x=$(which y); bash -c '$x ls'
 """
 
 
@@ -196,6 +225,9 @@ def test_what_earlier_commands_set_is_remembered(texts: tuple[str, ...], stopped
         "find $HOME -mtime -2; find $DIR -name x -exec cat {} +;",
         "find `pwd` -type f; find $(git rev-parse --show-toplevel)",
         "x=src; find $x -name y",
+        '"$HOME/.local/bin/uv" pip list; $HOME/.cargo/bin/rg x; "$(npm bin)/mocha" test/',
+        'PY=$(command -v python3.12 || command -v python3); "$PY" -m venv env; $(which node) -v',
+        "seq 1 10 | xargs -P 4 -I{} sh -c 'curl -s localhost/?n={} > /dev/null'",
     ],
 )
 def test_plain_uses_of_variables_and_functions_pass(text: str) -> None:

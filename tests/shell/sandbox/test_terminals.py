@@ -3,8 +3,10 @@
 import os
 import pty
 import select
+import shlex
 from collections.abc import Callable, Generator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -56,6 +58,25 @@ def test_another_terminal_is_neither_written_nor_read(
     assert b"written" not in shown
     assert os.read(theirs, 100) == b"typed\n"
     shells.sandbox.close()
+
+
+@WAYS
+def test_neither_are_consoles_serial_lines_and_what_they_show(make_shells: Make, way: str) -> None:
+    others = [path for path in Path("/dev").iterdir() if path.is_char_device() and is_console(path)]
+    shells = _shells(make_shells, "workspace-write", way)
+    opening = "import os, sys\nfor path in sys.argv[1:]:\n    for mode in (os.O_RDONLY, os.O_WRONLY):\n        try:\n"
+    opening += "            os.open(path, mode | os.O_NOCTTY | os.O_NONBLOCK); print(path, mode)\n"
+    opening += "        except OSError:\n            pass\n"
+    command = shlex.join(["/usr/bin/python3", "-c", opening, *map(str, others)])
+    assert shells.run(command).out == ""
+    assert shells.run("head -c 1 /dev/zero | wc -c; cat /dev/null; head -c 1 /dev/urandom | wc -c").out == "1\n1\n"
+    shells.sandbox.close()
+
+
+def is_console(path: Path) -> bool:
+    """Return True for a terminal that is not the caller's own (5:0) or the maker of new ones (5:2), and its memory."""
+    device = path.stat().st_rdev
+    return os.major(device) in (4, 5, 7) and (os.major(device), os.minor(device)) not in ((5, 0), (5, 2))
 
 
 @pytest.mark.parametrize("bwrap", [True, False], ids=["bwrap", "landlock alone"])

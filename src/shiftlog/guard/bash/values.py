@@ -58,12 +58,12 @@ class Values:
         self.arrays[name] = None if before is None or elements is None else [*before, *elements]
 
     def texts(self, word: BashWord | None) -> list[str]:
-        """Return what a word may be in a command of this shell; nothing if that is unknown."""
+        """Return what a word may be in a command of this shell, also empty; nothing if that is unknown."""
         choices = [self._choices(part) for part in (word.parts if word else ())]
         if self.open or not all(choices) or len(choices) > MAX_VALUES:
             return []
         found = ["".join(pieces) for pieces in product(*choices)]
-        return found if len(found) <= MAX_VALUES and all(found) else []
+        return found if len(found) <= MAX_VALUES else []
 
     def _choices(self, part: Part) -> list[str]:
         if isinstance(part, Lit):

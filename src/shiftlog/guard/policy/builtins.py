@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
 from shiftlog.guard.bash.tree import Assign, BashWord, Dyn
-from shiftlog.guard.bash.values import Values, assigned_text
+from shiftlog.guard.bash.values import Values
 from shiftlog.guard.bash.words import (
     HOLE,
     Arg,
@@ -69,6 +69,9 @@ class Builtins(ABC):
 
     @abstractmethod
     def visit_script(self, arg: Arg, position: Position) -> None: ...
+
+    @abstractmethod
+    def assigned_texts(self, value: Arg) -> Sequence[str | None]: ...
 
     def visit_builtin(self, name: str, args: list[Arg], position: Position) -> None:
         """Follow the programs that a builtin starts now or sets up for later."""
@@ -303,7 +306,8 @@ class Builtins(ABC):
 
     def set_variable(self, name: str, value: Arg, position: Position, *, key: str = "", element: bool = False) -> None:
         """Follow an assignment: some values are run, others decide where programs are found."""
-        self.values.add(name.removesuffix("+"), None if key or name.endswith("+") else assigned_text(value))
+        for text in (None,) if key or name.endswith("+") else self.assigned_texts(value):
+            self.values.add(name.removesuffix("+"), text)
         if not element:
             self.values.add_array(name.removesuffix("+"), None)
         if value.value is not None:

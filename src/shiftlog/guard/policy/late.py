@@ -6,16 +6,17 @@ A later command of the same text may change a variable or a function, so most of
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
-from shiftlog.guard.bash.tree import Dyn, Lit, Simple, TooMuch
-from shiftlog.guard.bash.values import Values, array_name, parameter_name
-from shiftlog.guard.bash.words import HOLE, Arg, literal, resolve_words, show
+from shiftlog.guard.bash.tree import AndOr, Dyn, Lit, Part, Redirect, Simple, TooMuch
+from shiftlog.guard.bash.values import PLAIN, Values, array_name, assigned_text, parameter_name
+from shiftlog.guard.bash.words import HOLE, Arg, literal, resolve_words, show, text_of
 from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.builtins import Builtins
 from shiftlog.guard.policy.found import Position, Start, Stdin
 
 HARMLESS = re.compile(r"[\w./@+=~:,*?!()\[\]-]+", re.A)  # nothing here ends a command or starts an expansion
+UNKNOWN_PLACE = "…"  # stands for a directory that the text does not tell
 MAX_LATE = 400
 MAX_ROUNDS = 4
 CALLED_BY_BASH = frozenset(("command_not_found_handle", "shared_function"))
@@ -25,6 +26,8 @@ class Late(Builtins):
     """The part of a survey that waits for the end of the text."""
 
     late: list[Callable[[], None]]
+    finders: set[str]
+    defined_anywhere: set[str]  # also in other shells of the text
     calls: list[tuple[Values, list[Arg], Position]]
     followed: set[int]
     starts: list[Start]
@@ -35,6 +38,14 @@ class Late(Builtins):
 
     def finish(self) -> None:
         """Decide what waited for the end, again as long as that finds new values or functions."""
+        self._decide()
+        for name in sorted(self.finders & self.defined_anywhere):  # a function of that name may print another program
+            self.doubt(f"what '{name}' prints", name, 0, "lists")
+        if "PATH" in self.values.known and self.names is not None:
+            for start in self.starts:  # the text does not tell which file has the name
+                start.unjudged = start.unjudged or (start.kind == "program" and "/" not in start.name)
+
+    def _decide(self) -> None:
         for _ in range(MAX_ROUNDS):
             before = self._state()
             index = 0
@@ -85,19 +96,83 @@ class Late(Builtins):
         if array_name(word):
             self._wait(lambda: self._follow_array(array_name(word), args, position, doubt))
             return True
+        found = self._looked_up(dynamic[0]) if len(parts) == 1 and dynamic else []
+        if found:
+            self._wait(lambda: self._follow_texts(found, args, position, quoted=dynamic[0].quoted))
+            return True
+        if self._ends_in_a_name(parts):
+            self._wait(lambda: self._follow_path(args, position, doubt))
+            return True
         if not dynamic or not all(parameter_name(part) for part in dynamic):
             return False
         self._wait(lambda: self._follow_values(args, position, doubt))
         return True
 
+    def assigned_texts(self, value: Arg) -> Sequence[str | None]:
+        """Return the values that a variable may get; None stands for an unknown one."""
+        parts = [part for part in (value.word.parts if value.word else ()) if part != Lit("", True)]
+        part = parts[0] if len(parts) == 1 and value.value is None and value.text == HOLE else None
+        return (self._looked_up(part) if isinstance(part, Dyn) else []) or [assigned_text(value)]
+
+    def _looked_up(self, part: Dyn) -> list[str]:
+        """Return the programs that `command -v` and its like look for in a substitution, and "": there may be none."""
+        script = part.script or []
+        nodes = script[0].nodes if len(script) == 1 and isinstance(script[0], AndOr) else script
+        found: list[str] = []
+        for node in nodes:
+            if not isinstance(node, Simple) or node.assigns or not all(map(_is_to_null, node.redirects)):
+                return []
+            words = [arg.value or HOLE for arg in resolve_words(node.words)]
+            heads = [head for head in tables.FINDERS if tuple(words[:-1]) == head]
+            if not heads or not PLAIN.fullmatch(words[-1]) or {words[0], words[-1]} & {*self.functions, *self.aliases}:
+                return []
+            found.append(words[-1])
+            self.finders.add(words[0])
+        return [*found, ""] if found else []
+
+    @staticmethod
+    def _ends_in_a_name(parts: list[Part]) -> bool:
+        """Return True for one word that is a path below unknown places, and whose last component is literal."""
+        steady = all(
+            isinstance(part, Lit) or parameter_name(part).isidentifier() or (part.quoted and part.kind == "command")
+            for part in parts
+        )
+        last = parts[-1] if parts else None
+        return steady and isinstance(last, Lit) and _last_name(parts) != "" and isinstance(parts[0], Dyn)
+
+    def _follow_path(self, args: list[Arg], position: Position, doubt: Callable[[], None]) -> None:
+        """Follow a program in an unknown directory by its name; the file itself is not read."""
+        parts = [part for part in (args[0].word.parts if args[0].word else ()) if part != Lit("", True)]
+        name = _last_name(parts)
+        is_one = all(isinstance(part, Lit) or part.quoted or self._is_plain(part, unset=True) for part in parts)
+        is_written = any(path.rsplit("/", 1)[-1] == name for path in self.writes)
+        if self.values.texts(args[0].word):
+            self._follow_values(args, position, doubt)
+        elif not is_one or is_written or not PLAIN.fullmatch(name):
+            doubt()
+        else:
+            self.doubt(f"the program '{show(args[0])}'", show(args[0]), args[0].at, "allow")
+            first = len(self.starts)
+            self.visit_argv([literal(f"{UNKNOWN_PLACE}/{name}", args[0].at), *args[1:]], position)
+            self.starts[first].unjudged = True
+
     def _follow_values(self, args: list[Arg], position: Position, doubt: Callable[[], None]) -> None:
         texts = self.values.texts(args[0].word)
         if not texts or (self.names is not None and self.names.search(" ".join(texts))):
             doubt()
-            return
+        else:
+            parts = args[0].word.parts if args[0].word else []
+            quoted = all(part.quoted for part in parts if isinstance(part, Dyn))
+            self._follow_texts(texts, args, position, quoted=quoted)
+
+    def _follow_texts(self, texts: list[str], args: list[Arg], position: Position, *, quoted: bool) -> None:
+        """Follow each program that a word may be; in place of an empty word that is not quoted, the next one."""
         self.doubt(f"the program '{show(args[0])}'", show(args[0]), args[0].at, "allow")
         for text in texts:
-            self.visit_argv([literal(text, args[0].at), *args[1:]], position)
+            if text:
+                self.visit_argv([literal(text, args[0].at), *args[1:]], position)
+            elif args[1:] and not quoted:
+                self.visit_argv(args[1:], position)
 
     def _follow_array(self, name: str, args: list[Arg], position: Position, doubt: Callable[[], None]) -> None:
         elements = self.values.arrays.get(name) if name in self.values.settled and not self.values.open else None
@@ -106,6 +181,16 @@ class Late(Builtins):
         else:
             self.doubt(f"the program '{show(args[0])}'", show(args[0]), args[0].at, "allow")
             self.visit_argv([*elements, *args[1:]], position)
+
+    def follow_scripts(self, arg: Arg, position: Position) -> None:
+        """Note the scripts that a variable names; it may hold another name, too."""
+
+        def note() -> None:
+            for text in filter(None, self.values.texts(arg.word)):
+                self.starts.append(Start(text, [], arg.at, position.via, "script", position.surety))
+
+        if self.names is not None:
+            self._wait(note)
 
     def _pass_on(self, args: list[Arg], position: Position, doubt: Callable[[], None]) -> bool:
         """Note a function that runs its arguments; its callers name the program."""
@@ -213,3 +298,15 @@ class Late(Builtins):
         named = self.names.search(code) if self.names is not None else None
         if named is not None:
             self.doubt(f"{what} '{named}'", named, at, "text only")
+
+
+def _last_name(parts: list[Part]) -> str:
+    """Return the literal text after the last slash of a word; empty if an unknown part may be in it."""
+    text, _ = text_of(parts)
+    before, slash, name = text.rpartition("/")
+    return name if slash and HOLE in before and HOLE not in name else ""
+
+
+def _is_to_null(redirect: Redirect) -> bool:
+    target = redirect.target.bare if redirect.target is not None else None
+    return redirect.op in (">", "&>", ">>") and target == "/dev/null"

@@ -56,6 +56,8 @@ class Survey(Late):
         self.values = Values(dict(definitions.values), set(definitions.settled))
         self.followed: set[int] = set()
         self.late: list[Callable[[], None]] = []
+        self.finders: set[str] = set()
+        self.defined_anywhere: set[str] = set()
         self.calls: list[tuple[Values, list[Arg], Position]] = []
         self._leading = True  # only definitions so far, so that they are certain to be made
         self._returned = False
@@ -90,6 +92,7 @@ class Survey(Late):
         sure = position.certain and not returned
         self.functions[node.name] = self.functions.get(node.name, False) or sure
         self.defined.add(node.name)
+        self.defined_anywhere.add(node.name)
         if sure:
             self.removed.discard(node.name)
             self.first.update({node.name} if leading else ())
@@ -416,8 +419,11 @@ class Survey(Late):
         if arg.value is not None:
             self.starts.append(Start(arg.value, [], arg.at, position.via, "script", position.surety))
             self._visit_written(arg, position)
-        elif arg.glob:
-            self.doubt(f"the script '{show(arg)}'", show(arg), arg.at, "text only")
+        else:
+            self.starts[-1].unjudged = True
+            self.follow_scripts(arg, position)
+            if arg.glob:
+                self.doubt(f"the script '{show(arg)}'", show(arg), arg.at, "text only")
         if position.surety == "sure":
             self.doubt(f"the script '{show(arg)}'", show(arg), arg.at, "allow")
 

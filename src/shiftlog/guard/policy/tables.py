@@ -114,17 +114,20 @@ PRINTERS = frozenset(
 )  # fmt: skip
 # Programs that change no file, so that the names of files in the same command are not its own work.
 QUIET = frozenset(
-    "find fd fdfind ls xargs sort uniq head tail grep egrep fgrep wc cd echo pwd true test [ tac shuf sh bash".split()
+    "find seq fd fdfind ls xargs sort uniq head tail grep egrep fgrep wc cd echo pwd true test [ tac shuf sh "
+    "bash".split()
 )
-LISTERS = frozenset("find fd fdfind ls".split())
+LISTERS = frozenset("find fd fdfind ls seq".split())
 LINE_FILTERS = frozenset("sort uniq head tail grep tac shuf".split())
 BRANCHES = frozenset({("git", "branch", "--show-current"), ("git", "rev-parse", "--abbrev-ref", "HEAD")})
 LOOKUPS = frozenset("which whereis whence command type".split())
+FINDERS = frozenset({("which",), ("command", "-v"), ("type", "-P")})  # they print the path of a program, or nothing
 RUNNERS = frozenset("make gmake bmake npm yarn pnpm just ninja rake run-parts ansible-playbook docker tox nox".split())
 # Programs that run code of a project or of a package which no argument names as a file.
 BUILDERS = frozenset(
     "cargo go mvn gradle bazel bazelisk meson scons waf ant sbt lein mix stack cabal dotnet swift zig composer cmake "
-    "ctest invoke fab pip pip3 pipx uvx npx bunx pre-commit crontab emacsclient kubectl podman nerdctl".split()
+    "ctest invoke fab foreman honcho overmind pip pip3 pipx uvx npx bunx pre-commit crontab emacsclient kubectl podman "
+    "nerdctl".split()
 )
 SEDS = frozenset(("sed", "gsed"))
 FILTERS = SEDS | frozenset(("awk", "gawk", "mawk", "nawk", "original-awk"))  # their operands are data

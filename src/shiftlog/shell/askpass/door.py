@@ -22,8 +22,8 @@ from shiftlog.shell.engine.protocol import quote
 from shiftlog.shell.engine.reaper import remove_tree
 
 AVAILABLE = sys.platform.startswith("linux")
-# Git has its own question for a user's name, which is left as it is.
 SOCKET = "s"
+# Git has its own question for a user's name, which is left as it is.
 _VARIABLES = ("SUDO_ASKPASS", "SSH_ASKPASS")
 _OTHERS = {"SSH_ASKPASS_REQUIRE": "force", "GIT_ASKPASS": ""}
 _CREDENTIALS = struct.Struct("3i")

@@ -5,7 +5,9 @@ above it. The launcher applies a plan; this module only reads directories.
 """
 
 import os
+import stat
 from collections.abc import Collection, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,6 +25,8 @@ _ON_FILES = EXECUTE | WRITE_FILE | READ_FILE | TRUNCATE | IOCTL_DEV
 NULL_DEVICES = tuple(f"/dev/{name}" for name in "null zero full random urandom tty".split())
 # A command with a terminal opens it by name. Granted only if the shell has terminals of its own.
 TERMINALS = ("/dev/pts", "/dev/ptmx")
+_SCREENS, _INPUT = 7, 13  # kinds of devices
+_EVERY_SHELLS = ((5, 0), (5, 2))  # /dev/tty and /dev/ptmx
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -92,11 +96,11 @@ def _all_but(hidden: Collection[str]) -> Iterator[str]:
         yield "/"
         return
     above = {str(parent) for path in hidden for parent in Path(path).parents}
-    inodes = {inode for _, inode in filter(None, map(inode_of, hidden))}
-    yield from _siblings("/", hidden, above, inodes)
+    files = set(filter(None, map(inode_of, hidden)))
+    yield from _siblings("/", hidden, above, files)
 
 
-def _siblings(directory: str, hidden: Collection[str], above: set[str], inodes: set[int]) -> Iterator[str]:
+def _siblings(directory: str, hidden: Collection[str], above: set[str], files: set[tuple[int, int]]) -> Iterator[str]:
     try:
         entries = list(os.scandir(directory))
     except OSError:
@@ -105,6 +109,25 @@ def _siblings(directory: str, hidden: Collection[str], above: set[str], inodes: 
         if entry.path in hidden or entry.is_symlink():
             continue  # the target of a link gets its right at its own path
         if entry.path in above:
-            yield from _siblings(entry.path, hidden, above, inodes)
-        elif entry.inode() not in inodes:
+            yield from _siblings(entry.path, hidden, above, files)
+        elif inode_of(entry.path) not in files:
             yield entry.path  # a rule belongs to the inode: granting a hard link would grant the hidden file
+
+
+def consoles() -> list[str]:
+    """List the terminals of this machine that no shell made, with what they show and the keyboards: not `/dev/tty`."""
+    majors = {_SCREENS, _INPUT}
+    with suppress(OSError):
+        drivers = Path("/proc/tty/drivers").read_text(encoding="utf-8").splitlines()
+        majors |= {int(line.split()[2]) for line in drivers if not line.split()[-1].startswith("pty")}
+    found: list[str] = []
+    for directory in ("/dev", "/dev/input"):
+        with suppress(OSError):
+            found += [entry.path for entry in os.scandir(directory) if _is_one_of(entry, majors)]
+    return found
+
+
+def _is_one_of(entry: os.DirEntry[str], majors: Collection[int]) -> bool:
+    facts = entry.stat(follow_symlinks=False)
+    device = (os.major(facts.st_rdev), os.minor(facts.st_rdev))
+    return stat.S_ISCHR(facts.st_mode) and device[0] in majors and device not in _EVERY_SHELLS

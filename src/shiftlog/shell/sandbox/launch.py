@@ -274,7 +274,8 @@ class Launch:
             return None
         hidden = self._hidden_programs(files)
         if self._spec.confined and not self._bwrap:
-            hidden += [os.path.realpath(self._spec.state_dir), *(() if self.own_terminals else ("/dev/pts",))]
+            hidden += [os.path.realpath(self._spec.state_dir), *landlock.consoles()]
+            hidden += [] if self.own_terminals else ["/dev/pts"]
         executable = files.executable
         if executable is not None and self._machine.exec_broker:
             executable = (*executable, self._helper()[0])  # only as the helper, which the broker ensures

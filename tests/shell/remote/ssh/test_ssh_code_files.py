@@ -48,6 +48,7 @@ TWO_STEPS: dict[str, tuple[dict[str, str], str]] = {
     "sed long option": ({"x.sed": "1e ls\n"}, "echo | sed --file=x.sed"),
     "awk include": ({"x.awk": 'BEGIN { system("ls") }\n'}, "gawk -i ./x.awk 1"),
     "awk letters": ({"x.awk": 'BEGIN { system("ls") }\n'}, "awk -vx=1 -fx.awk"),
+    "named by a quoted variable": ({"s.sh": SHELL}, 'S=./s.sh; sh "$S" && echo done'),
     "pushd": ({"sub/s.sh": SHELL}, "pushd sub; bash s.sh"),
     "npm directory": ({"sub/package.json": '{"scripts": {"test": "ls /"}}'}, "npm --prefix sub run test"),
     "git hook elsewhere": ({"sub/.git/hooks/pre-commit": "#!/bin/sh\nls /\n"}, "git -C sub commit -m x"),
@@ -98,6 +99,13 @@ UNJUDGED = (
     'awk "$PROGRAM"',
     "cargo test",
     'vim -es -c \'exe "!l" . "s"\'',
+    r"find . -name s.sh -exec bash {} \;",
+    'for f in *.sh; do bash "$f"; done',
+    '. "$1"',
+    "PATH=$PWD:$PATH b",
+    'export PATH="$PWD:$PATH"; b',
+    '"$HOME/b"',
+    "foreman start",
 )
 
 
