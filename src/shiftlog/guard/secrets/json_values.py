@@ -12,8 +12,8 @@ from typing import Any, Protocol, cast
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.headers import judge_header_text
 from shiftlog.guard.secrets.detectors.kinds import SecretSpan, placeholder
-from shiftlog.guard.secrets.detectors.names import SecretName, classify_name
 from shiftlog.guard.secrets.detectors.lines import find_only_places
+from shiftlog.guard.secrets.detectors.names import SecretName, classify_name
 from shiftlog.guard.secrets.detectors.tokens import token_kind
 from shiftlog.guard.secrets.detectors.values import Need, Notation, is_path, is_random, is_secret
 from shiftlog.guard.secrets.scan import PATH_CLASSES, ScanRules
