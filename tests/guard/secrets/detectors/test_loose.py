@@ -36,6 +36,7 @@ def test_a_value_is_found_in_any_syntax(text: str) -> None:
         'claims: VerifiedToken["subject"];',
         "`/token` returns `503 unavailable`",
         "password → see docs/passwords.md",
+        "| `the password is …` | `assignments` |",
     ],
 )
 def test_labels_code_and_prose_after_a_name_stay(text: str) -> None:

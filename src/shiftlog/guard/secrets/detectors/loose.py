@@ -43,6 +43,7 @@ _BARE = re.compile(r"[^\s\"'`<>\\,;()\[\]{}|]{6,128}")
 _WORD_BEFORE = re.compile(r"\b([A-Za-z]{3,20}) $")
 _RUN_SIGNS = re.compile(r"[\w.-]{0,64}$", re.ASCII)
 _SAID_COLON = re.compile(r"(?<=\w)[?:] ")
+_APART = frozenset("[|")  # lists and the next cell of a table
 _CODE = frozenset("=:(,.[{+&%$@/?")
 _DECIDED = re.compile(r"[\"'`\\)\]*\s]*(?:[:=!?+|]{1,2}=?|=>|<-|:-|\[[\"'\\].*)[\"'`\\\s]*$|.*[.;/]")
 _STRONG = re.compile(r"[:=>]|\b(?:is|return|default|value)\b", re.I)
@@ -86,7 +87,7 @@ def _judge(line: str, name: int, gap: re.Match[str], need: Need) -> tuple[int, i
     value = line[start:end]
     if " " in value or OWN_THING.match(value) or names_secret(value):
         return None
-    if "[" in gap[0] or not _STRONG.search(gap[0]):
+    if not _APART.isdisjoint(gap[0]) or not _STRONG.search(gap[0]):
         need = max(need, Need.DIGITS)
     return (start, end) if is_secret(value, need=need, notation=Notation.SHELL, quoted=True) else None
 
