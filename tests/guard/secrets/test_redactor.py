@@ -295,3 +295,14 @@ def test_a_token_behind_an_escape_is_as_secret_as_one_behind_a_blank(escape: str
 )
 def test_commands_and_schemes_that_begin_an_escaped_line_keep_no_password(text: str) -> None:
     assert "s3cr3tValue99xyz" not in masked(text.replace("SECRET", "s3cr3tValue99xyz"))
+
+
+@pytest.mark.parametrize("position", [0, 900, 1024, 5_000, 19_000])
+@pytest.mark.parametrize("between", [" word", "\\nword", " a token ", ' {"tokens": 1}'])
+def test_a_secret_is_found_at_any_place_of_a_long_line(position: int, between: str) -> None:
+    filler = between * (20_000 // len(between))
+    before, after = filler[:position], filler[position:]
+    hidden, key = "[REDACTED:password]", "[REDACTED:provider_key]"
+    secrets = f' "db_password": "hunter2hunter2" curl -u joe:kettle7 https://a.example {GITHUB} '
+    masked = f' "db_password": "{hidden}" curl -u joe:{hidden} https://a.example {key} '
+    assert redactor.text(before + secrets + after).text == before + masked + after

@@ -86,6 +86,11 @@ def test_the_trigger_finds_every_line_that_a_detector_would(line: str) -> None:
         '\\"',
         "sk-",
         "[REDACTED:password]",
+        "token Ab1Ab1Ab1Ab1Ab1 ",
+        "password \xbb ",
+        '"token", "',
+        "token </b><b>",
+        "auth_pass x\\n",
     ],
 )
 def test_time_grows_with_length_not_with_its_square(piece: str) -> None:

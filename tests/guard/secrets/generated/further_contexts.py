@@ -256,6 +256,124 @@ Password: ⟦{random}⟧⏎Login successful
 # old password: ⟦{random}⟧
 psk ⟦{random}⟧
 client secret ⟦{random}⟧
+
+# program configuration of many syntaxes
+{:db {:user "{user}" :password "⟦{any}⟧"}}
+config :app, App.Mailer, username: "{user}", password: "⟦{any}⟧"
+config :app, :{name}, "⟦{any}⟧"
+.{camel}("⟦{any}⟧")
+builder.with_{name}("⟦{any}⟧")
+cfg.Set{Title}("⟦{any}⟧")
+private static final String {NAME} = "⟦{any}⟧";
+@Value("⟦{any}⟧") private String {camel};
+$this->{camel} = '⟦{any}⟧';
+os.Setenv("{NAME}", "⟦{any}⟧")
+std::env::set_var("{NAME}", "⟦{any}⟧");
+flag.String("{p.kebab}", "⟦{any}⟧", "{words}")
+parser.add_argument("--{p.kebab}", default="⟦{any}⟧")
+{camel}: process.env.{NAME} || "⟦{any}⟧",
+{NAME} = ENV.fetch("{NAME}", "⟦{any}⟧")
+return {"{name}": "⟦{any}⟧"}
+{name}: String = "⟦{any}⟧"
+{p.name} <- "⟦{any}⟧"
+Sys.setenv({NAME} = "⟦{any}⟧")
+set -x {NAME} ⟦{strong}⟧
+$env:{NAME} = "⟦{any}⟧"
+INSERT INTO users (name, password) VALUES ('{user}', '⟦{any}⟧');
+CREATE USER {user} WITH ENCRYPTED PASSWORD '⟦{any}⟧';
+# infrastructure
+resource "aws_db_instance" "main" {⏎  username = "{user}"⏎  password = "⟦{any}⟧"⏎}
+pulumi config set --secret {camel} ⟦{shell}⟧
+kubectl create secret generic app --from-literal={kebab}=⟦{shell}⟧
+helm upgrade app ./chart --set {camel}=⟦{shell}⟧
+docker login -u {user} -p ⟦{shell}⟧ {host}
+heroku config:set {NAME}=⟦{shell}⟧
+fly secrets set {NAME}=⟦{shell}⟧
+aws secretsmanager put-secret-value --secret-id app --secret-string "⟦{any}⟧"
+etcdctl put /app/{name} "⟦{strong}⟧"
+redis-cli -a ⟦{shell}⟧ ping
+AUTH ⟦{strong}⟧
+mysql -u {user} -p'⟦{any}⟧' app
+http -a {user}:⟦{shell}⟧ GET https://{host}/api
+wget --user={user} --password='⟦{any}⟧' https://{host}/a.zip
+sshpass -p '⟦{any}⟧' ssh {user}@{host}
+echo "⟦{any}⟧" | docker login -u {user} --password-stdin
+openssl enc -aes-256-cbc -pass pass:⟦{shell}⟧ -in a -out b
+gpg --batch --passphrase '⟦{any}⟧' -c {file}
+7z a -p⟦{strong}⟧ a.7z {path}
+npm config set //{host}/:_authToken ⟦{strong}⟧
+//registry.example.org/:_authToken=⟦{uuid}⟧
+curl -H "X-Vault-Token: ⟦{strong}⟧" https://{host}/v1/secret
+curl -X POST -d 'grant_type=password&username={user}&password=⟦{shell}⟧' https://{host}/token
+curl -d '{"user":"{user}","{p.name}":"⟦{any}⟧"}' https://{host}/login
+Proxy-Authorization: Basic ⟦{userpass}⟧
+X-Auth-Token: ⟦{strong}⟧
+X-Amz-Security-Token: ⟦{b6464}⟧
+Set-Cookie: ⟦sid={strong}; Path=/; HttpOnly⟧
+new Client({ {camel}: '⟦{any}⟧', region: 'eu' })
+jwt.sign(payload, '⟦{any}⟧', { expiresIn: '1h' })
+hmac.new(b"⟦{any}⟧", msg, hashlib.sha256)
+Fernet(b"⟦{url43}=⟧")
+# files
+machine {host} login {user} password ⟦{shell}⟧
+{host}:5432:app:{user}:⟦{shell}⟧
+<setting name="{Title}" serializeAs="String"><value>⟦{line}⟧</value></setting>
+<init-param><param-name>{camel}</param-name><param-value>⟦{line}⟧</param-value></init-param>
+  - {"key": "{name}", "value": "⟦{any}⟧", "enabled": true}
+{"Key": "{Title}", "Value": "⟦{any}⟧"}
+"{camel}": {"type": "string", "default": "⟦{any}⟧"}
+"{camel}":⏎    "⟦{any}⟧",
+{name}: >-⏎  ⟦{strong}⟧
+{name}: !secret-value "⟦{any}⟧"
+{name}: &anchor ⟦{strong}⟧
+? {name}⏎: ⟦{line}⟧
+snmp-server community ⟦{shell}⟧ RO
+rpcpassword=⟦{shell}⟧
+olcRootPW: ⟦{line}⟧
+password ⟦{shell}⟧
+auth_pass ⟦{shell}⟧
+stats auth {user}:⟦{shell}⟧
+proxy_set_header Authorization "Bearer ⟦{strong}⟧";
+set $api_key "⟦{strong}⟧";
+//{host}/share {path} cifs username={user},password=⟦{strong}⟧,uid=1000 0 0
+useradd -p '⟦$6${alnum8}${b6486}⟧' {user}
+# words, logs, tables
+The {spaced} is ⟦{strong}⟧.
+my {spaced} is "⟦{any}⟧"
+I set the {spaced} to ⟦{strong}⟧ yesterday
+{spaced} = ⟦{strong}⟧
+**{spaced}**: `⟦{any}⟧`
+`{NAME}`: `⟦{any}⟧`
+log in as {user} with {p.spaced} ⟦{strong}⟧
+login: {user}, pw: ⟦{shell}⟧
+{spaced} for {host}: ⟦{line}⟧
+Temporary {spaced} for {user}: ⟦{line}⟧
+Generated {spaced}: ⟦{line}⟧
+[sudo] password for {user}: ⟦{strong}⟧
+Das Passwort lautet: ⟦{line}⟧
+Passwort: ⟦{line}⟧
+mot de passe : ⟦{line}⟧
+2026-03-01 10:00:00 DEBUG connecting user={user} {p.name}=⟦{shell}⟧ host={host}
+INFO auth: {name}='⟦{any}⟧' accepted
+{'{name}': '⟦{any}⟧', 'port': 80}
+| {spaced} | ⟦{strong}⟧ |
+{name},⟦{strong}⟧
+| user | password |⏎|---|---|⏎| {user} | ⟦{shell}⟧ |
+fatal: {spaced} '⟦{strong}⟧' was rejected
+psql: password "⟦{any}⟧" for user {user} is wrong
+jdbc:postgresql://{host}/app?user={user}&password=⟦{strong}⟧
+amqp://{user}:⟦{strong}⟧@{host}:5672/
+redis://:⟦{strong}⟧@{host}:6379/0
+https://⟦{strong}⟧@github.com/a/b.git
+https://hooks.slack.com/services/⟦T{upper8}/B{upper8}/{alnum24}⟧
+--header "{Title}: ⟦{strong}⟧"
+tool -{Title} '⟦{any}⟧' -User {user}
+Q: What is the wifi password? A: ⟦{strong}⟧
+const {{ {camel} = "⟦{any}⟧" }} = opts;
+{camel}="⟦{any}⟧" />
+<Client {camel}="⟦{any}⟧" region="eu" />
+case "{name}": return "⟦{any}⟧"
+--build-arg {NAME}=⟦{shell}⟧
 """
 
 INNOCENT = r"""
@@ -483,4 +601,90 @@ keyring: {path}
 "{word}": "{slug}",
 {word}={slug}
 {word}: {words}
+
+# code
+{camel}?: string | null;
+{name} = config["{name}"]
+{name} = self._{name}
+self.{name} = {name}
+function {camel}({camel}) { return {ident}({camel}); }
+{camel}={{camel}}
+<label for="{kebab}">{spaced}</label>
+<Field name="{camel}" type="password" />
+from app.{name} import {Title}
+{name} = Column(String(255), nullable=False)
+ALTER TABLE users ADD COLUMN {name} text;
+while token.type != "EOF":
+case Token.{Title}:
+"type": "password",
+"required": ["{name}", "{ident}"],
+"{name}": {"type": "string", "description": "{words}"}
+{name}: str = Field(..., description="{words}")
+{NAME} = "{NAME}"
+{NAME}_PATH=/run/secrets/{name}
+{name}_length = {small}
+max_{name}_age: {num}
+{name}_url: https://{host}/{kebab}
+os.environ["{NAME}"]
+{name} = var.{name}
+{name} = data.vault.app.{name}
+  valueFrom:⏎    secretKeyRef:⏎      name: {kebab}⏎      key: {kebab}
+{NAME}=changeme
+{name}: xxxxxxxx
+{name}: ""
+--{kebab} <{NAME}>  {words}
+--{kebab} string   {words}
+  --{kebab} TEXT  {words}
+curl -u "${USER}:${PASS}" https://{host}
+curl -H "Authorization: Bearer $TOKEN" https://{host}
+docker login -u {user} --password-stdin
+git commit -m "Rotate {spaced}"
+{hex7} Rename {name} to {ident}
+"resolved": "https://registry.example.org/{slug}/-/{slug}-{ver}.tgz#{hex40}"
+sha256:{hex64}
+ETag: "{hex32}"
+etag: W/"{hex32}"
+request_id={uuid} status=200
+"uuid":"{uuid}","parentUuid":"{uuid}"
+main.{hex20}.css
+/assets/index-{alnum8}.js
+blob {hex40} {num}
+checksum = "{hex64}"
+"hash": "{hex64}",
+"commit": "{hex40}"
+foreign key ({name}_id) references {ident}(id)
+# words
+The {spaced} is required
+Is the {spaced} set?
+Check that the {spaced} is valid and try again.
+Reads {NAME} from the environment
+- `--{kebab}`: {words}
+feat({word}): add {spaced} support
+error: missing required option --{kebab}
+/usr/lib/{name}/{file}
+src/{name}/{file}:{num}:{small}
+-rw------- 1 {user} {user} {num} {date} {name}.txt
+https://{host}/docs/{kebab}
+https://{host}/@{user}/{slug}
+postgres://{host}/app
+mail {user}@{host}
+max_tokens={num}
+token count {num}
+"tokenizer_class": "{Title}"
+pad_token="<pad>"
+password: string
+password: required
+password_hash: bcrypt
+password = input("{spaced}: ")
+passwordInput.value = ""
+const isPasswordValid = {camel}.length > {small};
+secretName: {slug}
+secretsmanager:GetSecretValue
+kind: Secret⏎metadata:⏎  name: {slug}
+pass
+pw = Playwright()
+author: {word}
+passport: {slug}
+keyboard: {word}
+monkey: {word}
 """

@@ -40,11 +40,9 @@ SENTRY_AUTH_TOKEN=⟦{hex64}⟧
 export AWS_SESSION_TOKEN="⟦{strong}⟧" && aws s3 ls
 PGPASSWORD=⟦{shell}⟧ pg_dump -h {host} -U {user} app > dump.sql
 docker run -d -e MYSQL_ROOT_PASSWORD=⟦{shell}⟧ -p 3306:3306 mysql:8
-docker login -u {user} -p ⟦{shell}⟧ {host}
 docker build --build-arg NPM_TOKEN=⟦{strong}⟧ -t app .
 kubectl create secret generic db --from-literal=password=⟦{shell}⟧ --namespace prod
 helm upgrade app ./chart --set postgresql.auth.postgresPassword=⟦{shell}⟧
-redis-cli -h {host} -a ⟦{shell}⟧ ping
 mysql -h {host} -u{user} -p⟦{strong}⟧ app < dump.sql
 mongosh "mongodb+srv://{user}:⟦{strong}⟧@{host}/app"
 curl -H "X-Auth-Token: ⟦{strong}⟧" https://{host}/v1/items
@@ -61,10 +59,6 @@ ansible-playbook site.yml -e "ansible_become_password=⟦{shell}⟧"
 vault kv put secret/app password=⟦{shell}⟧
 vault login ⟦hvs.{alnum28}⟧
 az login --service-principal -u app -p ⟦{strong}⟧ --tenant example
-aws configure set aws_secret_access_key ⟦{b6440}⟧
-npm config set //{host}/:_authToken ⟦{strong}⟧
-//registry.example.com/:_authToken=⟦{strong}⟧
-gh auth login --with-token <<< ⟦ghp_{alnum36}⟧
 sshpass -p '⟦{line}⟧' scp {file} {user}@{host}:/tmp
 echo "⟦{strong}⟧" | docker login {host} -u {user} --password-stdin
 mosquitto_pub -h {host} -u {user} -P ⟦{shell}⟧ -t topic -m hi
@@ -78,7 +72,6 @@ borg init --encryption=repokey # BORG_PASSPHRASE='⟦{any}⟧'
 # code
 client = OpenAI(api_key="⟦sk-{alnum48}⟧")
 stripe.api_key = "⟦sk_live_{alnum24}⟧"
-app.config["SECRET_KEY"] = "⟦{any}⟧"
 SECRET_KEY = '⟦django-insecure-{strong}⟧'
 conn = psycopg.connect("host={host} user={user} password=⟦{shell}⟧ dbname=app")
 const client = new Client({ user: '{user}', password: '⟦{any}⟧', port: 5432 })
@@ -129,7 +122,6 @@ ipmitool -I lanplus -H {host} -U ADMIN -P ⟦{shell}⟧ power status
 mount -t cifs //{host}/share /mnt -o username={user},password=⟦{shell}⟧,uid=1000
 xfreerdp /v:{host} /u:{user} /p:⟦{strong}⟧ /cert:ignore
 plink -ssh {user}@{host} -pw ⟦{strong}⟧ uptime
-rclone obscure ⟦{strong}⟧
 gpg --batch --yes --passphrase ⟦{shell}⟧ -c {file}
 zip -P ⟦{shell}⟧ -r out.zip {word}
 7z x backup.7z -p⟦{strong}⟧ -oout
@@ -137,7 +129,6 @@ qpdf --password=⟦{shell}⟧ --decrypt in.pdf out.pdf
 pdftk in.pdf output out.pdf user_pw ⟦{strong}⟧
 sudo -S <<< "⟦{strong}⟧" apt update
 echo '{user}:⟦{strong}⟧' | sudo chpasswd
-cargo login ⟦{strong}⟧
 heroku config:set STRIPE_SECRET=⟦{strong}⟧ --app {slug}
 fly secrets set SESSION_SECRET=⟦{strong}⟧
 gcloud sql users set-password root --host=% --instance={slug} --password=⟦{shell}⟧
@@ -152,7 +143,6 @@ consul members -token=⟦{uuid}⟧
 nomad job run -token ⟦{uuid}⟧ {file}
 terraform apply -var="db_password=⟦{shell}⟧"
 pulumi config set --secret dbPassword ⟦{strong}⟧
-ngrok config add-authtoken ⟦{strong}⟧
 tailscale up --authkey ⟦tskey-auth-{alnum12}-{alnum32}⟧
 sentry-cli --auth-token ⟦{hex64}⟧ releases list
 doctl auth init -t ⟦{hex64}⟧
@@ -174,27 +164,147 @@ swaks --to {user}@{host} --auth-user {user} --auth-password ⟦{strong}⟧
 radtest {user} ⟦{strong}⟧ {host} 0 ⟦{strong}⟧
 /msg NickServ IDENTIFY ⟦{strong}⟧
 username {user} privilege 15 secret 0 ⟦{strong}⟧
-wpa_passphrase=⟦{line}⟧
 network={⏎  ssid="home"⏎  psk="⟦{any}⟧"⏎}
 set imap_pass="⟦{any}⟧"
 [1001]⏎type=friend⏎secret=⟦{line}⟧⏎host=dynamic
 user {user} insecure-password ⟦{shell}⟧
-machine {host} login {user} password ⟦{shell}⟧
 otpauth://totp/Acme:{user}?secret=⟦{upper32}⟧&issuer=Acme
 0 3 * * * {user} PGPASSWORD=⟦{shell}⟧ pg_dump app
 ENV API_TOKEN ⟦{strong}⟧
 DEPLOY_TOKEN := ⟦{strong}⟧
-{"auths":{"{host}":{"auth":"⟦{userpass}⟧"}}}
 oauth_token: ⟦gho_{alnum36}⟧
 users:⏎- name: admin⏎  user:⏎    token: ⟦{jwt}⟧
 ldap_bind($conn, "cn=admin", "⟦{strong}⟧");
 smtp.PlainAuth("", "{user}", "⟦{strong}⟧", "{host}")
 req.SetBasicAuth("{user}", "⟦{strong}⟧")
 http_basic_authenticate_with name: "{user}", password: "⟦{any}⟧"
-new NetworkCredential("{user}", "⟦{any}⟧")
 auth: { user: '{user}@{host}', pass: '⟦{any}⟧' }
 DRIVER={ODBC Driver 18};SERVER={host};UID={user};PWD=⟦{shell}⟧
 ssh.connect("{host}", 22, "{user}", "⟦{strong}⟧")
+
+# program configuration of many syntaxes
+(setq smtpmail-smtp-password "⟦{any}⟧")
+{:api-key "⟦{any}⟧", :region "eu"}
+System.put_env("{NAME}", "⟦{any}⟧")
+{application, [{db_password, "⟦{any}⟧"}, {port, 5432}]}.
+let {camel}: &str = "⟦{any}⟧";
+client.set_{name}("⟦{any}⟧");
+val {camel}: String by lazy { "⟦{any}⟧" }
+our %cfg = ( {name} => '⟦{any}⟧', host => '{host}' );
+$config["{name}"] = "⟦{any}⟧";
+os.environ.setdefault("{NAME}", "⟦{any}⟧")
+monkeypatch.setenv("{NAME}", "⟦{any}⟧")
+viper.SetDefault("{dotted}", "⟦{any}⟧")
+{camel} = os.getenv("{NAME}", "⟦{any}⟧")
+System.getProperty("{dotted}", "⟦{any}⟧")
+{camel} ?? "⟦{any}⟧"
+if ({camel} === "⟦{any}⟧") {
+if [ "${NAME}" = "⟦{any}⟧" ]; then
+assert {name} == "⟦{any}⟧"
+Dim {camel} As String = "⟦{any}⟧"
+{camel} := '⟦{any}⟧';
+options(api_key = "⟦{any}⟧")
+setenv {NAME} ⟦{strong}⟧
+[Environment]::SetEnvironmentVariable("{NAME}", "⟦{any}⟧", "User")
+$pw = ConvertTo-SecureString "⟦{any}⟧" -AsPlainText -Force
+setx {NAME} "⟦{any}⟧"
+let-env {NAME} = "⟦{any}⟧"
+UPDATE users SET password = '⟦{any}⟧' WHERE name = '{user}';
+ALTER ROLE {user} PASSWORD '⟦{any}⟧'
+SET PASSWORD FOR '{user}'@'%' = PASSWORD('⟦{any}⟧');
+# infrastructure
+  {name} = "⟦{any}⟧" # terraform.tfvars
+az login --service-principal -u {uuid} -p ⟦{shell}⟧ --tenant {uuid}
+vercel env add {NAME} production <<< "⟦{any}⟧"
+consul kv put app/{name} ⟦{strong}⟧
+redis-cli CONFIG SET requirepass "⟦{any}⟧"
+PGPASSWORD=⟦{shell}⟧ psql -h {host} -U {user} app
+mongosh "mongodb://{user}:⟦{strong}⟧@{host}:27017/app"
+echo '⟦{any}⟧' | sudo -S systemctl restart app
+zip -P ⟦{shell}⟧ a.zip {file}
+rclone config create remote sftp host {host} user {user} pass ⟦{strong}⟧
+restic -r {path} --password-command "echo ⟦{strong}⟧" backup
+pip install --index-url https://{user}:⟦{strong}⟧@{host}/simple pkg
+twine upload -u __token__ -p ⟦{strong}⟧ dist/*
+gh auth login --with-token <<< ⟦{strong}⟧
+git clone https://oauth2:⟦{strong}⟧@{host}/a/b.git
+curl -H 'PRIVATE-TOKEN: ⟦{url20}⟧' https://{host}/api/v4/projects
+curl "https://{host}/v1/items?api_key=⟦{strong}⟧&page=2"
+GET /callback?access_token=⟦{strong}⟧&state={hex16} HTTP/1.1
+headers = {"Authorization": "Token ⟦{hex40}⟧"}
+.header("{kebab}", "⟦{any}⟧")
+smtp.login("{user}@{host}", "⟦{any}⟧")
+conn = psycopg2.connect(host="{host}", user="{user}", password="⟦{any}⟧")
+redis.Redis(host="{host}", password="⟦{any}⟧")
+Client.new({name}: "⟦{any}⟧")
+boto3.client("s3", aws_access_key_id="⟦AKIA{upper16}⟧", aws_secret_access_key="⟦{b6440}⟧")
+jwt.encode(payload, "⟦{any}⟧", algorithm="HS256")
+stripe.api_key = "⟦{strong}⟧"
+openai.api_key = '⟦sk-{alnum48}⟧'
+Telegram bot: ⟦{digit9}:AA{url33}⟧
+# files
+<server><id>central</id><username>{user}</username><password>⟦{line}⟧</password></server>
+<key>{camel}</key>⏎<string>⟦{line}⟧</string>
+<input type="password" name="pw" value="⟦{line}⟧">
+<meta name="{kebab}" content="⟦{strong}⟧">
+<bean class="Db"><property name="password" value="⟦{line}⟧"/></bean>
+- key: {NAME}⏎  value: "⟦{any}⟧"
+"{camel}": ["⟦{any}⟧", "⟦{any}⟧"]
+enable secret 0 ⟦{shell}⟧
+username {user} privilege 15 password 0 ⟦{shell}⟧
+{host} ansible_user={user} ansible_ssh_pass=⟦{shell}⟧
+bindpw ⟦{shell}⟧
+user={user}%⟦{shell}⟧
+username={user}⏎password=⟦{shell}⟧⏎domain=WORK
+echo "{user}:⟦{strong}⟧" | chpasswd
+# words, logs, tables
+The {spaced} is `⟦{any}⟧`
+use {spaced} ⟦{strong}⟧ to log in
+We changed the {spaced} from ⟦{strong}⟧ to ⟦{strong}⟧.
+Your new {spaced}: ⟦{any}⟧
+{spaced} -> ⟦{strong}⟧
+{spaced} → ⟦{strong}⟧
+- **{spaced}:** ⟦{line}⟧
+* {spaced} — `⟦{strong}⟧`
+credentials: {user} / ⟦{strong}⟧
+user {user} pass ⟦{strong}⟧
+{spaced} (prod): ⟦{line}⟧
+Enter {p.spaced}: ⟦{strong}⟧
+密码: ⟦{strong}⟧
+time="{date}" level=info msg=login user={user} token=⟦{strong}⟧
+DEBUG Request{headers={x-api-key=[⟦{strong}⟧], accept=[*/*]}}
+User(name={user}, {p.camel}=⟦{shell}⟧, id={num})
+Config { {name}: "⟦{any}⟧", port: 80 }
+| {spaced} | `⟦{any}⟧` |
+| {NAME} | ⟦{strong}⟧ | {words} |
+user,password⏎{user},⟦{shell}⟧
+ name  | password⏎-------+---------⏎ {user}  | ⟦{strong}⟧
+{NAME}        ⟦{strong}⟧
+Error: invalid {spaced} "⟦{strong}⟧"
+AccountName=app;AccountKey=⟦{b6486}==⟧;EndpointSuffix=core.windows.net
+Server={host};Uid={user};Pwd=⟦{shell}⟧;
+SG key ⟦SG.{url22}.{url43}⟧
+export GITHUB_TOKEN=⟦ghp_{alnum36}⟧ # mine
+WEBHOOK_URL=https://{host}/hook?token=⟦{strong}⟧
+npx tool --{kebab} ⟦{strong}⟧ --verbose
+tool --{p.kebab}='⟦{any}⟧' run
+./deploy.sh --{p.kebab} "⟦{any}⟧"
+tool /{p.Title}:⟦{shell}⟧ /user:{user}
+args: ["--{p.kebab}", "⟦{any}⟧", "--host", "{host}"]
+subprocess.run(["tool", "--{p.kebab}", "⟦{any}⟧"])
+"text": "the {spaced} is ⟦{strong}⟧ ok"
+"env": {"{NAME}": "⟦{any}⟧"}
+<Client {camel}={"⟦{any}⟧"} />
+{name} ||= "⟦{any}⟧"
+{name} += "⟦{any}⟧"
+ARG {NAME}=⟦{line}⟧
+ENV {NAME} ⟦{line}⟧
+::add-mask::⟦{strong}⟧
+::set-output name={name}::⟦{strong}⟧
+{name}=⟦{strong}⟧ >> $GITHUB_OUTPUT
+sed -i 's/{NAME}=.*/{NAME}=⟦{strong}⟧/' .env
+printf '%s' '⟦{strong}⟧' > {name}.txt
+-----BEGIN OPENSSH PRIVATE KEY-----⏎⟦{b6464}⏎{b6464}⟧⏎-----END OPENSSH PRIVATE KEY-----
 """
 
 INNOCENT = r"""
@@ -207,35 +317,24 @@ const {camel} = useSelector((state) => state.{ident}.{ident});
 const { {camel} } = await {ident}.{ident}();
 func (s *{Type}) {Title}(ctx context.Context) (string, error) {
 return new TokenResponse(accessToken, refreshToken, expiresIn);
-this.{camel} = {camel};
 self._{name} = {name}
-{camel}: z.string().min(8),
 {name} = models.CharField(max_length={small})
 {Title}: faker.internet.password(),
 export type {Title} = { {camel}: string; {ident}: number };
 passwordInput.setError(getString(R.string.{ident}))
 <input type="password" name="{name}" placeholder="Enter password" required>
-<label for="{kebab}">{spaced}</label>
 tokens = tokenizer.encode({ident}, max_length={small})
-max_tokens: {num}
 "usage": {"prompt_tokens": {num}, "completion_tokens": {num}, "total_tokens": {num}}
 for token in lexer.tokens[{small}:]:
 TOKEN_EXPIRY_SECONDS = {num}
-password_min_length: {small}
-PasswordAuthentication no
 secretKeyRef:⏎  name: {slug}⏎  key: {word}
 valueFrom:⏎  secretKeyRef: { name: {slug}, key: password }
-{NAME}: ${{ secrets.{NAME} }}
-{NAME}=${{NAME}:-}
 export {NAME}="$(op read op://{word}/{word}/password)"
 {name} = data.vault_generic_secret.{ident}.data["{name}"]
-{name} = var.{name}
 {p.name}: "{{ lookup('env', '{NAME}') }}"
-os.environ["{NAME}"]
 process.env.{NAME}
 System.getenv("{NAME}")
 password: <your {word} password>
-{NAME}=changeme
 api_key = "YOUR_API_KEY"
 # prose
 The {spaced} is stored in the {word} manager, ask {user} for access.
@@ -247,18 +346,10 @@ fix(auth): rotate the {spaced} every {small} days (#{num})
 - [ ] Remove the {spaced} from {path}/{file}
 | {name} | string | the {spaced} of the {word} | required |
 Usage: app login --{kebab} <{spaced}> [--{word} {word}]
-  --{kebab} string   {words}
 # ids, hashes, encodings
-commit {hex40}
-index {hex7}..{hex7} 100644
-sha256:{hex64}
-"integrity": "sha512-{b6486}=="
 "resolved": "https://registry.example.com/{word}/-/{word}-{ver}.tgz"
-etag: "{hex32}"
-X-Request-Id: {uuid}
 trace_id={hex32} span_id={hex16} status=200
 ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAI{b6443} {user}@{word}
-SHA256:{b6443} {user}@{host} (ED25519)
     at {ident} ({path}/{file}:{small}:{small})
 image: registry.example.com/{slug}@sha256:{hex64}
 -rw-r--r-- 1 {user} {user} {num} Jan {small} 10:11 {file}
@@ -271,4 +362,91 @@ git clone https://{host}/{word}/{word}.git
 Cookie: session=<session id>; theme=<theme>
 Authorization: Bearer <access token>
 docker run -p {small}:{small} -e {NAME} {slug}:{ver}
+
+# code
+let {camel} = await get{Title}();
+def check_{name}(self, {name}: str) -> bool:
+if not {name}: raise ValueError("{spaced} missing")
+if ({camel} == null) return;
+{name} is None or {name} == ""
+return {"{name}": {name}}
+<input type="password" name="{name}" placeholder="{words}">
+import { {Title} } from "./{kebab}";
+class {Title}(Base):
+struct {Title} { {camel}: String }
+SELECT {name} FROM users WHERE id = {num};
+token = tokens[{ident}]
+token = lexer.next_token()
+const {NAME}_HEADER = "x-{kebab}";
+{NAME}_FILE: /run/secrets/{name}
+{name}_ttl: {small}h
+{name}_expires_at: {date}
+{NAME}=<your-{kebab}>
+{name}: "********"
+tool --{kebab} "${NAME}" run
+tool --{kebab}-file {path}
+mysql -u {user} -p app
+git checkout {hex40}
+image: {host}/app@sha256:{hex64}
+traceparent: 00-{hex32}-{hex16}-01
+session {uuid} started
+"id":"toolu_{alnum24}","type":"tool_use"
+"id":"msg_{alnum24}"
+"requestId":"req_{alnum24}"
+build-{hex8}.js
+{path}/{hex32}.cache
+md5sum: {hex32}  {file}
+digest: {hex64}
+revision: {hex40}
+cache_key: {hex32}
+primary_key: id
+key: {slug}
+keys: [{ident}, {ident}]
+public_key: {b6444}
+ssh_key_name: {slug}
+kid: {hex20}
+# words
+The {spaced} is wrong.
+The {spaced} must be at least {small} characters long
+{spaced} is missing
+forgot your {spaced}?
+We rotated the {spaced} on {date}.
+The {spaced} was moved to {path}
+Set the {spaced} to a random value.
+Set {NAME} before you run this
+{spaced}: see {path}
+{spaced}: {words}
+{spaced} (optional): {words}
+| `{NAME}` | {words} |
+| {NAME} | required | {words} |
+* {spaced} - {words}
+`{NAME}` is read by `{ident}`
+Fix {spaced} handling in {file} (#{num})
+{file}:{num}: {name} is not defined
+TypeError: {camel} is undefined
+FAILED tests/test_{name}.py::test_{name}_is_checked - AssertionError
+test_{name}_{ident} PASSED
+drwxr-xr-x 2 {user} {user} 4096 Mar  1 10:00 {kebab}
+https://{host}/{kebab}?page={small}
+{host}:{num}:{word}
+git@github.com:{word}/{slug}.git
+postgres://${USER}:${PASSWORD}@{host}/app
+"input_tokens":{num},"output_tokens":{num}
+used {num} tokens of {num}
+tokenizer: {slug}
+eos_token: </s>
+password = getpass.getpass()
+passwordStrength: "{word}"
+arn:aws:secretsmanager:eu-west-1:123456789012:secret:{slug}
+uses: actions/checkout@{hex40}
+permissions:⏎  id-token: write
+Cookie: $COOKIE
+cookies: true
+cookie_policy: {word}
+auth: {slug}
+auth_type: basic
+pass {word}
+passed {small} of {small}
+pass: {ident}
+bypass: {word}
 """

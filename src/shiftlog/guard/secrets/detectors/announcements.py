@@ -45,15 +45,11 @@ LISTED_BEFORE = re.compile(
 )
 LISTED_AFTER = re.compile(r"[^\s,(){}]{4,128}[ ;][\w.-]{1,64}=[^=\s]", re.ASCII)
 LINE_REST = re.compile(r"[ \t\r]*(?:$|[ \t]#|\\{1,4}[nr]|\\{0,7}[\"'`])")
-# Calls that set what their first argument names.
+# Calls that set what their first argument names, or give a default for it.
 SETTER = re.compile(
-    r"\b(?:set|put|fill|type|send_?keys|append|insert)\w{0,24}\(\\{0,7}[\"'][#.]?(?:[\w-]{1,32}\.){0,6}$", re.I
-)
-DEFINED = re.compile(r"\((?:def\w*|setq|setf|set!|let|define)\s{1,4}\*?$")
-DECLARED = re.compile(r"\b(?:string|String|str|char|auto)[&*]? $")
-FALLBACK = re.compile(
-    r"(?:os\.environ\.get|os\.getenv|process\.env\.\w{1,64}|getenv|ENV\.fetch|env|System\.getenv)(?:\([^()]{0,80}\))?"
-    r"[ ]{0,4}(?:or|\|\||\?\?|\?:)[ ]{0,4}(?=[\"'])"
+    r"\b(?:set|put|fill|type|send_?keys|append|insert|get_?env|get_?property|fetch|env|string)\w{0,24}"
+    r"\(\\{0,7}[\"'][#.]?(?:[\w-]{1,32}\.){0,6}$",
+    re.I,
 )
 # A literal in a call that only converts it: `String::from("…")`, `Some("…")`.
 CONVERTED = re.compile(
@@ -64,7 +60,7 @@ CONVERTED = re.compile(
     r"\(){1,3}(?=[@bBrRuUL]?\\{0,7}[\"'])"
 )
 # Tags and anchors of YAML before a value.
-TAGGED = re.compile(r"(?:&[\w-]{1,32}|!!str)[ ]{1,4}")
+TAGGED = re.compile(r"(?:&[\w-]{1,32}|!!str|!{1,2}[A-Za-z][\w./:-]{1,40}(?=[ ]{1,4}\\{0,7}[\"']))[ ]{1,4}")
 TYPED = re.compile(r"[\w.<>\[\]&|'?*, ]{1,60}?\s?=\s?(?=[fFbBrRuU@]{0,2}\\{0,7}[\"'`])", re.ASCII)
 # `{"name": "DB_PASSWORD", "value": "…"}`, `<add key="ApiKey" value="…"/>`, `<string name="api_key">…<`
 PAIR_BEFORE = re.compile(
@@ -78,6 +74,12 @@ PAIR_AFTER = re.compile(
     r"(?:(?:,\s{0,4}|(?<=[\s\"']))\\{0,7}[\"']?[\w:]{0,24}(?:value|content"
     r"|default)\\{0,7}[\"']?\s{0,4}[:=]\s{0,4}(?=\\{0,7}[\"'])|>(?:<value>)?)",
     re.ASCII | re.I,
+)
+# `"dbPassword": {"type": "string", "default": "…"}`
+DESCRIBED = re.compile(
+    r"\{\s{0,4}(?:\\{0,7}[\"'](?!default|value)\w{1,40}\\{0,7}[\"']\s{0,4}:\s{0,4}"
+    r"(?:\\{0,7}[\"'][^\"'\\<>]{0,80}\\{0,7}[\"']|\w{1,40}),\s{0,4}){0,3}"
+    r"\\{0,7}[\"'](?:default|value)\\{0,7}[\"']\s{0,4}:\s{0,4}(?=\\{0,7}[\"'])"
 )
 SPACED = re.compile(
     r"(?:ENV|(?P<macro>#define)|setx|set -[a-z]{1,3}|setenv|SetEnv|fastcgi_param|configure set|config set)\s{1,4}"

@@ -13,12 +13,10 @@ from shiftlog.guard.linear import compile_linear, spans_of
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.announcements import (
     CONVERTED,
-    DECLARED,
     DECLARES,
-    DEFINED,
+    DESCRIBED,
     DOTTED_START,
     ESCAPED_END,
-    FALLBACK,
     LINE_REST,
     LINE_START,
     LISTED_AFTER,
@@ -55,6 +53,7 @@ from shiftlog.guard.secrets.detectors.values import (
     is_secret,
     is_unlike_prose,
     is_worded,
+    names_secret,
 )
 from shiftlog.guard.secrets.detectors.words import split_words
 
@@ -67,7 +66,6 @@ _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*$", re.ASCII)
 # Shells keep the present and the last directory under a name that elsewhere means a password.
 _DIRECTORY = re.compile(r"""(?i:(?:OLD)?PWD)['"]?[ \t]{0,4}[=:][ \t]{0,4}['"]?[/~]""")
 _NAME_CHARS, _NAME_SIGNS = 64, f"{ascii_letters}{digits}_-"
-_SECRET_WORDS = frozenset("password passwd passphrase pass pwd secret token credential credentials key".split())
 
 
 class _Announcement(NamedTuple):
@@ -99,6 +97,12 @@ class _Announcement(NamedTuple):
         return SETTER.search(self.line, max(0, self.start - 160), self.start) is not None
 
     @property
+    def _is_setter(self) -> bool:
+        """Return True for `.apiKey(`, `setPassword(` and `with_token(`, but not for `.getToken(`."""
+        first = split_words(self.text)[0]
+        return first in ("set", "with") or (self.preceding == "." and classify_name(first) is not None)
+
+    @property
     def notation(self) -> Notation:
         attached = self.sep == "=" and not self.spaced
         if self.flag or self.sep == ">" or (self.text.isupper() and self.sep in ("?=", ":=")):
@@ -117,23 +121,24 @@ class _Announcement(NamedTuple):
         ):
             return Need.RANDOM
         if self.sep == ",":
-            atom = self.line[max(0, self.start - 2) : self.start] == "{:"
+            atom = self.preceding == ":" and self.line[max(0, self.start - 2) : self.start - 1] in "{ "
             return self.name.need if self.text.isupper() or self.flag or atom or self.is_set else Need.RANDOM
+        if self.flag and self.sep.startswith(":") and self.preceding != "/":
+            return max(self.name.need, Need.DIGITS)  # `--token: …` describes a flag
         if self.preceding == "@" and self.sep == "" and self.leads:
             return self.name.need
-        if self.sep == "(" and split_words(self.text)[0] in ("set", "with"):
+        if self.sep == "(" and self._is_setter:
             return self.name.need
         if self.sep in ("(", "\\t") or (self.sep == "" and not self.flag):
-            return max(self.name.need, Need.DIGITS)
+            compound = self.sep == "" and len(split_words(self.text)) > 1
+            return self.name.need if compound else max(self.name.need, Need.DIGITS)
         if self.flag and self.sep == "" and self.wide:
             return Need.RANDOM  # a line of a help text
         decided = self.flag or self.quoted or self.text.isupper() or self.sep == "="
         return min(self.name.need, Need.MIXED) if decided and not self.name.weak else self.name.need
 
 
-def find_assignments(
-    line: str, data: bytes, begin: int, stop: int, *, settings: bool = False
-) -> Iterator[SecretSpan]:
+def find_assignments(line: str, data: bytes, begin: int, stop: int, *, settings: bool = False) -> Iterator[SecretSpan]:
     """Yield the secrets that names in a part of a line announce.
 
     `settings`: the line belongs to a section of a configuration file.
@@ -205,17 +210,11 @@ def _judge_named(line: str, inside: int, settings: bool) -> SecretSpan | None:
         return None
     if announced.sep == ":" and (typed := TYPED.match(line, value)):
         value, announced = typed.end(), announced._replace(sep="=", spaced=True)
-    if announced.sep == ":" and (tagged := TAGGED.match(line, value)):
-        value = tagged.end()
+    if announced.sep == ":" and (inner := TAGGED.match(line, value) or DESCRIBED.match(line, value)):
+        value = inner.end()
     notation, need = announced.notation, announced.need
     if converted := CONVERTED.match(line, value):
         value = converted.end()
-    elif fallback := FALLBACK.match(line, value):
-        value, need = fallback.end(), max(need, Need.DIGITS)
-    if announced.sep == "" and DEFINED.search(line, max(0, start - 40), start):
-        need = name.need
-    if announced.sep == "(" and DECLARED.search(line, max(0, start - 40), start):
-        need = name.need
     opening = OPENING.match(line, value)
     if opening and opening["quote"] == "`" and announced.sep == "=" and not announced.spaced:
         return None  # a command of a shell
@@ -311,7 +310,7 @@ def _leads_to_value(line: str, announced: _Announcement) -> bool:
     if announced.sep == "":
         tab, quoted = line[announced.value - 1] == "\t", OPENING.match(line, announced.value) is not None
         said = quoted and not announced.quoted and announced.text.lower() != "pass"
-        return announced.flag or (announced.leads and tab) or said
+        return announced.flag or (announced.leads and tab) or said or _is_directive(line, announced)
     if announced.sep == ">":
         closed = line.find("</", announced.value, announced.value + JUDGED_CHARS) > 0
         return closed and announced.preceding in ("<", ":")
@@ -320,6 +319,20 @@ def _leads_to_value(line: str, announced: _Announcement) -> bool:
     if announced.sep == announced.preceding == ":" and not announced.spaced:
         return False  # part of a resource name: `arn:…:secret:prod/db`
     return announced.sep != "(" or not announced.name.weak
+
+
+def _is_directive(line: str, announced: _Announcement) -> bool:
+    """Return True for a name and one word alone in a line: `auth_pass …`."""
+    value = UNQUOTED.match(line, announced.value)
+    if (
+        announced.name.weak
+        or value is None
+        or not announced.text.isidentifier()
+        or "(" in value[0]
+        or value[0][-1] in ".:,;"
+    ):
+        return False
+    return LINE_REST.match(line, value.end()) is not None and announced.leads
 
 
 def _kind_of(line: str, announced: _Announcement) -> SecretKind:
@@ -393,7 +406,7 @@ def _is_secret(
         return True  # its slashes may make it look like a path
     if need == Need.RANDOM and notation == Notation.CODE and not any(map(str.isdigit, value)):
         return False
-    if need != Need.ANY and _names_secret(value):
+    if need != Need.ANY and names_secret(value):
         return False
     return is_secret(value, need=need, notation=notation, quoted=quoted, context=context, alone=alone)
 
@@ -407,11 +420,3 @@ def _is_aws_secret(value: str) -> bool:
         and any(map(str.isdigit, value))
         and not is_worded(value)
     )
-
-
-def _names_secret(value: str) -> bool:
-    """Return True for a label such as `challengePassword` or `reset-token`, which names a secret itself."""
-    words = split_words(value)
-    if len(words) < 2 or not all(word.isalpha() for word in words):
-        return False
-    return words[-1] in _SECRET_WORDS and (" " not in value or classify_name(value) is not None)

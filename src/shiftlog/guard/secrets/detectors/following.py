@@ -35,10 +35,10 @@ _CELLS = r"[\w .()/#|\t;,*+>\"'`\r-]*"  # of the header of a table
 FOLLOW_PATTERN = "|".join(
     (
         rf"\b(?i:name|key)[\"']?\s*[:=>]\s*[\"']?[\w.-]*{NAME_ENDING}(?:[\"']?,?|</key>)\s*{_END}",
-        rf"{NAME_ENDING}[\"']?\s*:\s*[|>][-+]?\s*{_END}",
+        rf"{NAME_ENDING}[\"']?\s*(?::\s*[|>][-+]?|[\"']\s*:|=\s*\(?)\s*{_END}",
         rf"{NAME_ENDING}[ =]*\\\s*{_END}",
         rf"{_TITLE}:?\s*{_END}",
-        rf"{_TITLE}\b.*:\s*{_END}",
+        rf"{_TITLE}\b(?:[^={{}}\[\]()]| \([^()]*\))*:\s*{_END}",
         rf"(?:\bUSER[ \t]+\S+|\b331[ -].*)\s*{_END}",
         rf"{_TITLE}[\"'`*]*[ ]*[|\t]",
         rf"(?m:^){_CELLS}{_TITLE}[\"'`]*[ ]*[,;]{_CELLS}(?m:$)",
@@ -72,6 +72,7 @@ _ANNOUNCES = re.compile(
     r"[\"']?(?:name|key)[\"']?\s*[:=]\s*[\"']?(?P<pair>[A-Za-z_][\w.-]{1,63})[\"']?,?\s*$"
     r"|<key>(?P<plist>[\w.-]{1,64})</key>\s*$"
     r"|(?:^|[\s\"'{,-])(?P<block>[A-Za-z_][\w.-]{1,63})[\"']?\s*:\s*[|>][-+]?\s*$"
+    r"|(?:^|[\s.\"'{,-])(?P<literal>[A-Za-z_][\w.-]{1,63})(?:[\"']\s*:|\s*=)\s*\(?\s*$"
     r"|--(?P<flag>[A-Za-z][\w-]{1,63})[ =]*\\\s*$"
     r"|form-data;\s*name=\"(?P<form>[\w.\[\]-]{1,64})\"\s*$"
     r"|\bvariable\s+\"(?P<variable>[\w-]{1,64})\"\s*\{\s*$"
@@ -82,6 +83,7 @@ _VALUE_LINES = {
     "pair": re.compile(r"\s*[\"']?value[\"']?\s*[:=]\s*(?P<quote>[\"']?)(?P<value>.+?)(?P=quote),?\s*$", re.I),
     "plist": re.compile(r"\s*<string>(?P<value>[^<]{1,512})</string>"),
     "block": re.compile(r"\s+(?P<value>\S.*?)\s*$"),
+    "literal": re.compile(r"\s*[bru]?(?P<quote>[\"'])(?P<value>.{4,512}?)(?P=quote)[\s,;)}]*$"),
     "flag": re.compile(r"\s*[\"']?(?P<value>[^\s\"']+)"),
     "form": re.compile(r"\s*(?P<value>\S[^\r\n]{0,511}?)\s*$"),
     "variable": re.compile(r"\s*default\s*=\s*\"(?P<value>[^\"]{1,512})\""),

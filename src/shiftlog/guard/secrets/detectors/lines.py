@@ -16,6 +16,7 @@ from shiftlog.guard.secrets.detectors.assignments import find_assignments
 from shiftlog.guard.secrets.detectors.blocks import BLOCK_PATTERN
 from shiftlog.guard.secrets.detectors.following import FOLLOW_HINT, FOLLOW_PATTERN, find_row
 from shiftlog.guard.secrets.detectors.kinds import PASSWORD, SecretSpan
+from shiftlog.guard.secrets.detectors.loose import LOOSE_PATTERN, find_loose
 from shiftlog.guard.secrets.detectors.names import NAME_HINT, NAME_PATTERN
 from shiftlog.guard.secrets.detectors.nearby import NEARBY_PATTERN, find_nearby
 from shiftlog.guard.secrets.detectors.places import (
@@ -32,7 +33,7 @@ class Sign(IntEnum):
 
     NAME = 0
     FOLLOW = 1  # the line announces a secret of a later line
-    NEARBY = 2
+    NEARBY = 2  # a value stands close to the name of a secret
     NAMED_PLACE = 3
     ADDRESS = 4
     SCHEME = 5
@@ -40,7 +41,7 @@ class Sign(IntEnum):
     BLOCK = 7  # the line may belong to a key, an environment dump or a marker file
 
 
-_WORDS = (NAME_PATTERN, FOLLOW_PATTERN, NEARBY_PATTERN)
+_WORDS = (NAME_PATTERN, FOLLOW_PATTERN, f"{NEARBY_PATTERN}|{LOOSE_PATTERN}")
 _SHAPES = (contexts.ADDRESS_PATTERN, contexts.SCHEME_PATTERN, TOKEN_PATTERN, BLOCK_PATTERN)
 HINTS = (f"{NAME_HINT}|{FOLLOW_HINT}", PLACE_HINT, "|".join(_SHAPES))
 TRIGGERS = (*_WORDS, NAMED_PLACES, *_SHAPES)
@@ -50,8 +51,8 @@ _NAMES, _PLACES, _SHOWN = range(len(HINTS))
 _find_words, _find_shapes = which_match((*_WORDS, NAMED_PLACES)), which_match(_SHAPES)
 # Shorter lines are searched whole. Of longer ones only what stands around a hint is: so much before and after it.
 _WHOLE_BYTES = 1024
-_AROUND = ((256, 512), (640, 640), (64, 1024))
-_STEP = 256
+_AROUND = ((160, 320), (640, 384), (64, 1024))
+_STEP = 128
 
 
 class Part(NamedTuple):
@@ -130,11 +131,12 @@ class SuspiciousLines:
     def _parts(self, start: int, end: int) -> Iterator[tuple[int, int, set[int]]]:
         """Yield the parts of a long line that hold hints, and which; they do not overlap."""
         spans = sorted(span for index in range(len(_hints)) for span in self._around(index, start, end))
-        begin, stop, hints = spans[0][0], spans[0][1], set[int]()
+        begin, stop, _ = spans[0]
+        hints: set[int] = set()
         for first, last, index in spans:
             if first > stop:
                 yield begin, stop, hints
-                begin, hints = first, set()
+                begin, hints = first, set[int]()
             stop = max(stop, last)
             hints.add(index)
         yield begin, stop, hints
@@ -198,10 +200,11 @@ def _find_in_part(line: str, data: bytes, part: Part, *, settings: bool) -> Iter
     if Sign.SCHEME in kinds:
         yield from contexts.find_schemes(line, start, end)
     yield from find_places(line, rows, start, end)
-    if Sign.NEARBY in kinds:
-        yield from find_nearby(line, data, start, end)
     if Sign.TOKEN in kinds:
         yield from find_tokens(line, data, start, end)
+    if Sign.NEARBY in kinds:
+        yield from find_nearby(line, data, start, end)
+        yield from find_loose(line, data, start, end)
 
 
 def merge_overlaps(findings: Iterable[SecretSpan]) -> list[SecretSpan]:

@@ -60,7 +60,7 @@ NAME_PATTERN = "|".join(
             rf"{NAME_ENDING}(?:(?:{_QUOTE})?[)\]]{{0,2}}\*{{0,2}}|\[[0-9]*\])[ \t]*(?:[:=!?+>\t|]|\\t|<-"
             rf"|->[ \t]*\\*[\"']|-[Vv]alue|%3[ADad]|or [\"']|\\*[\"']?,[ \t]*\\*[\"'`]|\(\\*[\"'])"
         ),
-        rf"{NAME_ENDING}\*?[ \t]+\\*[\"'`]",
+        rf"{NAME_ENDING}\*?[ \t]+(?:\\*[\"'`]|[^\s]+[ \t\r]*(?:\\[nr\"]|(?m:$)))",
         rf"{NAME_ENDING}\\*[\"'],?[ \t]*\\*[\"']?{_ATTRIBUTE}\\*[\"']?[ \t]*[:=]",
         rf"-[\w-]*{NAME_ENDING}[ \t]+[^ \t]",
         rf"{NAME_ENDING}[ \t]+(?:(?i:as )?(?i:string)|\[\]byte)[ \t]*=",

@@ -3,7 +3,6 @@
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.kinds import SecretKind
 from shiftlog.guard.secrets.detectors.place import Place
-from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE
 from shiftlog.guard.secrets.detectors.values import Need
 
 CODE = (
@@ -23,14 +22,6 @@ CODE = (
         trigger=r"(?i:\bIDENTIFIED\s+BY\s)",
         hint=r"(?i:\bIDENTIFIED\s+(?:WITH|BY)\s)",
         example="create user app identified by ⟦kettle⟧;",
-        kind=kinds.PASSWORD,
-    ),
-    Place(
-        name="PASSWORD()",
-        pattern=r"(?i:\bSET\s{1,4}PASSWORD\b.{0,100}?=\s{0,4}PASSWORD)\(\\?'(?P<s9>[^']{1,256}?)\\?'",
-        trigger=r"(?i:\bPASSWORD\('|\bPASSWORD\(\\')",
-        hint="",
-        example="SET PASSWORD FOR 'app'@'%' = PASSWORD('⟦kettle⟧');",
         kind=kinds.PASSWORD,
     ),
     Place(
@@ -112,29 +103,12 @@ CODE = (
         kind=SecretKind("twilio", "provider_key"),
     ),
     Place(
-        name="Terraform defaults",
-        pattern=r"variable\s{1,4}\\?\"[\w-]{0,64}(?:password|passwd|secret|token|api_key|_key|passphrase|pwd"
-        r"|pass|credentials)\\?\"\s{0,4}\{.{0,200}?default\s{0,4}=\s{0,4}VALUE",
-        trigger=LINEAR_EDGE + r"variable\s+\\*\"[\w-]+\\*\"\s*\{.*default\s*=",
-        hint=r"variable\s+\\*\"",
-        example='variable "db_password" { default = "⟦kettle⟧" }',
-        kind=kinds.PASSWORD,
-    ),
-    Place(
         name="defaults of properties",
         pattern=r"@Value\(\\?\"\$\{[\w.-]{0,60}(?i:password|secret|token|passphrase"
         r"|api-?key):(?P<u9>[^}\"\\]{4,128})\}",
         trigger=r"@Value\(\\?\"\$\{[\w.-]+:",
         hint=r"@Value\(",
         example='@Value("${db.password:⟦kettle⟧}")',
-        kind=kinds.PASSWORD,
-    ),
-    Place(
-        name="build fields",
-        pattern=r"buildConfigField[ (]{0,2}[\"']String[\"'],\s{0,4}[\"'][\w-]{0,64}(?:PASSWORD|SECRET|TOKEN|KEY"
-        r"|PASS|PWD|PASSPHRASE|CREDENTIALS)[\"'],\s{0,4}[\"']\\{1,7}\"(?P<d9>[^\"\\]{1,256})",
-        trigger=r"buildConfigField",
-        example=r'buildConfigField "String", "API_KEY", "\"⟦kettle⟧\""',
         kind=kinds.PASSWORD,
     ),
 )

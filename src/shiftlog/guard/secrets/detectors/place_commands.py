@@ -252,21 +252,6 @@ COMMANDS = (
         need=Need.DIGITS,
     ),
     Place(
-        name="value after the name of a secret",
-        pattern=r"(?:[\w-]{1,24}:set|(?:secret|secrets|env|var|vars|variable|variables|config|parameter|kv)"
-        r"(?::|\s{1,4})(?:add|create|new|put|set|update|write))"
-        r"\s{1,4}(?:-{1,2}[\w-]{1,24}(?:=\S{1,64})?\s{1,4}){0,3}"
-        r"[\w./-]{0,64}(?i:password|passwd|passphrase|pass|pwd|secret|token|credentials?|_key|api[_-]?key)"
-        r"(?:[_-](?i:dev|prod|live|test|ci|staging))?\s{1,4}VALUE",
-        trigger=r"(?::set|(?:secrets?|env|vars?|variables?|config|parameter|kv)(?::|\s+)"
-        r"(?:add|create|new|put|set|update|write))"
-        r"\s.*(?i:password|passwd|passphrase|pass|pwd|secret|token|credentials?|key)[\w-]*\s+[^\s-]",
-        hint=r"(?::set|(?:secrets?|env|vars?|variables?|config|parameter|kv)\s+"
-        r"(?:add|create|new|put|set|update|write))\s",
-        example="netlify env:set API_TOKEN ⟦k3ttle9x⟧",
-        need=Need.DIGITS,
-    ),
-    Place(
         name="here-string after the name of a secret",
         pattern=r"(?i:password|passwd|passphrase|secret|token|credentials?|key|pass|pwd|login"
         r"|auth)\w{0,16}\b[^|<]{0,80}<<<\s{0,4}VALUE",
@@ -347,12 +332,6 @@ COMMANDS = (
         trigger=r"\bswaks\s.*-ap\s|\bdscl\s.*-passwd\s|\s--?pin[ =]\d{4}",
         hint=r"\bswaks\s|\bdscl\s|\s--?pin[ =]\d{4}",
         example="swaks -au bob -ap ⟦kettle⟧ --server mail",
-    ),
-    Place(
-        name="secret strings",
-        pattern=r"secretsmanagerANY\s--secret-string[ =]{1,2}VALUE",
-        trigger=r"--secret-string",
-        example='aws secretsmanager create-secret --name n --secret-string "⟦kettle⟧"',
     ),
     Place(
         name="literals of Kubernetes secrets",

@@ -94,39 +94,12 @@ FILES = (
         need=Need.RANDOM,
     ),
     Place(
-        name="keys of wireless networks",
-        pattern=LINE_START + r"psk\s{1,4}VALUE(?=\s*$|\\[nr\"]|\")",
-        trigger=r"\bpsk\s+[^\s]{8}|\\npsk\s+[^\s]{8}",
-        hint="",
-        example="psk ⟦k3ttl3x9⟧",
-        kind=kinds.PASSWORD,
-        need=Need.DIGITS,
-    ),
-    Place(
         name="passwords in other languages",
         pattern=_FOREIGN + r"[\"'`]?\s{0,2}(?:[:=]|\xef\xbc\x9a)\s{0,4}VALUE",
         trigger=_FOREIGN + r"[\"'`]?\s*(?:[:=]|\xef\xbc\x9a)",
         hint=_FOREIGN,
         example="Passwort: ⟦kettle⟧",
         kind=kinds.PASSWORD,
-    ),
-    Place(
-        name="passwords said in other languages",
-        pattern=rf"(?:{_SAID_FOREIGN})\s{{0,4}}VALUE",
-        trigger=_SAID_FOREIGN,
-        example="das Passwort ist ⟦k3ttle9x⟧",
-        kind=kinds.PASSWORD,
-        need=Need.DIGITS,
-    ),
-    Place(
-        name="settings told in prose",
-        pattern=r"[Ss]et\s{1,4}[`*\"']{0,2}[\w.-]{0,64}(?i:password|passwd|secret|token|api[_ -]?key|_key)"
-        r"[`*\"']{0,2}\s{1,4}to\s{1,4}VALUE",
-        trigger=r"[Ss]et\s+[`*\"']*[\w.-]*(?i:password|passwd|secret|token|api[_ -]?key|_key)[`*\"']*\s+to\s",
-        hint=r"(?i:password|passwd|secret|token|key)[`*\"']*\s+to\s",
-        example="Set DB_PASSWORD to ⟦k3ttle9x⟧",
-        kind=kinds.PASSWORD,
-        need=Need.DIGITS,
     ),
     Place(
         name="tagged words before a secret",
@@ -146,17 +119,6 @@ FILES = (
         example="log in with bob:⟦k3ttle9x⟧ there",
         kind=kinds.PASSWORD,
         need=Need.DIGITS,
-    ),
-    Place(
-        name="password fields of pages",
-        pattern=r"<input\s[^<>]{0,200}?(?:type=\\?[\"']?password\b[^<>]{0,200}?\svalue=(?=\\?[\"'])VALUE"
-        r"|value=\\?(?:\"(?P<d9>[^\"\\]{4,256})"
-        r"|'(?P<s9>[^'\\]{4,256}))\\?[\"'][^<>]{0,200}?type=\\?[\"']?password\b)",
-        trigger=r"<input\s.*type=\\?[\"']?password\b",
-        hint=r"<input\s.*type=\\?[\"']?password",
-        example='<input type="password" value="⟦kettle⟧">',
-        kind=kinds.PASSWORD,
-        need=Need.PLAIN,
     ),
     Place(
         name="static tables of Postfix",
@@ -279,14 +241,6 @@ FILES = (
         kind=kinds.PASSWORD,
     ),
     Place(
-        name="options of routers",
-        pattern=LINE_START + r"option\s{1,4}(?:key|auth_secret|wpakey)\s{1,4}(?=[\"'])VALUE",
-        trigger=r"option\s+(?:key|auth_secret|wpakey)\s+[\"']",
-        example="option key '⟦k3ttl3x9⟧'",
-        kind=kinds.PASSWORD,
-        need=Need.DIGITS,
-    ),
-    Place(
         name="protocols of web sockets",
         pattern=r"Sec-WebSocket-Protocol:\s{0,4}(?:[\w.-]{1,40},\s{0,4}){0,4}?(?i:bearer|token|authorization"
         r"|access_token),\s{0,4}VALUE",
@@ -397,13 +351,5 @@ FILES = (
         r"|password)\s+\d"
         r"|neighbor\s+\S+\s+password|username\s+\S+\s+(?:privilege|secret|password)|plain-text-password)",
         example="tacacs-server key ⟦kettle⟧",
-    ),
-    Place(
-        name="enable secret",
-        pattern=r"enable\s{1,4}(?:algorithm-type\s{1,4}\S{1,16}\s{1,4})?(?:secret|password)\s{1,4}VALUE",
-        trigger=LINEAR_EDGE + r"enable\s+(?:algorithm-type\s+\S+\s+)?(?:secret|password)\s+[^\s]*[0-9]",
-        hint="",
-        example="enable password ⟦k3ttl3K3⟧",
-        need=Need.DIGITS,
     ),
 )

@@ -108,6 +108,8 @@ _NO_VALUE = word_lists.TYPE_WORDS | {"none", "null", "true", "false", "undefined
 # Without label words that are common passwords.
 _LABELS = PLAIN_WORDS - frozenset("all any app code db end first last off on out strong word".split())
 
+_SECRET_WORDS = frozenset("password passwd passphrase pass pwd secret token credential credentials key".split())
+
 
 def is_random(value: str) -> bool:
     """Return True if a value without spaces looks random rather than chosen by a person."""
@@ -289,3 +291,11 @@ def _is_bare_word_secret(literal: str, need: Need, notation: Notation, *, alone:
 
 def _has_letters_and_digits(literal: str) -> bool:
     return any(map(str.isdigit, literal)) and any(map(str.isalpha, literal)) and len(literal) >= _MIN_TOKEN_CHARS - 2
+
+
+def names_secret(value: str) -> bool:
+    """Return True for a label such as `challengePassword` or `reset-token`, which names a secret itself."""
+    words = split_words(value)
+    if len(words) < 2 or not all(word.isalpha() for word in words):
+        return False
+    return words[-1] in _SECRET_WORDS
