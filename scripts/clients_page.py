@@ -10,15 +10,15 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).parent.parent))
 
 from tests.clients.features import CLIENTS, FEATURES, Outcome, is_there, read_results
-from tests.clients.installing import PINS, version_of
-from tests.clients.notes import CURSOR, CURSOR_FILE, CURSOR_TESTS, MISSING, NOTES
+from tests.clients.installing import PINS, ROOT, version_of
+from tests.clients.notes import CURSOR, CURSOR_TESTS, MISSING, NOTES
 
 INTRODUCTION = """\
 `make test-clients` installs the clients below from npm, each in the version named here, and runs them headless with an
 empty environment and home against a scripted model on loopback: no account, no network. The tables say what those runs
 showed. *Works* means that every test of the row passed, and the number is how many; *not tried* means just that; *no*
-comes with what is missing. Cursor was not run: *by its documentation* is the number of tests that start our hooks with
-the events that its documentation describes. How to connect an agent is in [hooks](hooks.md), what the guard does in
+comes with what is missing. Cursor was not run: *by its documentation* means that a test starts our hooks with the
+events that its documentation describes. How to connect an agent is in [hooks](hooks.md), what the guard does in
 [the guard](guard.md).
 """
 
@@ -32,8 +32,7 @@ def clients_page(note: str) -> str:
     lines += [f"| | {' | '.join(titles)} | Cursor |", "|---|" + "---|" * (len(titles) + 1)]
     for feature, promise in FEATURES.items():
         cells = [_cell(results.get(client, {}), feature) or _reason(client, feature) for client in CLIENTS]
-        documented = len(CURSOR_TESTS.get(feature, ()))
-        cells.append(f"by its documentation ({documented})" if documented else "not tried")
+        cells.append("by its documentation" if feature in CURSOR_TESTS else _reason("cursor", feature))
         lines.append(f"| {promise} | {' | '.join(cells)} |")
     lines += ["", "## What the rows leave open", ""]
     for client, title in zip(CLIENTS, titles, strict=True):
@@ -43,9 +42,8 @@ def clients_page(note: str) -> str:
         f"| {feature} | `clients/{test}` | {client} | {outcome} |" for feature, test, client, outcome in _tests(results)
     ]
     lines += [
-        f"| {feature} | `{CURSOR_FILE}::{test}` | cursor, by its documentation | part of `make test` |"
-        for feature, tests in CURSOR_TESTS.items()
-        for test in tests
+        f"| {feature} | `{test}` | cursor, by its documentation | part of `make test` |"
+        for feature, test in CURSOR_TESTS.items()
     ]
     return "\n".join(lines) + "\n"
 
@@ -81,7 +79,7 @@ def _check(results: Outcome) -> None:
         gone = [test for test in found["tests"] if not is_there(test)]
         if gone:
             raise SystemExit(f"tests/clients/results.json names a test that is gone: {gone[0]}; run: make test-clients")
-    source = (Path(__file__).parent.parent / "tests" / CURSOR_FILE).read_text("utf-8")
-    for test in [test for tests in CURSOR_TESTS.values() for test in tests]:
-        if f"def {test}(" not in source:
+    for test in CURSOR_TESTS.values():
+        file, _, name = test.partition("::")
+        if f"def {name}(" not in (ROOT / "tests" / file).read_text("utf-8"):
             raise SystemExit(f"tests/clients/notes.py names a test that is gone: {test}")

@@ -62,6 +62,8 @@ class AgentKind:
     """True if a hook can make the client ask its user about a tool call."""
     stop_tells_answer: bool = True
     """True if the event of a turn's end has the model's last message."""
+    has_times: bool = True
+    """False if its transcripts may have no times."""
     settings: SettingsPlace | None = None
     """The place of its settings, if they are not in its home folder."""
 
@@ -168,6 +170,7 @@ AGENTS: Mapping[str, AgentKind] = {
             ),
             keeps_directory=True,
             stop_tells_answer=False,
+            has_times=False,
         ),
     )
 }

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from shiftlog.cli.setup.plugin_files import HOOK_EVENTS, repository_files
+from shiftlog.cli.setup.plugin_files import HOOK_EVENTS, hook_groups, repository_files
 from shiftlog.model.agents import AGENTS, CODEX
 from shiftlog.text.json_comments import plain_json
 from tests.cli.setup.setup_runs import report, run
@@ -266,7 +266,7 @@ def test_gemini_and_opencode_get_what_they_need(home: Path) -> None:
     (gate,) = document["hooks"]["BeforeTool"]
     assert gate["matcher"] == "^(run_shell_command|write_file|replace)$"
     assert "shiftlog-hook gemini before-tool ||" in gate["hooks"][0]["command"]
-    assert gate["hooks"][0]["timeout"] == 5_000  # milliseconds
+    assert gate["hooks"][0]["timeout"] == 60_000  # milliseconds
     assert set(document["hooks"]) == {"SessionStart", "BeforeAgent", "BeforeTool", "AfterAgent", "SessionEnd"}
     assert document["mcpServers"]["shiftlog"]["args"] == ["mcp"]
     run("opencode", "--write")
@@ -278,12 +278,27 @@ def test_gemini_and_opencode_get_what_they_need(home: Path) -> None:
     assert "--per-call" in run("gemini", "--per-call", status=2).stderr
 
 
+@pytest.mark.parametrize(("agent", "minute"), [("claude", 60), ("codex", 60), ("cursor", 60), ("gemini", 60_000)])
+def test_the_guards_hook_has_a_minute_because_a_client_that_ends_it_goes_ahead(agent: str, minute: int) -> None:
+    """On an overloaded machine a hook needed more than five seconds, and Codex ran the command as it was."""
+    hooks = [
+        hook
+        for groups in hook_groups(agent, f"shiftlog-hook {agent}").values()
+        for group in groups
+        for hook in group.get("hooks", [group])
+    ]
+    gates = [hook["timeout"] for hook in hooks if "before-tool" in hook["command"]]
+    others = [hook["timeout"] for hook in hooks if "before-tool" not in hook["command"]]
+    assert gates == [minute]
+    assert max(others) * 12 == minute
+
+
 def test_cursor_gets_hooks_whose_event_reaches_our_program_however_it_is_given(home: Path) -> None:
     run("cursor", "--write")
     document = json.loads((home / ".cursor/hooks.json").read_text())
     assert document["version"] == 1
     (gate,) = document["hooks"]["preToolUse"]
-    assert (gate["matcher"], gate["timeout"]) == ("^(Shell|Write|Delete)$", 5)
+    assert (gate["matcher"], gate["timeout"]) == ("^(Shell|Write|Delete)$", 60)
     assert gate["command"].startswith("{ ")
     assert gate["command"].endswith("; }")  # a here-document behind it is the group's
     assert "shiftlog-hook cursor before-tool ||" in gate["command"]

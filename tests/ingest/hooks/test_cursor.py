@@ -15,6 +15,7 @@ import pytest
 
 from tests.cli.support import PROGRAM, Done
 from tests.daemon.support import DEADLINE_S, end_daemon, environment, eventually
+from tests.ingest.hooks.hook_app import open_hook_app
 
 CONVERSATION = "5e551000-0000-4000-8000-0000000000c5"
 POLICY = '[policy]\ndeny = ["curl"]\nask = ["rm"]\n'
@@ -309,3 +310,25 @@ def test_a_hook_of_claude_code_that_cursor_runs_records_nothing(one: Cursor) -> 
     one.begins()
     one.event("beforeSubmitPrompt", prompt="go", attachments=[])
     assert one.shiftlog("sessions", "--json").json()["items"] == []
+
+
+async def test_a_conversation_whose_events_waited_for_the_daemon_is_recorded_once(tmp_path: Path) -> None:
+    """Its transcript, which has no times, is whole when the first of its events is taken."""
+    async with open_hook_app(tmp_path) as hooked:
+        asked = ("one", "two", "two")
+        lines: list[Json] = []
+        for text in asked:
+            blocks = {"user": f"<user_query>\n{text}\n</user_query>", "assistant": f"Did {text}"}
+            for role, said in blocks.items():
+                lines.append({"role": role, "message": {"content": [{"type": "text", "text": said}]}})
+            lines.append({"type": "turn_ended", "status": "success"})
+        path = hooked.app.write(f"projects/work/agent-transcripts/{CONVERSATION}/{CONVERSATION}.jsonl", lines)
+        fields: Json = {"agent": "Cursor", "session_id": CONVERSATION, "transcript_path": str(path)}
+        hooked.spool("SessionStart", source="startup", **{**fields, "transcript_path": None})
+        for text in asked:
+            hooked.spool("UserPromptSubmit", prompt=text, later_s=1_500, **fields)
+            hooked.spool("Stop", status="completed", later_s=1_500, **fields)
+        hooked.later(seconds=1)
+        await hooked.drain()
+        turns = await hooked.app.turns(await hooked.app.session(CONVERSATION))
+        assert [(turn.query_text, turn.response) for turn in turns] == [(text, f"Did {text}") for text in asked]

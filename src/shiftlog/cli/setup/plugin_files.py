@@ -18,6 +18,9 @@ NAME = "shiftlog"
 DESCRIPTION = "Session journal, hand-over and history for coding agents"
 HOOKS_DESCRIPTION = "Shiftlog session journal"
 TIMEOUT_S = 5
+# A client that ends a hook at its limit goes ahead with the call. Ours answers within three seconds of its start, but
+# an overloaded machine may take longer to start it.
+GATE_TIMEOUT_S = 60
 _TEXTS = Path(__file__).with_name("plugin_texts")
 
 Document = dict[str, Any]
@@ -59,7 +62,7 @@ CURSOR_VERSION = 1
 HOOK_EVENTS = (
     HookEvent(name="SessionStart"),
     HookEvent(name="UserPromptSubmit"),
-    HookEvent(name="PreToolUse", tools=CHANGING_TOOLS, is_gate=True),
+    HookEvent(name="PreToolUse", tools=CHANGING_TOOLS, timeout_s=GATE_TIMEOUT_S, is_gate=True),
     # A subagent of Claude Code shares its parent's connection: only the hook before the call says whose call it is.
     HookEvent(name="PreToolUse", tools={"claude": OWN_CALLS}),
     HookEvent(name="PostToolUse", per_call=True),

@@ -12,7 +12,7 @@ from pathlib import Path
 from shiftlog.ingest.capture import subagents_of
 from shiftlog.ingest.files.opencode_db import MARK, file_of
 from shiftlog.ingest.hooks.events import Spooled, name_of
-from shiftlog.model.agents import CLAUDE, CODEX, OPENCODE
+from shiftlog.model.agents import CLAUDE, CODEX, CURSOR, OPENCODE
 
 OPENCODE_DATABASE = "opencode.db"
 _SUFFIXES = (".jsonl", ".zst", ".json")
@@ -78,6 +78,8 @@ def _is_in_place(path: Path, vendor: str, agent: str) -> bool:
     if agent == CLAUDE:
         own = path.name == f"{vendor}.jsonl" or vendor in path.parts or path.name.startswith("agent-")
         return own and "projects" in path.parts[:-1]
+    if agent == CURSOR:
+        return path.name == f"{vendor}.jsonl" and "agent-transcripts" in path.parts[:-1]
     return agent == CODEX and vendor in path.name and path.name.startswith("rollout-") and "sessions" in path.parts[:-1]
 
 

@@ -11,6 +11,7 @@ import msgspec
 from shiftlog.facts.transcript import AnyFact, Disposition, Hints, Key, LineCounts, Mac, TurnUpdated, VendorSession
 from shiftlog.ingest.readers.actions import requirement_ids
 from shiftlog.ingest.readers.records import Object, raw_or_digest, read_line, utc
+from shiftlog.model.agents import AGENTS
 
 VERSION = 1
 MAX_NOTED = 1000
@@ -98,14 +99,12 @@ class RecordReader(Generic[StateT]):
     """Takes lines, gives facts; follows the `Reader` protocol. Subclasses read the records."""
 
     AGENT: ClassVar[str] = ""
-    HAS_TIMES: ClassVar[bool] = True
-    """False if files of this agent may have no times at all."""
 
     def __init__(self, hints: Hints, state: StateT) -> None:
         self.hints = hints
         self.state = state
         self.state.at = state.at or hints.first_at
-        if not self.HAS_TIMES and hints.seen_at is not None and state.newest_at is None:
+        if hints.seen_at is not None and self.is_untimed:
             self.state.at = hints.seen_at
         self.out: list[AnyFact] = []
         self.line = b""
@@ -113,6 +112,11 @@ class RecordReader(Generic[StateT]):
     @property
     def agent(self) -> str:
         return self.AGENT
+
+    @property
+    def is_untimed(self) -> bool:
+        """Return True if the agent's transcripts may have no times and none was in this one so far."""
+        return self.state.newest_at is None and not AGENTS[self.AGENT].has_times
 
     @property
     def counts(self) -> LineCounts:

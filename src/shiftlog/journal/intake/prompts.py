@@ -4,13 +4,14 @@ They share no id. The text under the store's key, its number among equal texts a
 """
 
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import count
 
 from shiftlog.facts.batch import Incoming
 from shiftlog.journal.hooked.adopting import adopter_of
 from shiftlog.journal.intake.origins import Origins
 from shiftlog.journal.intake.pen import IntakePen
+from shiftlog.model.agents import AGENTS
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import parse, truncated
 from shiftlog.store.protocol import Reader
@@ -18,6 +19,8 @@ from shiftlog.store.sources import Origin
 
 SAME_PROMPT = timedelta(minutes=10)
 LOOKED_BACK = 50
+# A turn of a transcript without times that no hook had told of begins here.
+NEVER = datetime(1970, 1, 2, tzinfo=UTC)
 
 
 def are_near(one: str | None, turn: Turn) -> bool:
@@ -70,9 +73,17 @@ def keep_prompt(origins: Origins, session_id: str, name: str, turn: str, *, take
 def brought_by_import(reader: Reader, origins: Origins, session: Session, name: str, text: str, at: str) -> Turn | None:
     """Return the turn that a transcript has brought already for a prompt of a hook."""
     claimed = {origin.turn for _, origin in _known(origins, name)}
+    # A transcript without times may be read whole before the later ones of its prompts are heard.
+    agent = AGENTS.get(session.agent)
+    when = at if agent is None or agent.has_times else None
     last = session.turns_total + session.turns_deleted
     for turn in reader.turns(session.id, after=max(last - LOOKED_BACK, 0)):
-        if turn.request_id not in claimed and turn.query_text.strip() == text.strip() and are_near(at, turn):
+        if (
+            turn.request_id not in claimed
+            and turn.query_text.strip() == text.strip()
+            and are_near(when, turn)
+            and turn.begun_at > NEVER
+        ):
             return turn
     return None
 

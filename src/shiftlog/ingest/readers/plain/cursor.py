@@ -18,7 +18,6 @@ class CursorReader(ConversationReader):
 
     AGENT = CURSOR
     BACKEND = "cursor"
-    HAS_TIMES = False
     SHELL_TOOLS = frozenset({"Bash", "Shell", "run_terminal_cmd", "run_terminal_command_v2"})
 
     def read_record(self, record: Object) -> Disposition:

@@ -117,7 +117,7 @@ class ConversationTurns(RecordReader[ChatState]):
         )  # fmt: skip
         self.out.append(fact)
         # A time that only a hook knew would differ at the next reading.
-        told = started if self.HAS_TIMES or state.newest_at is not None else None
+        told = None if self.is_untimed else started
         self.run(backend=self.BACKEND, cwd=fields.get("cwd"), version=fields.get("version"), started=told)
 
     def change(self, **values: Any) -> None:
@@ -162,7 +162,7 @@ class ConversationTurns(RecordReader[ChatState]):
         fact = f.TurnBegun(
             session=self.ref, key=("turn", self.ref.vendor_id, name), at=state.at, turn=turn.request_id,
             query_text=prompt, query_title=first_line(prompt), vendor_turn_id=vendor_id, ordinal=state.ordinal,
-            images=images, untimed=not self.HAS_TIMES and state.newest_at is None,
+            images=images, untimed=self.is_untimed,
         )  # fmt: skip
         self.out.append(fact)
         if not state.titled and prompt.strip():
