@@ -55,9 +55,7 @@ def ancestry_of(reader: Reader, session: Session) -> Ancestry:
         above = parent
     if above is session:
         return Ancestry(forked_from=forked_from)
-    return Ancestry(
-        parent=above.vendor_session_id, parent_cwd=above.cwd, forked_from=forked_from, agent_path=path
-    )
+    return Ancestry(parent=above.vendor_session_id, parent_cwd=above.cwd, forked_from=forked_from, agent_path=path)
 
 
 def _said_at_opening(reader: Reader, session: Session, name: str) -> str | None:

@@ -113,7 +113,8 @@ class Text(Field):
 
     With `signs`, control characters become visible signs instead of being refused, so that a program's output never
     prevents the report about it. With `mends`, they and lone surrogates become the replacement character.
-    `replaced_controls` says where. To stay short, the schema states the small limits of required texts only; the check applies all.
+    `replaced_controls` says where. To stay short, the schema states the small limits of required texts only; the check
+    applies all.
     """
 
     max_chars: int = 1_048_576

@@ -302,11 +302,15 @@ def test_a_session_that_a_client_holds_is_not_closed_and_the_hint_says_who_can(l
         assert closed["isError"] is False
 
 
-def test_a_session_that_another_agents_client_holds_is_not_written_and_the_hint_is_a_session_of_its_own(log: Log) -> None:
+def test_a_session_that_another_agents_client_holds_is_not_written_and_the_hint_is_a_session_of_its_own(
+    log: Log,
+) -> None:
     with Tools(log) as holder, Tools(log) as other:
         opened = {"agent": "Codex", "title": "Held", "session_id": SESSION, "agent_id": "alpha"}
         holder.request("tools/call", name="open_session", arguments=opened)
-        other.request("tools/call", name="open_session", arguments={"agent": "Codex", "title": "Mine", "agent_id": "beta"})
+        other.request(
+            "tools/call", name="open_session", arguments={"agent": "Codex", "title": "Mine", "agent_id": "beta"}
+        )
         begun = {"agent": "Codex", "sessionId": SESSION, "requestId": "req-20260701T080005Z-a"}
         refused = other.error("sessionlog_begin_turn", **begun)
         assert refused["code"] == "session_held"

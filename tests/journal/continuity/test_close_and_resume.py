@@ -449,7 +449,13 @@ async def test_control_characters_in_a_reason_are_replaced_and_noted(harness: Ha
 
 
 async def test_control_characters_in_a_statement_are_replaced_and_named(harness: Harness) -> None:
-    statement = {"version": 1, "goal": "Find it\x00", "next": ["one", "two\x02"], "done": "d\x7f", "receipts": ["r\x00"]}
+    statement = {
+        "version": 1,
+        "goal": "Find it\x00",
+        "next": ["one", "two\x02"],
+        "done": "d\x7f",
+        "receipts": ["r\x00"],
+    }
     given = {"session_id": await harness.open(), "reason": "as typed: \ufffd", "capsule": statement}
     answered = await harness.call("close_session", given)
     assert answered["data"]["capsule"]["goal"]["text"] == "Find it\ufffd"

@@ -1,12 +1,12 @@
 """Events of hooks become sessions, turns, runs and capsules, once, whichever of hook and transcript comes first."""
 
 import json
-import subprocess
 from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
 from shiftlog.journal.history.items import seen_files
@@ -55,7 +55,7 @@ async def test_hooks_and_the_transcript_are_one_session_with_every_text_once(ord
 async def test_the_checkpoint_at_the_end_of_a_turn_does_not_keep_it_from_being_completed(tmp_path: Path) -> None:
     project = tmp_path / "work"
     project.mkdir()
-    subprocess.run(["git", "init", "-q", str(project)], check=True)
+    await anyio.run_process(["git", "init", "-q", str(project)])
     async with open_hook_app(tmp_path, at=datetime.now(UTC)) as hooked:  # only what is fresh is saved
         hooked.spool("SessionStart", source="startup", cwd=str(project))
         hooked.spool("UserPromptSubmit", prompt="Write it", cwd=str(project))
@@ -75,6 +75,7 @@ async def test_the_checkpoint_at_the_end_of_a_turn_does_not_keep_it_from_being_c
         await hooked.drain()
         (turn,) = await hooked.app.turns(session)
         assert (turn.status, turn.response) == (TurnStatus.COMPLETED, "It is written")
+
 
 async def test_a_turn_is_completed_by_its_hook_where_no_transcript_comes(tmp_path: Path) -> None:
     async with open_hook_app(tmp_path) as hooked:

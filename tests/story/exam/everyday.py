@@ -14,7 +14,9 @@ async def _upgrade(actor: Actor) -> Answer:
     await actor.open_shell()
     await actor.run("echo 'ERROR: legacy-forms 1.9 requires framework<5' >&2; (exit 1) # pip install -r all.txt")
     await actor.act("Pin framework 5.0", "completed", "requirements.txt")
-    await actor.complete("legacy-forms 1.9 does not allow 5.0; everything else does.", blockers=["legacy-forms pins <5"])
+    await actor.complete(
+        "legacy-forms 1.9 does not allow 5.0; everything else does.", blockers=["legacy-forms pins <5"]
+    )
     await actor.begin("Replace legacy-forms", "Then replace it by our own forms. Do not fork the library.")
     actor.write("src/forms.py", "class Form: pass\n")
     await actor.act("Write our own forms", "completed", "src/forms.py", type="create")

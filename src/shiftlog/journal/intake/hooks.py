@@ -97,7 +97,7 @@ class HookIntake:
     async def add_seen(self, session_id: str, request_id: str, files: Mapping[str, str]) -> None:
         """Add files that a turn's checkpoints show as changed; of a terminal turn as an amendment.
 
-        Nobody does anything when it is seen, and when it is has nothing to do with when they were changed.
+        It is no activity: when a checkpoint sees a file says nothing about when the agent changed it.
         """
 
         def work(writer: Writer) -> None:
