@@ -339,8 +339,9 @@ class ListOf(Field):
         return [self._item(item, f"{path}[{n}]") for n, item in enumerate(items)]
 
     def faults(self, value: object, path: str) -> list[InvalidParameter]:
-        if not isinstance(value, list | tuple) or len(items := cast(Sequence[object], value)) > self.max_items:
-            return Field.faults(self, value, path)
+        items = cast(Sequence[object], value) if isinstance(value, list | tuple) else None
+        if items is None or len(items) > self.max_items:
+            return Field.faults(self, cast(object, value), path)
         each = (self.item.faults(item, f"{path}[{n}]") for n, item in enumerate(items) if item is not None)
         return [fault for found in each for fault in found][:MOST_FAULTS]
 
