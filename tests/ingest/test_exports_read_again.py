@@ -1,4 +1,4 @@
-"""An export that is read into the journal it was written from: it brings nothing new, whatever kind of session it is."""
+"""An export that is read into the journal that it comes from brings nothing new, whatever kind of session it is."""
 
 import json
 from pathlib import Path

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
+from shiftlog.journal.activity import AUTOMATIC
 from shiftlog.journal.merge import normal_path
 from shiftlog.journal.pen import Pen
 from shiftlog.model.entry import Entry, Kind
@@ -38,7 +39,8 @@ class Sight:
 def write_seen(pen: Pen, request_id: str, sight: Sight) -> None:
     """Write files that a turn changed; of a terminal turn as an amendment.
 
-    A file that the turn has already is only written again where a command changed it too.
+    A file that the turn has already is only written again where a command changed it too. It is no activity: when a
+    checkpoint sees a file says nothing about when the agent changed it.
     """
     turn = pen.turn(request_id)
     if turn is None:
@@ -47,7 +49,7 @@ def write_seen(pen: Pen, request_id: str, sight: Sight) -> None:
     new = {path: how for path, how in named.items() if sight.command_id or path not in turn.files}
     if not new:
         return
-    facts = replace(sight, files=new).as_facts()
+    facts = {**replace(sight, files=new).as_facts(), AUTOMATIC: True}
     if not turn.is_terminal:
         pen.write(Kind.TURN_UPDATED, facts, request_id)
         return

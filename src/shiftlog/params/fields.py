@@ -113,7 +113,8 @@ class Text(Field):
 
     With `signs`, control characters become visible signs instead of being refused, so that a program's output never
     prevents the report about it. With `mends`, they and lone surrogates become the replacement character.
-    `replaced_controls` says where. To stay short, the schema states the small limits of required texts only; the check applies all.
+    `replaced_controls` says where. To stay short, the schema states the small limits of required texts only; the check
+    applies all.
     """
 
     max_chars: int = 1_048_576
@@ -338,8 +339,9 @@ class ListOf(Field):
         return [self._item(item, f"{path}[{n}]") for n, item in enumerate(items)]
 
     def faults(self, value: object, path: str) -> list[InvalidParameter]:
-        if not isinstance(value, list | tuple) or len(items := cast(Sequence[object], value)) > self.max_items:
-            return Field.faults(self, value, path)
+        items = cast(Sequence[object], value) if isinstance(value, list | tuple) else None
+        if items is None or len(items) > self.max_items:
+            return Field.faults(self, cast(object, value), path)
         each = (self.item.faults(item, f"{path}[{n}]") for n, item in enumerate(items) if item is not None)
         return [fault for found in each for fault in found][:MOST_FAULTS]
 

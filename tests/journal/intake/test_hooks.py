@@ -1,13 +1,15 @@
 """Events of hooks become sessions, turns, runs and capsules, once, whichever of hook and transcript comes first."""
 
 import json
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import permutations
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 
+from shiftlog.journal.history.items import seen_files
 from shiftlog.model.moves import SessionState, TurnStatus
 from tests.ingest.hooks.hook_app import PID, SESSION, THREAD, HookApp, open_hook_app, transcript
 from tests.ingest.import_app import NOW, Claude, Codex
@@ -48,6 +50,31 @@ async def test_hooks_and_the_transcript_are_one_session_with_every_text_once(ord
         assert session.run.pid == PID
         assert await app.is_sound()
         assert hooked.files() == []
+
+
+async def test_the_checkpoint_at_the_end_of_a_turn_does_not_keep_it_from_being_completed(tmp_path: Path) -> None:
+    project = tmp_path / "work"
+    project.mkdir()
+    await anyio.run_process(["git", "init", "-q", str(project)])
+    async with open_hook_app(tmp_path, at=datetime.now(UTC)) as hooked:  # only what is fresh is saved
+        hooked.spool("SessionStart", source="startup", cwd=str(project))
+        hooked.spool("UserPromptSubmit", prompt="Write it", cwd=str(project))
+        hooked.later(seconds=0)
+        await hooked.drain()
+        (project / "a.txt").write_text("x\n")
+        hooked.spool("Stop", last_assistant_message="It is written", cwd=str(project))
+        hooked.later(seconds=1)
+        await hooked.drain()
+        session = await hooked.app.session(SESSION)
+        saved = [entry for entry in await hooked.app.entries(session) if entry.kind == "checkpoint.saved"]
+        assert saved[-1].at > hooked.at, "the workspace is saved after the stop was reported"
+        (turn,) = await hooked.app.turns(session)
+        assert seen_files(turn) == ["a.txt"]
+        assert session.last_activity <= hooked.at, "what a checkpoint sees is nobody's activity"
+        hooked.later(seconds=11)
+        await hooked.drain()
+        (turn,) = await hooked.app.turns(session)
+        assert (turn.status, turn.response) == (TurnStatus.COMPLETED, "It is written")
 
 
 async def test_a_turn_is_completed_by_its_hook_where_no_transcript_comes(tmp_path: Path) -> None:

@@ -6,11 +6,13 @@ each is written once. Reading the spool and the transcripts happens elsewhere.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
 
 import msgspec
 
 from shiftlog.facts.hook import HookFact
+from shiftlog.journal.activity import is_activity, moment
 from shiftlog.journal.clients import asked_name
 from shiftlog.journal.clock import Clock
 from shiftlog.journal.continuity.capsule.reading import capsule_of
@@ -136,7 +138,7 @@ class HookIntake:
         session = writer.session(session_id)
         if session is not None and session.state is not SessionState.SEALED:
             pen = IntakePen(writer, session_id, session, self._clock)
-            end_stopped(pen, stop)
+            end_stopped(writer, pen, stop)
             pen.commit(writer)
             save_capsule(writer, pen, stop.at)
             pen.commit(writer)
@@ -248,7 +250,7 @@ class _EventWork:
         stops = read_stops(self._writer)
         stop = stops.pop(pen.id, None)
         if stop is not None:
-            end_stopped(pen, stop, is_last=not self._fact.transcript_path)
+            end_stopped(self._writer, pen, stop, is_last=not self._fact.transcript_path)
             write_stops(self._writer, stops)
 
     def _supersede(self, pen: IntakePen, turn: Turn) -> None:
@@ -372,19 +374,27 @@ class _EventWork:
         save_capsule(self._writer, pen, self._fact.at)
 
 
-def end_stopped(pen: IntakePen, stop: Stop, *, is_last: bool = False) -> None:
+def end_stopped(reader: Reader, pen: IntakePen, stop: Stop, *, is_last: bool = False) -> None:
     """Complete the turn of a stop with its response, unless it has ended or more has come of it since.
 
     Where the stop is the last word on it, as no transcript will tell more, what came since was no more than a notice.
     """
     turn = pen.turn(stop.turn)
     is_last = is_last or stop.is_final
-    if turn is None or turn.is_terminal or (turn.last_updated > parse(stop.at) and not is_last):
+    if turn is None or turn.is_terminal or (not is_last and _goes_on(reader, pen, turn, parse(stop.at))):
         return
     if not stop.response and not turn.response and not stop.is_final:
         return
     outcome = {"status": str(TurnStatus.COMPLETED), "response": stop.response}
     end_turn(pen, turn.request_id, stop.at, outcome, live=True)
+
+
+def _goes_on(reader: Reader, pen: IntakePen, turn: Turn, since: datetime) -> bool:
+    """Return True if something was done in a turn since a time; its checkpoint at the stop is nothing done."""
+    if turn.last_updated <= since:
+        return False
+    entries = reader.entries(pen.id, turn=turn.request_id)
+    return any(moment(entry) > since and is_activity(entry) for entry in entries)
 
 
 def save_capsule(writer: Writer, pen: IntakePen, at: str) -> None:
