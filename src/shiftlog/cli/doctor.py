@@ -21,7 +21,7 @@ import click
 from shiftlog import __version__
 from shiftlog.cli.connecting import json_option, open_client
 from shiftlog.cli.screen.output import Printer, print_json, styled
-from shiftlog.cli.state_files import odd_files
+from shiftlog.cli.store.state_files import odd_files
 from shiftlog.link import processes, wire
 from shiftlog.link.build import build_id
 from shiftlog.link.files import read_regular
