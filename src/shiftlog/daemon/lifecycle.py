@@ -4,7 +4,6 @@ It ends on a signal, on request, for a newer client, after an idle time, or when
 first finishes the requests that it has read, within bounds.
 """
 
-import gc
 import logging
 import os
 import signal
@@ -17,6 +16,7 @@ from anyio.abc import TaskGroup
 
 from shiftlog import __version__
 from shiftlog.daemon.connections import Connections
+from shiftlog.daemon.garbage import collect_rarely
 from shiftlog.daemon.hello import error_line
 from shiftlog.daemon.lock import DaemonLock
 from shiftlog.daemon.log import set_level
@@ -28,7 +28,6 @@ from shiftlog.model.errors import InternalError, ShiftlogError, StorageError
 from shiftlog.model.limits import DAEMON_DRAIN_S, RENEW_EVERY_S, SWEEP_EVERY_S
 
 WATCH_EVERY_S = 5.0
-COLLECT_AFTER = (20_000, 20, 20)
 NO_START = "The daemon cannot start: "
 
 log = logging.getLogger(__name__)
@@ -59,11 +58,7 @@ async def serve(
                 _refuse_waiting(listener, refusal)
                 return 1
             set_level(services.log_level)
-            # Garbage collection of long-lived objects cost a tenth of every write.
-            gc.collect()
-            gc.freeze()
-            gc.set_threshold(*COLLECT_AFTER)
-            gc.enable()
+            collect_rarely()
             daemon = Daemon(lock, listener, services, idle_stop_s=idle_stop_s)
             await daemon.run()
         return 0
