@@ -24,9 +24,9 @@ from shiftlog.app.stores import needs_database
 from shiftlog.app.team import Team, open_team
 from shiftlog.config.loading import ServerSection, load
 from shiftlog.daemon import secrecy
-from shiftlog.daemon.garbage import collect_rarely
 from shiftlog.daemon.http import QuietServer, listen_at
 from shiftlog.daemon.http_connections import LimitedProtocol
+from shiftlog.daemon.lifecycle import collect_rarely
 from shiftlog.daemon.tasks import until
 from shiftlog.daemon.upkeep import LEASES, Upkeep
 from shiftlog.model.errors import ConfigError, StorageError

@@ -282,8 +282,8 @@ class OutputKeeper:
         oldest = (self._now() - timedelta(days=self._limits.days)).timestamp()
         removed = 0
         for shell in [shell for shell, known in kept.items() if known.at <= oldest]:
-            old = [one for one in self._finished(shell) if one.at <= oldest]
-            self._remove(shell, old)
+            if old := [one for one in self._finished(shell) if one.at <= oldest]:
+                self._remove(shell, old)
             removed += len(old)
         return removed + self._make_room(0)
 
@@ -300,7 +300,8 @@ class OutputKeeper:
                 numbers.setdefault(match["shell"], set()).add(int(match["number"]))
         going = {shell: [one for one in self._finished(shell) if one.number in numbers[shell]] for shell in numbers}
         for shell, outputs in going.items():
-            self._remove(shell, outputs)
+            if outputs:
+                self._remove(shell, outputs)
         return sum(map(len, going.values()))
 
     @property
@@ -335,7 +336,7 @@ class OutputKeeper:
         return sum(map(len, going.values()))
 
     def _oldest_first(self) -> Iterator[tuple[str, _Finished]]:
-        """Yield the finished outputs that are not empty by age, reading no more shells than those take part."""
+        """Yield the finished outputs that are not empty by age, reading no more shells than needed."""
         shells = sorted((known.sized_at, shell) for shell, known in self._load().items() if known.sized_at < math.inf)
         read: list[tuple[float, str, _Finished]] = []
         for at, shell in shells:
