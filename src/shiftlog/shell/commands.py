@@ -475,8 +475,8 @@ class Commands:
             ended = results.ending(command)
         if not output.finished:
             self.outputs.flush()  # output that was shown must survive a crash
-            if command is not None:
-                self.registry.shells[command.shell_id].live.mark()
+            if command is not None and (owner := self.registry.find(command.shell_id)) is not None:
+                owner.live.mark()
         if budget is not None:
             page = output.page_by(budget, stream)
         else:
