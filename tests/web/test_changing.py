@@ -66,6 +66,31 @@ def test_an_image_is_shown_in_full_by_a_click_and_back_leads_to_the_session(
     expect(thumb).to_be_in_viewport()
 
 
+def test_the_checkpoint_after_a_turn_is_bookkeeping_for_the_turn_lists_its_files(
+    server: PageServer, page: Page, tmp_path: Path
+) -> None:
+    session_id = server.tool("open_session", {"agent": "Codex", "title": "Ended quietly"})["session_id"]
+    named = {"session_id": session_id}
+    shell = server.tool("open_shell", {**named, "cwd": str(tmp_path), "workspace": str(tmp_path)})["shell_id"]
+    server.tool("begin_turn", {**named, "query_title": "Write it", "query_text": "Write it"})
+    server.tool("run_command", {"shell_id": shell, "command": "echo first > notes.txt"})
+    server.tool("finish_turn", {**named, "outcome": "completed", "response": "Written."})
+    server.tool("close_shell", {"shell_id": shell})
+    after = [
+        entry["seq"]
+        for entry in server.json(f"/sessions/{session_id}/entries")["entries"]
+        if entry["kind"] == "checkpoint.saved" and entry["body"]["kind"] == "end"
+    ]
+    assert after, "the turn has ended with a checkpoint"
+    page.goto(f"{server.base}/sessions/{session_id}")
+    expect(page.locator("article.turn").get_by_label("Files of this turn")).to_contain_text("notes.txt")
+    row = page.locator(f"#e{after[0]}")
+    expect(row).to_be_hidden()
+    page.keyboard.press("b")
+    expect(row).to_be_visible()
+    expect(row).to_contain_text("Checkpoint")
+
+
 def test_an_entry_is_erased_once_the_person_is_sure(server: PageServer, page: Page) -> None:
     session_id = server.tool("open_session", {"agent": "Codex", "title": "Said too much"})["session_id"]
     server.tool("begin_turn", {"session_id": session_id, "query_title": "Go", "query_text": "My private words"})

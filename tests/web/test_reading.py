@@ -163,6 +163,32 @@ def test_the_palette_takes_what_is_typed_at_once_and_closes_by_one_escape(reader
     expect(field).to_be_hidden()
 
 
+def test_the_beginning_of_a_pages_name_means_that_page_whatever_else_holds_the_word(
+    reader: Page, server: PageServer
+) -> None:
+    server.tool("open_session", {"agent": "Codex", "title": "Review old decisions"})
+    expect(reader.locator("#palette-button")).to_be_visible()
+    reader.keyboard.press("Control+k")
+    reader.keyboard.type("decisions")
+    first = reader.locator(".palette [role=option]").first
+    expect(reader.locator(".palette [role=option]", has_text="Review old decisions")).to_be_visible()
+    expect(first).to_contain_text("Decisions")
+    reader.keyboard.press("Enter")
+    reader.wait_for_url(re.compile("/decisions$"))
+
+
+def test_slash_on_the_page_of_a_file_searches_its_lines(reader: Page, server: PageServer) -> None:
+    reader.goto(f"{server.base}/files?project=shop&path=src/cart.py")
+    expect(reader.locator("#palette-button")).to_be_visible()
+    reader.keyboard.press("/")
+    field = reader.get_by_label("Who wrote this line")
+    expect(field).to_be_focused()
+    reader.keyboard.type("checked(prices)")
+    reader.keyboard.press("Enter")
+    reader.wait_for_url(re.compile("line=checked"))
+    expect(reader.locator(".touch")).to_have_count(1)
+
+
 def test_the_search_of_a_session_stays_below_the_bar_of_a_narrow_page(reader: Page) -> None:
     reader.set_viewport_size({"width": 768, "height": 780})
     expect(reader.locator(".switch").first).to_be_visible()
