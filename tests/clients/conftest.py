@@ -65,8 +65,18 @@ def _harness(folders: pytest.TempPathFactory) -> Generator[ClientHarness]:
     for name in ("home", "work", "state"):
         (root / name).mkdir()
     with serving(Script()) as model:
-        yield ClientHarness(root=root, model=model)
+        harness = ClientHarness(root=root, model=model)
+        yield harness
+        harness.end_clients()
         end_daemon(root / "state")
+
+
+@pytest.fixture
+def outside() -> Generator[Path]:
+    """A file that no sandbox may write, gone afterwards if one did; /tmp would be the sandbox's own."""
+    path = Path(f"/etc/shiftlog-test-{os.getpid()}")
+    yield path
+    path.unlink(missing_ok=True)
 
 
 @pytest.fixture

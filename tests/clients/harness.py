@@ -6,9 +6,11 @@ Nothing of this machine's settings reaches a client: its environment holds the p
 import json
 import os
 import shlex
+import signal
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -50,6 +52,7 @@ class ClientHarness:
 
     root: Path
     model: ModelServer
+    clients: list["subprocess.Popen[str]"] = field(default_factory=list["subprocess.Popen[str]"])
 
     @property
     def script(self) -> Script:
@@ -175,6 +178,7 @@ class ClientHarness:
             DISABLE_TELEMETRY="1",
             DISABLE_AUTOUPDATER="1",
             CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC="1",
+            CLAUDE_CODE_TMPDIR=str(self.root),  # else it leaves folders in /tmp
             **more,
         )
 
@@ -336,7 +340,7 @@ class ClientHarness:
     def _start(
         self, command: Sequence[str], environ: dict[str, str], cwd: Path | None, stdin: int = subprocess.DEVNULL
     ) -> "subprocess.Popen[str]":
-        return subprocess.Popen(
+        process = subprocess.Popen(
             command,
             env=environ,
             cwd=cwd or self.work,
@@ -346,6 +350,20 @@ class ClientHarness:
             text=True,
             start_new_session=True,
         )
+        self.clients.append(process)
+        return process
+
+    def end_clients(self) -> None:
+        """End the clients that a failed test did not wait for, and what they run in process groups of their own."""
+        left = [process for process in self.clients if process.poll() is None]
+        mark = f"SHIFTLOG_HOME={self.state}".encode()
+        for environ in Path("/proc").glob("[0-9]*/environ") if left else ():
+            with suppress(OSError):
+                if mark in environ.read_bytes().split(b"\0"):
+                    os.kill(int(environ.parent.name), signal.SIGKILL)
+        for process in left:
+            with process:
+                process.kill()
 
 
 def bodies(harness: ClientHarness, kind: str, session_id: str | None = None) -> list[Json]:

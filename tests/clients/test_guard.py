@@ -42,11 +42,10 @@ def notes(harness: ClientHarness) -> list[dict[str, Any]]:
 
 
 @tries("sandbox")
-def test_claude_enforce_keeps_its_promises_and_the_kernel_holds(claude: ClientHarness) -> None:
+def test_claude_enforce_keeps_its_promises_and_the_kernel_holds(claude: ClientHarness, outside: Path) -> None:
     """Cases 9 and 10."""
     (claude.work / "sub").mkdir()
     switch_on(claude, "claude", "enforce")
-    outside = Path(f"/etc/shiftlog-test-{os.getpid()}")  # /tmp is private in the sandbox
     hidden, written, _, where, status, streams = results(
         claude, "claude",
         bash("x=curl; $x http://localhost/"),
@@ -250,11 +249,12 @@ def test_a_client_without_a_prompt_is_refused_what_the_policy_asks_about(
 
 @tries("sandbox")
 @pytest.mark.parametrize("agent", ["codex", "gemini", "opencode"])
-def test_enforced_commands_keep_their_promises_and_the_kernel_holds(agent: str, request: pytest.FixtureRequest) -> None:
+def test_enforced_commands_keep_their_promises_and_the_kernel_holds(
+    agent: str, request: pytest.FixtureRequest, outside: Path
+) -> None:
     harness: ClientHarness = request.getfixturevalue(agent)
     (harness.work / "sub").mkdir()
     switch_on(harness, agent, "enforce")
-    outside = Path(f"/etc/shiftlog-test-{os.getpid()}")  # /tmp is private in the sandbox
     elsewhere = {"dir_path": "sub"} if agent == "gemini" else {"workdir": str(harness.work / "sub")}
     hidden, written, status, streams, where = results(
         harness, agent,
@@ -401,10 +401,9 @@ def test_apply_patch_of_codex_is_refused_outside_of_the_workspace(codex: ClientH
 
 
 @tries("sandbox")
-def test_input_to_a_running_command_of_codex_is_held_by_the_kernel(codex: ClientHarness) -> None:
+def test_input_to_a_running_command_of_codex_is_held_by_the_kernel(codex: ClientHarness, outside: Path) -> None:
     """Codex asks no hook about `write_stdin`: the command that reads it runs in the sandbox."""
     switch_on(codex, "codex", "enforce")
-    outside = Path(f"/etc/shiftlog-test-{os.getpid()}")
 
     def type_in(request: Request) -> Step:
         (number,) = re.findall(r"session ID (\d+)", request.results[-1])

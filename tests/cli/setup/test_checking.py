@@ -107,7 +107,7 @@ def test_what_the_daemon_saw_is_told_with_the_one_next_step(machine: Path) -> No
     assert well.message.endswith(" d ago; tools connected (1); guard enforce")
     quiet = found(machine, claude=seen(last_event=None, mcp_connections=0))["claude"]
     assert "no event seen yet; tools not connected now" in quiet.message
-    assert (quiet.state, quiet.hint) == ("ok", "Start claude once; its first event shows that the hooks run")
+    assert (quiet.state, quiet.hint) == ("ok", "Start Claude Code once; its first event shows that the hooks run")
     unknown = [{"kind": "new-record", "count": 3, "version": "9.9.9"}]
     told = found(machine, claude=seen(unknown=unknown))["claude"]
     assert told.state == "warn"
@@ -134,9 +134,19 @@ def test_cursor_is_found_under_either_name_and_its_missing_hooks_are_named(machi
     assert found(machine)["cursor"].hint == "Run: shiftlog setup cursor --write"
 
 
+# What the daemon tells of a guard that is on without hooks.
+UNHOOKED: dict[str, Any] = {"mode": "enforce", "changed": [], "hooks_installed": False}
+
+
 def test_a_guard_of_an_agent_that_is_not_connected_is_a_problem(machine: Path) -> None:
-    guard: dict[str, Any] = {"mode": "enforce", "changed": [], "hooks_installed": False}
-    told = found(machine, codex=seen(guard=guard))["codex"]
+    told = found(machine, codex=seen(guard=UNHOOKED))["codex"]
     assert told.state == "warn"
     assert told.message == "Codex 1.2.3: not connected, so its guard (enforce) holds nothing"
     assert told.hint == "Run: shiftlog setup codex --write"
+
+
+def test_a_guard_without_its_hooks_is_a_problem_where_the_program_is_not_on_the_path(machine: Path) -> None:
+    told = found(machine, cursor=seen(guard=UNHOOKED))["cursor"]
+    assert (told.state, told.hint) == ("warn", "Run: shiftlog setup cursor --write")
+    assert told.message == "Cursor not on the path: not connected, so its guard (enforce) holds nothing"
+    assert "cursor" not in found(machine, cursor=seen(guard={**UNHOOKED, "mode": "off"}))

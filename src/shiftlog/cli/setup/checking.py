@@ -52,10 +52,10 @@ def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document
         program = next(filter(None, (shutil.which(name, path=environ.get("PATH")) for name in names)), None)
         path = file.path(home, environ)
         server = _has_server(agent, path)
-        if program is None and not server:
+        live = seen.get(agent)
+        if program is None and not server and _guard_mode(live) == "off":
             continue
         version = _version(program) if program is not None else "not on the path"
-        live = seen.get(agent)
         if not server:
             yield _unconnected(agent, f"{file.title} {version}: not connected", live)
             continue
@@ -70,7 +70,7 @@ def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document
 
 def _unconnected(agent: str, message: str, live: Document | None) -> Finding:
     """Return what is known of an agent that was not set up; its guard cannot hold anything."""
-    mode = _inner(live or {}, "guard").get("mode", "off")
+    mode = _guard_mode(live)
     if mode != "off":
         message += f", so its guard ({mode}) holds nothing"
     state = "ok" if mode == "off" else "warn"
@@ -88,7 +88,7 @@ def _live_facts(agent: str, live: Document) -> Iterator[str]:
     connections = int(live.get("mcp_connections") or 0)
     yield f"tools connected ({connections})" if connections else "tools not connected now"
     if agent in HOOKED:
-        yield f"guard {_inner(live, 'guard').get('mode', 'off')}"
+        yield f"guard {_guard_mode(live)}"
 
 
 def _live_problem(agent: str, live: Document) -> tuple[str, str]:
@@ -98,7 +98,7 @@ def _live_problem(agent: str, live: Document) -> tuple[str, str]:
     if changed:
         hint = "If you made the change, run shiftlog guard on again; else put the file back"
         return f"guard_changed: {', '.join(changed)} changed since the guard was switched on", hint
-    if guard.get("mode", "off") != "off" and not guard.get("hooks_installed"):
+    if _guard_mode(live) != "off" and not guard.get("hooks_installed"):
         return "the guard is on, but its hooks are not installed", f"Run: shiftlog setup {agent} --write"
     unknown: list[Document] = live.get("unknown") or []
     if unknown:
@@ -106,8 +106,12 @@ def _live_problem(agent: str, live: Document) -> tuple[str, str]:
         hint = "They are kept as they are. Update Shiftlog; shiftlog import --full then reads them"
         return f"records of unknown kinds: {named}", hint
     if agent in HOOKED and live.get("last_event") is None:
-        return "", f"Start {agent} once; its first event shows that the hooks run"
+        return "", f"Start {AGENT_FILES[agent].title} once; its first event shows that the hooks run"
     return "", ""
+
+
+def _guard_mode(live: Document | None) -> str:
+    return _inner(live or {}, "guard").get("mode", "off")
 
 
 def _version(program: str) -> str:
