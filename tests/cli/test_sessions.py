@@ -25,8 +25,10 @@ def test_a_new_state_directory_has_no_sessions(home: Path) -> None:
 
 def test_the_list_shows_what_there_is(demo: Path) -> None:
     header, row = shiftlog(demo, "sessions").out.splitlines()
-    assert header.split() == ["TITLE", "STATE", "AGENT", "PROJECT", "TURNS", "ACTIVE", "ID"]
-    pattern = r"Some orders are charged twice +closed +demo +webshop +3 +\d+ (s|min) ago +[0-9a-f]{8,}"
+    assert header.split() == ["TITLE", "STATE", "AGENT", "PROJECT", "MODEL", "TURNS", "COST", "ACTIVE", "ID"]
+    pattern = (
+        r"Some orders are charged twice +closed +demo +webshop +\S+ +3 +(<?\$[0-9.]+ +)?\d+ (s|min) ago +[0-9a-f]{8,}"
+    )
     assert re.fullmatch(pattern, row)
 
 
@@ -146,7 +148,10 @@ def test_the_secret_of_the_demo_is_nowhere(demo: Path) -> None:
 
 def test_tail_shows_the_newest_entries(demo: Path) -> None:
     heading, *lines = shiftlog(demo, "tail", "-n", "2").out.splitlines()
-    assert re.fullmatch(r"==> DemoAgent-\S+ <==", heading)
+    short = shiftlog(demo, "sessions", "--json").json()["items"][0]["session_id"]
+    assert re.fullmatch(r"==> [0-9a-f]{8}  Some orders are charged twice <==", heading)
+    named = heading.split()[1]
+    assert shiftlog(demo, "show", named, "--json").json()["session"]["session_id"] == short
     assert [line.split()[3] for line in lines] == ["capsule.saved", "session.closed"]
     assert len(shiftlog(demo, "tail", "last", "-n", "3").out.splitlines()) == 3
 

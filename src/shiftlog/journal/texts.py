@@ -32,6 +32,11 @@ _UNSEARCHED = frozenset(
         "drop",
         "current_turn",
         "between",
+        "checkpoint_id",
+        "command_id",
+        "enforcement",
+        "shell_id",
+        "verdict",
     }
 )
 _SEARCHED_KINDS = frozenset(
