@@ -177,7 +177,7 @@ def test_an_offer_is_declined_or_revoked(home: Path) -> None:
 def test_on_a_narrow_terminal_a_line_of_the_tree_keeps_its_id_whole() -> None:
     named = {"session_id": "Codex-20260131T090000Z-fix-the-cache-bug", "state": "succeeded", "agent_id": "night-shift"}
     node = {**named, "title": "Fix the cache bug of the shop", "relation": "root", "offered_to": None, "left_out": 0}
-    tree = {**node, "started": "2026-01-31T09:00:00Z", "children": [], "earlier_session_id": None}
+    tree: dict[str, Any] = {**node, "started": "2026-01-31T09:00:00Z", "children": [], "earlier_session_id": None}
     for width in (40, 60, 120):
         [parts] = tree_lines(tree, "", width)
         line = "".join(part if isinstance(part, str) else part[0] for part in parts)
