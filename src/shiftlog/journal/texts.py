@@ -36,6 +36,7 @@ _UNSEARCHED = frozenset(
         "command_id",
         "enforcement",
         "shell_id",
+        "sha256",
         "verdict",
     }
 )
