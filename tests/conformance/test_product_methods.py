@@ -32,4 +32,4 @@ def test_the_product_answers_methods_that_it_does_not_offer_with_method_not_foun
         assert not offered["resources"].get("subscribe")
         for number, (method, params) in enumerate(NOT_OFFERED.items(), 1):
             assert bridge.request(number, method, **params)["error"]["code"] == -32601, method
-    assert "It does not\noffer completion of arguments" in README.read_text()
+    assert "It does not offer completion of arguments" in " ".join(README.read_text().split())

@@ -1,6 +1,7 @@
 import os
 import signal
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -183,3 +184,30 @@ def test_the_log_is_private_and_bounded(home: Path) -> None:
     assert log.stat().st_size < 100_000
     assert (home / "daemon.log.1").stat().st_size == 2_000_000
     assert log.stat().st_mode & 0o077 == 0
+
+
+# Makes cycles as ended connections leave them: each is still in use during a first collection, and dead soon after.
+PILING_UP = """
+from collections import deque
+from shiftlog.daemon.lifecycle import collect_rarely
+
+class Cycle:
+    alive = 0
+    def __init__(self):
+        self.own, self.more = self, [[] for _ in range(20)]
+        Cycle.alive += 1
+    def __del__(self):
+        Cycle.alive -= 1
+
+collect_rarely()
+in_use, most = deque(maxlen=500), 0
+for _ in range(40_000):
+    in_use.append(Cycle())
+    most = max(most, Cycle.alive)
+print(most)
+"""
+
+
+def test_dead_cycles_that_were_in_use_at_a_collection_do_not_pile_up() -> None:
+    said = subprocess.run([sys.executable, "-c", PILING_UP], capture_output=True, text=True, check=True, timeout=60)
+    assert int(said.stdout) < 5_000

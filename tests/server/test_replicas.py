@@ -145,6 +145,7 @@ def test_the_log_is_json_with_request_ids_and_without_contents(team: TeamRun) ->
 
 def test_metrics_count_requests_tools_errors_commits_and_the_pool(team: TeamRun) -> None:
     rest_call(team.ours, team.key, "begin_turn", session_id="Codex-20200101T000000Z-none")
+    rest_call(team.ours, team.key, "open_session", agent="Codex", title="Counted")
     scrape = command(team.home, team.store, "keys", "create", "Prometheus", "--scope", "metrics", "--json")["api_key"]
     told = httpx.get(f"{team.ours}/metrics", headers=bearer(scrape))
     assert told.headers["content-type"].startswith("text/plain; version=0.0.4")
@@ -153,7 +154,7 @@ def test_metrics_count_requests_tools_errors_commits_and_the_pool(team: TeamRun)
     assert float(figures["shiftlog_pool_connections"]) >= 1
     assert float(figures["shiftlog_write_queue"]) == 0
     assert float(figures['shiftlog_http_requests_total{method="POST",route="tools",status="200"}']) > 0
-    assert float(figures['shiftlog_http_request_seconds_bucket{le="+Inf",route="mcp"}']) > 0
+    assert float(figures['shiftlog_http_request_seconds_bucket{le="+Inf",route="tools"}']) > 0
     assert float(figures['shiftlog_tool_seconds_count{tool="open_session"}']) > 0
     assert any(name.startswith("shiftlog_errors_total{code=") for name in figures)
     # The key for graphs opens nothing else.

@@ -15,6 +15,7 @@ import pytest
 
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter, LeaseLost, SessionClosed
+from shiftlog.model.limits import ENDED_SHELLS_MOST
 from shiftlog.model.shell_errors import (
     BudgetInvalid,
     CommandNotFound,
@@ -488,3 +489,24 @@ async def test_a_closed_shell_keeps_no_commands_in_memory_and_its_outputs_are_re
     await shell.released.wait()
     assert len(shell.commands) <= 1
     assert [(await rig.read(command_id))["text"] for command_id in ids] == ["0\n", "1\n", "2\n"]
+
+
+async def test_of_many_ended_shells_only_the_newest_stay_in_memory_and_the_journal_answers_for_the_others(
+    rig: ShellRig,
+) -> None:
+    first = await rig.run("echo first")
+    registry = rig.shells.registry
+    opened = [rig.shell_id]
+    await rig.close()
+    for _ in range(ENDED_SHELLS_MOST + 3):
+        opened.append((await rig.open())["shell_id"])
+        ended = registry.shells[opened[-1]]
+        await rig.close(opened[-1])
+        await asyncio.wait_for(ended.released.wait(), 5)
+    await until(lambda: len(registry.shells) <= ENDED_SHELLS_MOST)
+    assert list(registry.shells) == opened[-ENDED_SHELLS_MOST:]
+    assert (await rig.read(first["command_id"]))["text"] == "first\n"
+    with pytest.raises(ShellEnded):
+        await rig.shells.commands.run_command({"shell_id": opened[0], "command": "true"}, CLIENT)
+    listed = await rig.shells.list_shells({"include_ended": True}, CLIENT)
+    assert {row["shell_id"] for row in listed["shells"]} == set(opened)

@@ -1,6 +1,7 @@
 """Input that no agent should send: refused with a reason that names the argument, stored nowhere, and life goes on."""
 
 import json
+import re
 import resource
 import time
 from collections.abc import Generator
@@ -34,7 +35,7 @@ INVALID_JSON, INVALID_REQUEST, INVALID_PARAMS = -32700, -32600, -32602
 
 
 # Nothing in these texts may stop a close: what cannot be kept is replaced.
-MENDED = {("close_session", name, "surrogate") for name in ("reason", "epitaph")}
+MENDED = re.compile(r"reason|epitaph|capsule\.(?!handoff_to|version).*")
 
 
 class Site:
@@ -99,7 +100,7 @@ def test_a_value_that_may_not_stand_there_is_refused_by_the_name_of_its_place(to
     for position in positions(site.schemas[tool]):
         fine = around(position, site.schemas[tool], site.valid(tool))
         for what, value in bad_values(position.schema):
-            if (tool, position.path, what) in MENDED:
+            if tool == "close_session" and what == "surrogate" and MENDED.fullmatch(position.path):
                 continue
             error = site.refusal(tool, position.holding(fine, value))
             assert named(error).startswith(position.path if what != "deep" else str(position.steps[0])), (

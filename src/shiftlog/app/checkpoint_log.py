@@ -18,7 +18,7 @@ from shiftlog.journal.texts import CHECKPOINT, RESTORE
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.store.protocol import Filter, Page, Reader, Store
-from shiftlog.workspace.ports import Cause, Changes, Location, Record, Restored, Saved
+from shiftlog.workspace.ports import Cause, CheckpointChanges, Location, Record, Restored, Saved
 
 READ_AT_ONCE = 1_000
 _KINDS = (Kind.CHECKPOINT_SAVED, Kind.CHECKPOINT_RESTORED, Kind.COMMAND_STARTED)
@@ -164,7 +164,7 @@ def _facts(location: Location, record: Record) -> dict[str, Any]:
     return {"target": location.target, "workspace": location.path, **facts}
 
 
-def _sight(location: Location, saved: Saved, changes: Changes) -> Sight:
+def _sight(location: Location, saved: Saved, changes: CheckpointChanges) -> Sight:
     return Sight(
         files=changes.files,
         command_id=changes.cause.command_id,

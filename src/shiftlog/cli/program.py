@@ -23,7 +23,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "run": "run:run",
         "setup": "setup.command:setup",
         "doctor": "doctor:doctor",
-        "import": "importing:import_",
+        "import": "transcripts.importing:import_",
     },
     "Look": {
         "open": "run:open_",
@@ -84,7 +84,7 @@ SECTIONS: dict[str, dict[str, str]] = {
         "daemon": "daemon:daemon",
         "store": "store.commands:store",
     },
-    "More": {"codex-jsonl": "codex_jsonl:codex_jsonl", "completion": "program:completion"},
+    "More": {"codex-jsonl": "transcripts.codex_jsonl:codex_jsonl", "completion": "program:completion"},
 }
 
 

@@ -4,6 +4,7 @@ Importing the MCP SDK takes most of a cold start, so it happens in a thread: the
 only MCP clients wait for it. Without one the daemon loads it when what it was started for is likely over.
 """
 
+import gc
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -50,6 +51,8 @@ class McpLoader:
         self._loaded.set()
         # So that the first call of a shell tool does not wait for it.
         await anyio.to_thread.run_sync(import_module, "shiftlog.app.shells")
+        # What was loaded stays, and a full collection that looked at it would stop the daemon for 55 ms instead of 0.2.
+        gc.freeze()
 
     def _load(self) -> "Servers":
         from shiftlog.mcp.catalogue import registry_for

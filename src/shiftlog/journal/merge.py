@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from shiftlog.model.errors import InvalidParameter
-from shiftlog.model.nouns import Turn
+from shiftlog.model.nouns import FileTouch, Turn
 from shiftlog.model.turn_texts import LIST_FIELDS
 
 TEXT_FIELDS = ("query_title", "interpretation", "response", "model", "model_provider", "plan_file", "todo_id")
@@ -97,3 +97,14 @@ def normal_path(path: str, workspace: str | None) -> str:
     if workspace:
         path = path.removeprefix(workspace.replace("\\", "/").rstrip("/") + "/")
     return path
+
+
+def with_seen(files: dict[str, FileTouch], found: Mapping[str, str], seq: int) -> dict[str, FileTouch]:
+    """Add files, named from the workspace, that two checkpoints show as changed and that no action or list told."""
+    seen = {path: files.get(path) for path in found}
+    new = {
+        path: FileTouch(changes=before.changes + 1 if before else 1, last_type=found[path], seq=seq, seen=True)
+        for path, before in seen.items()
+        if before is None or before.seen
+    }
+    return {**files, **new}

@@ -13,7 +13,7 @@ import msgspec
 
 from shiftlog.journal.activity import is_activity, later, moment
 from shiftlog.journal.encoding import spelled
-from shiftlog.journal.merge import normal_path
+from shiftlog.journal.merge import normal_path, with_seen
 from shiftlog.model.canonical import sha256
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.ids import agent_key
@@ -226,7 +226,7 @@ def _turn_updated(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     files = turn.files
     for path in facts.get("add", {}).get("files_modified", ()):
         files = _touched(files, path, "edit", entry.seq, session.workspace, listed=True)
-    files = _seen(files, facts.get("seen", {}), entry.seq)
+    files = with_seen(files, facts.get("seen", {}), entry.seq)
     return session, changed(turn, files=files, **values)
 
 
@@ -434,7 +434,7 @@ def _import_noted(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     for action in fields.get("actions", ()):
         if _touches(action):
             files = _touched(files, action["file_path"], action["type"], entry.seq, session.workspace)
-    files = _seen(files, fields.get("files_seen", {}), entry.seq)
+    files = with_seen(files, fields.get("files_seen", {}), entry.seq)
     return session, changed(turn, files=files, amendments=(*turn.amendments, note))
 
 
@@ -459,17 +459,6 @@ def _touched(
         acted=before.acted + (not listed),
     )
     return {**files, path: touch}
-
-
-def _seen(files: dict[str, FileTouch], found: Mapping[str, str], seq: int) -> dict[str, FileTouch]:
-    """Add files, named from the workspace, that two checkpoints show as changed and that no action or list told."""
-    seen = {path: files.get(path) for path in found}
-    new = {
-        path: FileTouch(changes=before.changes + 1 if before else 1, last_type=found[path], seq=seq, seen=True)
-        for path, before in seen.items()
-        if before is None or before.seen
-    }
-    return {**files, **new}
 
 
 def rolled(before: str, hash_of_entry: str) -> str:

@@ -146,9 +146,11 @@ APPROVAL_HOLDS = timedelta(minutes=10)
 APPROVAL_WAIT_S = 50.0
 # A program's password prompt waits this long; a command's usual time limit is longer.
 PROMPT_WAIT_S = 90.0
-# An ended shell is listed for this long, and held in memory for that long if its end is recorded.
+# An ended shell is listed for this long. If its end is recorded, it is held in memory for that long, and of those only
+# so many: each takes some 30 KB, and an agent may open one for every few commands.
 ENDED_SHELLS_SHOWN = timedelta(hours=24)
 ENDED_SHELLS_HELD = timedelta(minutes=1)
+ENDED_SHELLS_MOST = 16
 # This many finished commands of a live shell are held in memory; earlier ones are read from journal and disk.
 SHELL_COMMANDS_KEPT = 100
 # After a restart, shells of sessions that were active within this time get their end recorded.

@@ -4,7 +4,6 @@ On SIGTERM it first says that it is not ready and asks clients to leave with eac
 takes no new connections, finishes what runs, and ends. A second signal skips the wait.
 """
 
-import gc
 import ipaddress
 import logging
 import os
@@ -27,7 +26,7 @@ from shiftlog.config.loading import ServerSection, load
 from shiftlog.daemon import secrecy
 from shiftlog.daemon.http import QuietServer, listen_at
 from shiftlog.daemon.http_connections import LimitedProtocol
-from shiftlog.daemon.lifecycle import COLLECT_AFTER
+from shiftlog.daemon.lifecycle import collect_rarely
 from shiftlog.daemon.tasks import until
 from shiftlog.daemon.upkeep import LEASES, Upkeep
 from shiftlog.model.errors import ConfigError, StorageError
@@ -115,9 +114,7 @@ class Replica:
         settings = self._app.config.server
         listener = _listener(settings)
         await self._upkeep.attempt(LEASES, self._renew)  # leases may have run out while no replica was there
-        gc.collect()
-        gc.freeze()
-        gc.set_threshold(*COLLECT_AFTER)
+        collect_rarely()
         server = QuietServer(
             uvicorn.Config(
                 team_application(self._app, self._team, self._live, self._draining),

@@ -475,8 +475,8 @@ class Commands:
             ended = results.ending(command)
         if not output.finished:
             self.outputs.flush()  # output that was shown must survive a crash
-            if command is not None:
-                self.registry.shells[command.shell_id].live.mark()
+            if command is not None and (owner := self.registry.find(command.shell_id)) is not None:
+                owner.live.mark()
         if budget is not None:
             page = output.page_by(budget, stream)
         else:
@@ -495,11 +495,4 @@ class Commands:
         recorded = await self.journal.command(command_id)
         if recorded is None:
             raise CommandNotFound(f"unknown command_id '{command_id}'", details={"command_id": command_id})
-        if recorded.finished is None:
-            return {"state": "unknown", "exit_code": None}
-        ended = recorded.finished
-        return {
-            "state": str(ended.get("state", "unknown")),
-            "exit_code": ended.get("exit_code"),
-            **results.vouching(is_vouched=ended.get("exit_code_vouched") is not False),
-        }
+        return results.recorded_ending(recorded.finished or {})

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from shiftlog.model.caller import Caller
+from shiftlog.model.limits import ENDED_SHELLS_HELD, ENDED_SHELLS_MOST, ENDED_SHELLS_SHOWN
 from shiftlog.model.shell_errors import ShellNotFound
 from shiftlog.shell import bounds, results
 from shiftlog.shell.approvals import Approvals
@@ -94,6 +95,17 @@ class ShellRegistry:
             shell.end("lost" if end.lost else "ended", end.reason, end.exit_code, self.now())
             shell.ended_because = shell.ended_because or end.why
             self.approvals.withdraw(shell.shell_id)
+
+    def forget_ended(self) -> None:
+        """Forget the shells that ended long ago; of those for which the journal answers, keep only the newest."""
+        over = [(shell.ended_at, shell) for shell in self.shells.values() if shell.ended_at and shell.released.is_set()]
+        over.sort(key=lambda one: one[0])
+        recorded = [shell.shell_id for _, shell in over if shell.is_recorded]
+        surplus = set(recorded[:-ENDED_SHELLS_MOST])
+        for ended_at, shell in over:
+            kept = ENDED_SHELLS_HELD if shell.is_recorded else ENDED_SHELLS_SHOWN
+            if shell.shell_id in surplus or self.now() - ended_at > kept:
+                del self.shells[shell.shell_id]
 
 
 def not_found(shell_id: str) -> ShellNotFound:

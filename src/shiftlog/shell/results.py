@@ -94,6 +94,15 @@ def ending(command: Command) -> dict[str, Any]:
     return {"state": command.state, "exit_code": command.exit_code, **vouching(is_vouched=command.is_vouched)}
 
 
+def recorded_ending(finished: Mapping[str, Any]) -> dict[str, Any]:
+    """Return state and exit code of a command that only the journal has; without a recorded end they are unknown."""
+    return {
+        "state": str(finished.get("state", "unknown")),
+        "exit_code": finished.get("exit_code"),
+        **vouching(is_vouched=finished.get("exit_code_vouched") is not False),
+    }
+
+
 def vouching(*, is_vouched: bool) -> dict[str, Any]:
     """Return the mark of an exit code that a program of the command could have changed."""
     return {} if is_vouched else {"exit_code_vouched": False}

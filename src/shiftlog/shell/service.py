@@ -22,7 +22,7 @@ from anyio.abc import TaskGroup, TaskStatus
 from shiftlog.guard.budgets.spec import read_budget
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import SessionClosed, SessionNotFound, ShiftlogError, StorageError
-from shiftlog.model.limits import ENDED_SHELLS_HELD, ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
+from shiftlog.model.limits import ENDED_SHELLS_SHOWN, SHELL_CLOSE_S
 from shiftlog.model.shells import KnownCommand, ShellHome
 from shiftlog.shell import requests, results
 from shiftlog.shell.approvals import Approvals
@@ -438,6 +438,7 @@ class Shells:
                 await self._drop_temp(shell.session_id)
             finally:
                 shell.released.set()
+                self.registry.forget_ended()
 
     async def _drop_temp(self, session_id: str) -> None:
         """Remove the temporary directory of a session that is closed and has no shell."""
@@ -485,8 +486,4 @@ class Shells:
         for shell in list(self.registry.shells.values()):
             if shell.is_live and ttl and not shell.running and now - shell.idle_since >= ttl:
                 shell.tasks.start_soon(self._close, shell, "idle")
-            elif shell.ended_at is not None and shell.released.is_set():
-                # The journal answers for a shell whose end it has.
-                kept = ENDED_SHELLS_HELD if shell.is_recorded else ENDED_SHELLS_SHOWN
-                if self.now() - shell.ended_at > kept:
-                    del self.registry.shells[shell.shell_id]
+        self.registry.forget_ended()

@@ -7,11 +7,10 @@ works on a shadow repository.
 import asyncio
 import logging
 import math
-from collections.abc import AsyncGenerator, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import islice
 
 import anyio
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
@@ -34,7 +33,6 @@ from shiftlog.workspace.history import RestoreTarget
 from shiftlog.workspace.ports import (
     Busy,
     Cause,
-    Changes,
     CheckpointKind,
     CheckpointLimits,
     CheckpointLog,
@@ -58,12 +56,7 @@ log = logging.getLogger(__name__)
 LABEL_CHARS = 200
 LIST_MOST = 200
 FILES_NAMED = 100
-CHANGES_MOST = 1_000
 NOT_WRITTEN = "it could not be written"
-
-# Where files are in a checkpoint's tree, and how git names what happened to one.
-FILES = b"files/"
-CHANGED = {b"A": "create", b"D": "delete"}
 
 LABELS: dict[CheckpointKind, str] = {
     "manual": "checkpoint",
@@ -418,7 +411,9 @@ class Checkpoints:
             scope=shadow.scope,
             files=scan.state.files,
             files_changed=count,
-            changes=_changes(records, changed) if before and before[0] is history.position(records) else None,
+            changes=keeping.changes_since(records, changed)
+            if before and before[0] is history.position(records)
+            else None,
         )
         await self._log.append(workspace.location, saved)
         return saved
@@ -466,17 +461,6 @@ class Checkpoints:
                 details={"command_id": busy.command_id, "since": precise(busy.since)},
                 hint="Wait for its end with read_output, or end it with send_input or close_shell, then restore again",
             )
-
-
-def _changes(records: Sequence[Record], changed: Mapping[bytes, bytes]) -> Changes | None:
-    """Return the files that changed since the last checkpoint, if work is known that went on since then."""
-    cause, here = history.working_since(records), history.position(records)
-    files = {
-        names.shown(path.removeprefix(FILES)): CHANGED.get(how, "edit")
-        for path, how in islice(changed.items(), CHANGES_MOST)
-        if path.startswith(FILES)
-    }
-    return Changes(since=here.checkpoint_id, cause=cause, files=files) if cause and here and files else None
 
 
 def _created(saved: Saved, *, unchanged: bool, not_covered: results.NotCovered | None) -> results.Created:

@@ -4,13 +4,21 @@ A checkpoint is a commit without a parent, so that each can be removed on its ow
 """
 
 import secrets
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
+from itertools import islice
 
 from shiftlog.model.limits import CHECKPOINT_KEEPING_S
 from shiftlog.model.shell_errors import CheckpointNotFound
-from shiftlog.workspace.ports import Saved
+from shiftlog.workspace import history, names
+from shiftlog.workspace.ports import CheckpointChanges, Record, Saved
 from shiftlog.workspace.scan import TreeScan
 from shiftlog.workspace.shadow import Shadow, ShadowBroken
+
+CHANGES_MOST = 1_000
+
+# Where files are in a checkpoint's tree, and how git names what happened to one.
+_FILES = b"files/"
+_CHANGED = {b"A": "create", b"D": "delete"}
 
 # $1 tree, $2 message, $3 the tree to compare with, $4 the state file or nothing. The only wait for the disk is
 # here: the objects are already being written (except that of `mktree`, which reads no configuration), so the sync of
@@ -102,3 +110,14 @@ async def is_borrowing(shadow: Shadow) -> bool:
     """Return True if checkpoints still need the user's own objects."""
     output = await shadow.script('echo "$lenders$lender"')
     return bool(output.strip())
+
+
+def changes_since(records: Sequence[Record], changed: Mapping[bytes, bytes]) -> CheckpointChanges | None:
+    """Return the files that changed since the last checkpoint, if work is known that went on since then."""
+    cause, here = history.working_since(records), history.position(records)
+    files = {
+        names.shown(path.removeprefix(_FILES)): _CHANGED.get(how, "edit")
+        for path, how in islice(changed.items(), CHANGES_MOST)
+        if path.startswith(_FILES)
+    }
+    return CheckpointChanges(since=here.checkpoint_id, cause=cause, files=files) if cause and here and files else None

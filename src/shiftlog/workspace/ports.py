@@ -129,7 +129,7 @@ class Scope:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Changes:
+class CheckpointChanges:
     """The files that changed between two checkpoints, each with how, and the work that went on meanwhile."""
 
     since: str
@@ -151,7 +151,7 @@ class Saved:
     files: int = 0
     files_changed: int = 0
     reused: bool = False
-    changes: Changes | None = None
+    changes: CheckpointChanges | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -135,7 +135,7 @@ def test_cursor_is_found_under_either_name_and_its_missing_hooks_are_named(machi
 
 
 def test_a_guard_of_an_agent_that_is_not_connected_is_a_problem(machine: Path) -> None:
-    guard = {"mode": "enforce", "changed": [], "hooks_installed": False}
+    guard: dict[str, Any] = {"mode": "enforce", "changed": [], "hooks_installed": False}
     told = found(machine, codex=seen(guard=guard))["codex"]
     assert told.state == "warn"
     assert told.message == "Codex 1.2.3: not connected, so its guard (enforce) holds nothing"

@@ -324,7 +324,8 @@ async def test_a_conversation_whose_events_waited_for_the_daemon_is_recorded_onc
             lines.append({"type": "turn_ended", "status": "success"})
         path = hooked.app.write(f"projects/work/agent-transcripts/{CONVERSATION}/{CONVERSATION}.jsonl", lines)
         fields: Json = {"agent": "Cursor", "session_id": CONVERSATION, "transcript_path": str(path)}
-        hooked.spool("SessionStart", source="startup", **{**fields, "transcript_path": None})
+        begun: dict[str, Any] = {**fields, "transcript_path": None}
+        hooked.spool("SessionStart", source="startup", **begun)
         for text in asked:
             hooked.spool("UserPromptSubmit", prompt=text, later_s=1_500, **fields)
             hooked.spool("Stop", status="completed", later_s=1_500, **fields)

@@ -191,7 +191,7 @@ def test_what_an_edit_tool_told_is_not_marked_as_seen(home: Path, project: Path)
     assert turn["files_seen"] == ["seen.txt"]
     assert len(turn["files_modified"]) == 2
     text = client.shiftlog("show", SESSION).out
-    assert "- seen.txt  seen\n" in text
+    assert "- seen.txt  found by checkpoints\n" in text
     assert "told.txt\n" in text
 
 

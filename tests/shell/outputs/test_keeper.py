@@ -1,5 +1,6 @@
 """Keeping outputs: limits, age, restarts, and files that nobody else can read."""
 
+import gc
 import stat
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -129,6 +130,49 @@ def test_the_oldest_finished_outputs_make_room(tmp_path: Path, day: Day) -> None
             keeper.reopen(f"4c82-1_local#{number}")
     assert keeper.reopen("4c82-1_local#2").stdout.spool.size == len(BIG)
     assert keeper.kept_bytes == 2 * len(BIG) + 5
+
+
+def test_the_oldest_outputs_of_several_shells_make_room_and_empty_ones_stay(tmp_path: Path, day: Day) -> None:
+    limits = {"total_bytes": 3 * len(BIG)}
+    keeper = keeper_of(tmp_path, day, **limits)
+    for command_id in ("4c82-1_local#1", "4c82-2_local#1", "4c82-1_local#2"):
+        day.now += timedelta(minutes=1)
+        run(keeper, command_id, BIG)
+        run(keeper, command_id.replace("#", "#9"), b"")
+    for one, gone, stays in (
+        (keeper, ["4c82-1_local#1"], ["4c82-2_local#1", "4c82-1_local#2"]),
+        (keeper_of(tmp_path, day, **limits), ["4c82-2_local#1"], ["4c82-1_local#2"]),
+    ):
+        day.now += timedelta(minutes=1)
+        run(one, f"4c82-3_local#{len(stays)}", BIG)
+        for command_id in gone:
+            with pytest.raises(OutputExpired):
+                one.reopen(command_id)
+        for command_id in stays:
+            assert one.reopen(command_id).stdout.spool.size == len(BIG)
+        assert one.reopen("4c82-1_local#91").show().stdout == ""
+        assert one.kept_bytes == 3 * len(BIG)
+
+
+def test_finished_outputs_are_on_disk_and_not_in_memory(tmp_path: Path, day: Day) -> None:
+    def objects_after(numbers: range) -> int:
+        for number in numbers:
+            run(keeper, f"4c82-1_local#{number}", b"small\n")
+        gc.collect()
+        return len(gc.get_objects())
+
+    keeper = keeper_of(tmp_path, day)
+    before = objects_after(range(1, 100))
+    assert objects_after(range(100, 600)) - before < 50
+    assert keeper.forget(f"4c82-1_local#{number}" for number in range(1, 600)) == 599
+    assert (keeper.kept_bytes, list((tmp_path / "outputs").iterdir())) == (0, [])
+
+
+def test_only_known_commands_are_forgotten(tmp_path: Path, day: Day) -> None:
+    keeper = keeper_of(tmp_path, day)
+    run(keeper, "4c82-1_local#1", b"small\n")
+    assert keeper.forget(["none", "4c82-1_local#2", "4c82-9_local#1"]) == 0
+    assert keeper.reopen("4c82-1_local#1").show().stdout == "small"
 
 
 def test_running_commands_never_make_room(tmp_path: Path, day: Day) -> None:

@@ -151,3 +151,8 @@ class Function:
 
 Node = Simple | Pipeline | AndOr | Compound | Function
 Script = list[Node]
+
+
+def holds_download(parts: list[Part]) -> bool:
+    """Return True if a part of a word holds what was downloaded."""
+    return any(isinstance(part, Dyn) and part.download for part in parts)

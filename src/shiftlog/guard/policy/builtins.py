@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from shiftlog.guard.bash.tree import Assign, BashWord, Dyn
+from shiftlog.guard.bash.tree import Assign, BashWord, Dyn, holds_download
 from shiftlog.guard.bash.values import Values
 from shiftlog.guard.bash.words import (
     HOLE,
@@ -313,7 +313,7 @@ class Builtins(ABC):
         if value.value is not None:
             self.assigned.append((name, value.value))
         name = name.removesuffix("+")
-        if any(isinstance(part, Dyn) and part.download for part in (value.word.parts if value.word else ())):
+        if value.word and holds_download(value.word.parts):
             self.downloaded.add(name)
         else:
             self.downloaded.discard(name)

@@ -145,7 +145,7 @@ class Survey(Late):
                 part.download = self._downloads_since(first)
             if part.inner:
                 self.visit_parts(part.inner, position)
-                part.download = part.download or _is_download(part.inner)
+                part.download = part.download or tree.holds_download(part.inner)
                 if part.kind in ("arith", "param"):
                     self.set_by_expansion(part, position)
 
@@ -298,7 +298,7 @@ class Survey(Late):
     def _doubt_program(self, args: list[Arg], position: Position) -> None:
         first = args[0]
         parts = first.word.parts if first.word else []
-        if _is_download(parts):
+        if tree.holds_download(parts):
             self.dangers.append(Danger(first.at, position.via, "eval"))
         if position.surety != "sure":
             return
@@ -364,7 +364,7 @@ class Survey(Late):
     def visit_text(self, arg: Arg, position: Position, *, data: bool = False) -> None:
         """Read an argument as shell text and visit it; with `data`, its unknown parts cannot be code."""
         parts = arg.word.parts if arg.word else []
-        if _is_download(parts):
+        if tree.holds_download(parts):
             self.dangers.append(Danger(arg.at, position.via[:-1], position.via[-1] if position.via else "eval"))
         elif arg.text.strip() == HOLE and position.via:
             named = any(isinstance(part, tree.Dyn) and part.name in self.downloaded for part in parts)
@@ -497,7 +497,3 @@ class Survey(Late):
             self._doubt_named("\n".join((*told, *settings)).replace("=", "= "), f"code for '{base}' with", at)
         elif base not in tables.SEDS and tables.STARTING.search(code):
             self._doubt_named(code, f"code for '{base}' with", at)
-
-
-def _is_download(parts: list[tree.Part]) -> bool:
-    return any(isinstance(part, tree.Dyn) and part.download for part in parts)

@@ -9,6 +9,8 @@ a command with little output costs one append and no file of its own. Lines that
 """
 
 import contextlib
+import heapq
+import math
 import os
 import re
 import time
@@ -59,6 +61,24 @@ class _Finished(NamedTuple):
     number: int
     at: float
     size: int
+
+
+class _Oldest(NamedTuple):
+    """The end times of the oldest finished output of a shell, and of its oldest one that is not empty."""
+
+    at: float
+    sized_at: float
+
+    @classmethod
+    def of(cls, outputs: Iterable[_Finished]) -> "_Oldest":
+        known = list(outputs)
+        return cls(
+            min((one.at for one in known), default=math.inf),
+            min((one.at for one in known if one.size), default=math.inf),
+        )
+
+    def with_one(self, one: _Finished) -> "_Oldest":
+        return _Oldest(min(self.at, one.at), min(self.sized_at, one.at) if one.size else self.sized_at)
 
 
 class _Index:
@@ -155,7 +175,8 @@ class OutputKeeper:
         # Commands whose end could not be recorded, as on a full disk; the newest of them are recorded later.
         self._unrecorded: dict[str, CommandOutput] = {}
         self._next_sweep = clock()
-        self._kept: dict[str, _Finished] | None = None
+        # By shell: the outputs of fourteen days would be millions of objects. They are found on disk when needed.
+        self._kept: dict[str, _Oldest] | None = None
         self._kept_bytes = 0  # finished outputs and the claims of live ones
         self._disk = DiskRoom(folder)
         self._removed: OrderedDict[str, str] = OrderedDict()
@@ -259,9 +280,12 @@ class OutputKeeper:
         kept = self._load()
         self._next_sweep = self._clock() + OUTPUT_SWEEP_EVERY_S
         oldest = (self._now() - timedelta(days=self._limits.days)).timestamp()
-        old = [command_id for command_id, one in kept.items() if one.at <= oldest]
-        self._remove(old)
-        return len(old) + self._make_room(0)
+        removed = 0
+        for shell in [shell for shell, known in kept.items() if known.at <= oldest]:
+            if old := [one for one in self._finished(shell) if one.at <= oldest]:
+                self._remove(shell, old)
+            removed += len(old)
+        return removed + self._make_room(0)
 
     def forget(self, command_ids: Iterable[str]) -> int:
         """Remove the outputs of finished commands; return how many had one."""
@@ -270,9 +294,15 @@ class OutputKeeper:
             if held.finished:  # later output of a leftover child is not kept
                 held.close("stdout")
                 held.close("stderr")
-        going = [command_id for command_id in wanted if command_id in self._load()]
-        self._remove(going)
-        return len(going)
+        numbers: dict[str, set[int]] = {}
+        for match in filter(None, map(_COMMAND_ID.fullmatch, wanted)):
+            if match["shell"] in self._load():
+                numbers.setdefault(match["shell"], set()).add(int(match["number"]))
+        going = {shell: [one for one in self._finished(shell) if one.number in numbers[shell]] for shell in numbers}
+        for shell, outputs in going.items():
+            if outputs:
+                self._remove(shell, outputs)
+        return sum(map(len, going.values()))
 
     @property
     def kept_bytes(self) -> int:
@@ -295,15 +325,28 @@ class OutputKeeper:
         """Remove the oldest finished outputs until `size` more bytes fit; return how many were removed."""
         kept = self._load()
         missing = max(self._kept_bytes + size - self._limits.total_bytes, size - self._disk.free())
-        going: list[str] = []
-        for command_id, one in sorted(kept.items(), key=lambda item: item[1].at) if missing > 0 else ():
+        going: dict[str, list[_Finished]] = {}
+        for shell, one in self._oldest_first() if missing > 0 and kept else ():
             if missing <= 0:
                 break
-            if one.size:
-                going.append(command_id)
-                missing -= one.size
-        self._remove(going)
-        return len(going)
+            going.setdefault(shell, []).append(one)
+            missing -= one.size
+        for shell, outputs in going.items():
+            self._remove(shell, outputs)
+        return sum(map(len, going.values()))
+
+    def _oldest_first(self) -> Iterator[tuple[str, _Finished]]:
+        """Yield the finished outputs that are not empty by age, reading no more shells than needed."""
+        shells = sorted((known.sized_at, shell) for shell, known in self._load().items() if known.sized_at < math.inf)
+        read: list[tuple[float, str, _Finished]] = []
+        for at, shell in shells:
+            while read and read[0][0] <= at:
+                yield heapq.heappop(read)[1:]
+            for one in self._finished(shell):
+                if one.size:
+                    heapq.heappush(read, (one.at, shell, one))
+        while read:
+            yield heapq.heappop(read)[1:]
 
     def _record_end(self, output: CommandOutput) -> None:
         """Record a command that ended, and again when a leftover child has added to it."""
@@ -321,50 +364,59 @@ class OutputKeeper:
             if len(self._unrecorded) > _UNRECORDED:
                 self._unrecorded.pop(next(iter(self._unrecorded)))
         if output.over:
+            kept = self._load()
             self._live.pop(output.command_id, None)
-            self._load()[output.command_id] = finished
+            kept[shell] = kept.get(shell, _Oldest.of(())).with_one(finished)
 
-    def _load(self) -> dict[str, _Finished]:
-        """Return the finished outputs; the first call finds those of earlier servers on disk."""
+    def _load(self) -> dict[str, _Oldest]:
+        """Return the shells with finished outputs; the first call finds those of earlier servers on disk."""
         if self._kept is not None:
             return self._kept
         self._kept = {}
-        for shell in _scan(self._folder):
-            if not shell.is_dir(follow_symlinks=False):
-                continue
-            noted = {one.number: one for one in self._index.list(shell.name)}
-            found = dict(noted)
-            for file in _scan(Path(shell.path)):
-                match = _FILE.fullmatch(file.name)
-                number = int(match["number"]) if match else 0
-                if match is not None and number not in noted and file.is_file(follow_symlinks=False):
-                    stat = file.stat(follow_symlinks=False)
-                    _, at, size = found.get(number, (number, 0.0, 0))
-                    found[number] = _Finished(number, max(at, stat.st_mtime), size + stat.st_size)
-            for number, one in found.items():
-                command_id = f"{shell.name}#{number}"
-                if command_id not in self._live:
-                    self._kept[command_id] = one
-                    self._kept_bytes += one.size
+        for folder in _scan(self._folder):
+            if folder.is_dir(follow_symlinks=False) and (found := self._finished(folder.name)):
+                self._kept[folder.name] = _Oldest.of(found)
+                self._kept_bytes += sum(one.size for one in found)
         return self._kept
 
-    def _remove(self, command_ids: list[str]) -> None:
-        """Remove finished outputs, and the folders of shells that have none left."""
-        kept, shells = self._load(), dict[str, set[int]]()
-        for command_id in command_ids:
-            self._kept_bytes -= kept.pop(command_id).size
-            shell, number = _parts(command_id)
-            shells.setdefault(shell, set()).add(number)
+    def _finished(self, shell: str) -> list[_Finished]:
+        """Return the finished outputs of a shell, as its index and its files tell of them."""
+        noted = {one.number: one for one in self._index.list(shell)}
+        found = dict(noted)
+        for file in _scan(self._folder / shell):
+            match = _FILE.fullmatch(file.name)
+            number = int(match["number"]) if match else 0
+            if match is not None and number not in noted and file.is_file(follow_symlinks=False):
+                stat = file.stat(follow_symlinks=False)
+                _, at, size = found.get(number, (number, 0.0, 0))
+                found[number] = _Finished(number, max(at, stat.st_mtime), size + stat.st_size)
+        for command_id, output in self._unrecorded.items():
+            owner, number = _parts(command_id)
+            if owner == shell:  # a small text is nowhere else
+                size = output.stdout.spool.size + output.stderr.spool.size
+                found[number] = _Finished(number, self._now().timestamp(), size)
+        return [one for number, one in found.items() if f"{shell}#{number}" not in self._live]
+
+    def _remove(self, shell: str, outputs: list[_Finished]) -> None:
+        """Remove finished outputs of a shell, and its folder if none is left."""
+        for one in outputs:
+            command_id = f"{shell}#{one.number}"
+            self._kept_bytes -= one.size
             for name in STREAMS:
                 Path(self._path(command_id, name)).unlink(missing_ok=True)
             self._unrecorded.pop(command_id, None)
             self._removed[command_id] = times.precise(self._now())
             if len(self._removed) > _REMEMBERED:
                 self._removed.popitem(last=False)
-        for shell, numbers in shells.items():
-            self._index.drop(shell, frozenset(numbers))
-            if not _scan(self._folder / shell):
+        self._index.drop(shell, frozenset(one.number for one in outputs))
+        if not _scan(self._folder / shell):
+            with contextlib.suppress(FileNotFoundError):
                 (self._folder / shell).rmdir()
+        kept = self._load()
+        if left := self._finished(shell):
+            kept[shell] = _Oldest.of(left)
+        else:
+            kept.pop(shell, None)
 
     def _path(self, command_id: str, name: Stream) -> str:
         shell, number = _parts(command_id)

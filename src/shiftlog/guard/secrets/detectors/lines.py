@@ -55,7 +55,7 @@ _AROUND = ((160, 320), (640, 384), (64, 1024))
 _STEP = 128
 
 
-class Part(NamedTuple):
+class LinePart(NamedTuple):
     """A part of a line around hints: what the triggers find in it, and the rows of the tables of places."""
 
     start: int
@@ -68,7 +68,7 @@ class Signs(NamedTuple):
     """The findings of the triggers in a line, in total and in its parts."""
 
     kinds: frozenset[int]
-    parts: tuple[Part, ...]
+    parts: tuple[LinePart, ...]
 
     def __bool__(self) -> bool:
         return bool(self.parts)
@@ -149,14 +149,14 @@ class SuspiciousLines:
             hit = _hints[index](self._data, hit + _STEP, end) if hit + _STEP < end else -1
 
 
-def _look_at(data: bytes, line: int, start: int, end: int, hints: set[int]) -> Part:
+def _look_at(data: bytes, line: int, start: int, end: int, hints: set[int]) -> LinePart:
     """Run the triggers of some hints on a part of the line that starts at `line`."""
     text = data[start:end]
     kinds = _find_words(text) if _NAMES in hints else []
     if _SHOWN in hints:
         kinds = [*kinds, *(Sign.ADDRESS + index for index in _find_shapes(text))]
     rows = sorted(rows_in(text)) if _PLACES in hints or Sign.NAMED_PLACE in kinds else ()
-    return Part(start - line, end - line, frozenset(kinds), tuple(rows))
+    return LinePart(start - line, end - line, frozenset(kinds), tuple(rows))
 
 
 def look(line: bytes) -> Signs:
@@ -188,7 +188,7 @@ def find_only_places(line: str) -> Iterator[SecretSpan]:
         yield from find_places(line, part.rows, part.start, part.end)
 
 
-def _find_in_part(line: str, data: bytes, part: Part, *, settings: bool) -> Iterator[SecretSpan]:
+def _find_in_part(line: str, data: bytes, part: LinePart, *, settings: bool) -> Iterator[SecretSpan]:
     start, end, kinds, rows = part
     if Sign.NAME in kinds:
         for finding in find_assignments(line, data, start, end, settings=settings):
