@@ -58,6 +58,7 @@ _ALL: dict[str, Part] = {
     "broker": partial(_module, "broker"),
     "checkpoints": partial(_module, "checkpoints"),
     "page": partial(_module, "page"),
+    "page_browser": partial(_module, "page_browser"),
     "postgres": partial(_module, "postgres"),
     "postgres_size": partial(_module, "postgres_size"),
     "team": partial(_module, "team"),

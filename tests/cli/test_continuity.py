@@ -10,6 +10,7 @@ import click
 import pytest
 
 from shiftlog.cli.continuity import CLOSE_OPTIONS, RESUME_OPTIONS, close, resume
+from shiftlog.cli.handover import tree_lines
 from shiftlog.dialects.delx.names import RESERVED
 from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.link.client import connect
@@ -171,6 +172,18 @@ def test_an_offer_is_declined_or_revoked(home: Path) -> None:
     shiftlog(home, "handover", "offer", session, "--to", "beta")
     assert shiftlog(home, "handover", "revoke", session, "--json").json()["ended"] == "revoked"
     shiftlog(home, "handover", "revoke", session, status=2)
+
+
+def test_on_a_narrow_terminal_a_line_of_the_tree_keeps_its_id_whole() -> None:
+    named = {"session_id": "Codex-20260131T090000Z-fix-the-cache-bug", "state": "succeeded", "agent_id": "night-shift"}
+    node = {**named, "title": "Fix the cache bug of the shop", "relation": "root", "offered_to": None, "left_out": 0}
+    tree: dict[str, Any] = {**node, "started": "2026-01-31T09:00:00Z", "children": [], "earlier_session_id": None}
+    for width in (40, 60, 120):
+        [parts] = tree_lines(tree, "", width)
+        line = "".join(part if isinstance(part, str) else part[0] for part in parts)
+        assert len(line) <= width
+        assert line.endswith(short_id(named["session_id"]))
+        assert line.startswith("Fix the cache")
 
 
 def test_the_brief_is_markdown_that_says_it_is_data(home: Path, tmp_path: Path) -> None:

@@ -146,7 +146,10 @@ def test_the_secret_of_the_demo_is_nowhere(demo: Path) -> None:
 
 def test_tail_shows_the_newest_entries(demo: Path) -> None:
     heading, *lines = shiftlog(demo, "tail", "-n", "2").out.splitlines()
-    assert re.fullmatch(r"==> DemoAgent-\S+ <==", heading)
+    short = shiftlog(demo, "sessions", "--json").json()["items"][0]["session_id"]
+    assert re.fullmatch(r"==> [0-9a-f]{8}  Some orders are charged twice <==", heading)
+    named = heading.split()[1]
+    assert shiftlog(demo, "show", named, "--json").json()["session"]["session_id"] == short
     assert [line.split()[3] for line in lines] == ["capsule.saved", "session.closed"]
     assert len(shiftlog(demo, "tail", "last", "-n", "3").out.splitlines()) == 3
 

@@ -337,6 +337,25 @@ def test_commands_look_like_a_terminal_and_checkpoints_say_what_changed(server: 
     assert re.search(r'<span class="about">[^<]*by person</span>', server.html(f"/sessions/{session_id}"))
 
 
+def test_a_session_opened_for_its_shell_alone_is_called_by_what_it_ran(server: PageServer, tmp_path: Path) -> None:
+    work = tmp_path / "warehouse"
+    work.mkdir()
+    called: list[str] = []
+    for number, command in enumerate(("echo counted", "")):
+        caller = replace(CLIENT, client_id=f"bare-{number}")
+        shell = server.do(server.app.shells.open_shell({"cwd": str(work)}, caller))
+        if command:
+            asked = {"shell_id": shell["shell_id"], "command": command}
+            server.do(server.app.shells.commands.run_command(asked, caller))
+        html = server.html(f"/sessions/{shell['session_id']}")
+        found = re.search(r"<h1>(.*?)</h1>", html)
+        assert found is not None
+        called.append(found[1])
+        assert re.search(rf"""href="/sessions/{shell["session_id"]}"[^>]*>{found[1]}</a>""", server.html("/sessions"))
+        assert server.json(f"/sessions/{shell['session_id']}")["session"]["title"] == "shell", "as the journal has it"
+    assert called == ["echo counted", "Shell in warehouse"]
+
+
 # JSON twins
 
 

@@ -205,6 +205,39 @@ def test_an_ordinary_question_is_answered_in_three_interactions(hand: Hand, ques
     question(hand)
 
 
+def by_keys(hand: Hand, text: str) -> None:
+    """Open the palette, type and take the first line of it, by the keyboard alone; all of it is one interaction."""
+    hand.page.keyboard.press("Control+k")
+    hand.page.keyboard.type(text)
+    first = hand.page.locator(".palette [role=option]").first
+    expect(first).to_contain_text(re.compile(re.escape(text), re.IGNORECASE))
+    hand.page.keyboard.press("Enter")
+    hand.interactions += 1
+
+
+def test_decisions_time_and_another_agent_are_reached_by_the_keyboard_alone(hand: Hand) -> None:
+    by_keys(hand, "decisions")
+    expect(hand.page.locator(".decisions")).to_contain_text("Discounts apply before tax")
+    by_keys(hand, "Fix the cart")
+    turn = hand.page.locator("article.turn", has_text="Ship it")
+    expect(turn.locator(".steps > summary")).to_contain_text("tools")
+    by_keys(hand, "Hand-over")
+    expect(hand.page.locator(".capsule")).to_contain_text("Ship it")
+
+
+def test_the_first_turn_alone_is_taken_back_by_the_keyboard_alone(asked: PageServer, hand: Hand) -> None:
+    work: Path = asked.home.parent / "shop"
+    (work / "one.txt").write_text("1\n")
+    by_keys(hand, "Fix the cart")
+    expect(hand.page.locator("article.turn").first).to_be_visible()
+    by_keys(hand, "Take back turn 1")
+    expect(hand.page.get_by_role("button", name="Take back these files")).to_be_visible()
+    by_keys(hand, "Take back these files")
+    hand.page.wait_for_url(re.compile("/sessions/[^/]+$"))
+    assert not (work / "one.txt").exists()
+    (work / "one.txt").write_text("1\n")
+
+
 def test_the_second_turn_is_gone_and_the_others_stay(asked: PageServer, hand: Hand) -> None:
     work: Path = asked.home.parent / "shop"
     if (work / "two.txt").exists():  # the question above was asked in another process

@@ -95,6 +95,8 @@ def test_a_replay_is_stepped_and_scrubbed_by_keys_and_the_address_keeps_the_turn
     expect(page).to_have_url(re.compile(r"replay\?turn=req-.*second"))
     page.keyboard.press(">")
     expect(page.get_by_label("Speed")).to_have_value("8")
+    page.keyboard.press("<")
+    expect(page.get_by_label("Speed")).to_have_value("4")
     slider.fill("0")
     expect(stage).to_contain_text("Do the first thing")
     expect(slider).to_have_attribute("aria-valuetext", re.compile(r"^1 First · step 1 of "))

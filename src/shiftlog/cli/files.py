@@ -12,6 +12,7 @@ from shiftlog.cli.screen.patches import print_patch
 from shiftlog.model.ids import short_id
 from shiftlog.text.figures import count
 from shiftlog.text.printable import one_line, terminal_line
+from shiftlog.text.titles import shown_title
 
 PATCH_LINES = 40
 
@@ -46,7 +47,7 @@ def files(
     """List the files that agents changed, the one changed most often first; or all the work that changed PATH.
 
     PATH is a file's path, or its name as the session's workspace has it. Changes by an agent's own tools and by
-    commands are told alike: those of commands are found by comparing the checkpoints around them.
+    commands are both listed; those of commands are found by comparing the checkpoints around them.
 
     \b
     Examples:
@@ -86,7 +87,7 @@ def _print_touch(printer: Printer, touch: Item, max_lines: int | None) -> None:
     """Print what was asked, then who did it when, then the differences."""
     turn = f"turn {touch['ordinal']}" if touch["ordinal"] else "outside of turns"
     place: list[Part] = [(short_id(touch["session_id"]), "cyan"), f"  {touch['agent_id']}"]
-    printer.item((terminal_line(touch["asked"] or touch["session_title"] or "(no title)"), "bold"))
+    printer.item((terminal_line(shown_title(touch["asked"] or touch["session_title"]) or "(no title)"), "bold"))
     printer.item(*place, (f"  {turn}  {since(touch['at'])} ago", "dim"), indent=2)
     for said in filter(None, touch["said"]):
         printer.item(terminal_line(one_line(said, 200)), indent=2)

@@ -30,9 +30,11 @@ from shiftlog.cli.screen.output import (
 )
 from shiftlog.cli.screen.paging import paged
 from shiftlog.model.ids import short_id
-from shiftlog.text.printable import terminal_line, terminal_text
+from shiftlog.text.printable import cut_line, terminal_line, terminal_text
+from shiftlog.text.titles import shown_title
 
 Facts = dict[str, Any]
+LEAST_TITLE = 12
 
 _OFFERS = (
     title_column(),
@@ -211,25 +213,28 @@ def lineage(session: str, as_json: bool) -> None:
         print_json(tree)
         return
     with paged() as printer:
-        for parts in tree_lines(tree, name):
+        for parts in tree_lines(tree, name, printer.console.width if printer.is_terminal else None):
             printer.line(*parts)
 
 
-def tree_lines(tree: Facts, marked: str = "") -> Iterator[list[Part]]:
-    """Yield the lines of a drawn tree; the marked session is bold."""
+def tree_lines(tree: Facts, marked: str = "", width: int | None = None) -> Iterator[list[Part]]:
+    """Yield the lines of a drawn tree, none longer than `width` where that is possible; the marked session is bold."""
     if tree["earlier_session_id"]:
         yield [("… continues ", "dim"), (short_id(tree["earlier_session_id"]), "cyan")]
     waiting: list[tuple[Facts, str, str]] = [(tree, "", "")]
     while waiting:
         node, lead, below = waiting.pop()
-        title = (terminal_line(node["title"]), "bold" if node["session_id"] == marked else "")
         how = "" if node["relation"] == "root" else f"{node['relation']}: "
         offered = f", offered to {node['offered_to']}" if node["offered_to"] else ""
         facts = f"  {terminal_line(node['agent_id'])}, {since(node['started'])} ago{offered}  "
+        title = terminal_line(shown_title(node["title"]))
+        taken = len(f"{lead}{how}  {node['state']}{short_id(node['session_id'])}")
+        if width is not None and taken + len(title) + len(facts) > width:  # the facts give way first
+            title, facts = cut_line(title, max(LEAST_TITLE, width - taken - 2)), "  "
         yield [
             (lead, "dim"),
             (how, "dim"),
-            title,
+            (title, "bold" if node["session_id"] == marked else ""),
             "  ",
             styled(node["state"]),
             (facts, "dim"),

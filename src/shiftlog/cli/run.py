@@ -198,7 +198,7 @@ def _view(printer: Printer, client: "Client") -> "Text":
 @click.option("--print", "only_print", is_flag=True, help="Print the link instead of starting a browser.")
 @json_option
 def open_(session: str | None, only_print: bool, as_json: bool) -> None:
-    """Open the page in the browser: all sessions, or only SESSION.
+    """Open the page in the browser: all sessions, or the story of SESSION.
 
     The page is served on this machine only. The link works once, within a minute, and gives the browser a cookie for
     a day; run the command again for another browser.

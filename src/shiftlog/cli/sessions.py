@@ -43,6 +43,7 @@ from shiftlog.model.times import shown
 from shiftlog.text.figures import count, money, size
 from shiftlog.text.found import repeats_title
 from shiftlog.text.printable import terminal_line
+from shiftlog.text.titles import shown_title
 
 if TYPE_CHECKING:
     from shiftlog.link.client import Client
@@ -181,10 +182,10 @@ def _print_hit(printer: Printer, item: Item) -> None:
     match item["kind"]:
         case "session":
             place += ["  ", styled(item["state"]), (f"  {since(item['last_activity'])} ago", "dim")]
-            heading = item["title"]
+            heading = shown_title(item["title"], item.get("ran"))
         case "turn":
             place += ["  ", styled(item["status"]), (f"  {item['request_id']}", "dim")]
-            heading = item["title"]
+            heading = shown_title(item["title"])
         case "file":
             place.append((f"  {item['request_id']}", "dim"))
             heading = item["path"]
@@ -242,7 +243,8 @@ def tail(session: str | None, follow: bool, last: int, as_json: bool) -> None:
                 else:
                     if entry["session_id"] != heading:
                         heading = entry["session_id"]
-                        printer.line((f"==> {heading} <==", "cyan"))
+                        title = terminal_line(shown_title(entry["session_title"], entry.get("ran")))
+                        printer.line((f"==> {short_id(heading)}  ", "cyan"), (title, "bold"), (" <==", "cyan"))
                     printer.item(*entry_parts(entry))
 
 

@@ -16,6 +16,7 @@ from shiftlog.model.ids import short_id
 from shiftlog.model.times import parse
 from shiftlog.text.figures import count, exact_money, largest_unit, size
 from shiftlog.text.printable import terminal_line
+from shiftlog.text.titles import shown_title
 
 LISTS = (
     ("Decisions", "design_decisions"),
@@ -90,7 +91,7 @@ def _print_document(facts: Facts, turns: Iterable[Facts]) -> None:
 
 
 def _print_session(printer: Printer, facts: Facts) -> None:
-    printer.item((terminal_line(facts["title"]), "bold"))
+    printer.item((terminal_line(shown_title(facts["title"], facts.get("ran"))), "bold"))
     printer.item((facts["session_id"], "cyan"), (f"  {short_id(facts['session_id'])}", "cyan dim"))
     agent = facts["agent"]
     if facts["agent_id"] != agent:
@@ -157,7 +158,7 @@ def _span(start: str, end: str | None) -> str:
 def _print_turn(printer: Printer, story: StoryPrinter, block: Facts, max_lines: int | None) -> None:
     turn: Facts = block["turn"]
     steps: list[Facts] = block["steps"] or []
-    title = terminal_line(turn["query_title"])
+    title = terminal_line(shown_title(turn["query_title"]))
     gone = f"  taken back by {block['taken_back']}" if block["taken_back"] else ""
     printer.item(
         (f"Turn {turn['ordinal']}  ", "bold"), styled(block["status"]), (gone, "yellow"), "  ", (title, "bold")

@@ -2,13 +2,14 @@
 
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from shiftlog.app.app import App
 from shiftlog.control.naming import named_session, named_turn
 from shiftlog.control.questions import Params, Question
 from shiftlog.journal.history.following import follow
-from shiftlog.journal.history.items import TURN_KINDS, session_facts, session_item, turn_contents, turn_facts
+from shiftlog.journal.history.items import TURN_KINDS, first_run, session_facts, session_item, turn_contents, turn_facts
 from shiftlog.journal.history.requests import filter_of
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.keeping.facts import kept_facts
@@ -16,6 +17,7 @@ from shiftlog.journal.signing.keys import receipt_from
 from shiftlog.journal.usage.service import list_runs, runs_filter, total_usage
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, UnknownTool
+from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Page, Reader
 
 # Tools that act on shells and files: the journal says what they did, but not for which call.
@@ -45,7 +47,7 @@ async def _status(app: App, params: Params, caller: Caller) -> object:
             "entries": counts.entries,
             "database_bytes": counts.bytes,
             "schema": counts.schema,
-            "open": [session_item(row.session, now=now, runs=app.runs) for row in live],
+            "open": [_listed(app, reader, row.session, now) for row in live],
         }
 
     return await app.store.read(work)
@@ -65,18 +67,26 @@ async def _sessions(app: App, params: Params, caller: Caller) -> object:
         rows = reader.find_sessions(where, Page(limit=int(params.get("limit", 20))), by_activity=True)
         kept = kept_facts(reader, [row.session for row in rows], sizes=bool(params.get("sizes")))
         return {
-            "items": [session_item(row.session, now=now, runs=app.runs) | kept[row.session.id] for row in rows],
+            "items": [_listed(app, reader, row.session, now) | kept[row.session.id] for row in rows],
             "total": reader.count("session", where),
         }
 
     return await app.store.read(work)
 
 
+def _listed(app: App, reader: Reader, session: Session, now: datetime) -> dict[str, Any]:
+    return session_item(session, now=now, runs=app.runs) | first_run(session, reader)
+
+
 async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     name = str(params["session_id"])
     session = await app.store.read(lambda reader: find_session(reader, name))
     facts = await app.store.read(
-        lambda reader: session_facts(session, app.runs, reader) | kept_facts(reader, [session], sizes=True)[session.id]
+        lambda reader: (
+            session_facts(session, app.runs, reader)
+            | first_run(session, reader)
+            | kept_facts(reader, [session], sizes=True)[session.id]
+        )
     )
     typed = params.get("turn")
     turns = [await app.store.read(lambda reader: named_turn(reader, session, str(typed)))] if typed else None

@@ -32,6 +32,12 @@ _UNSEARCHED = frozenset(
         "drop",
         "current_turn",
         "between",
+        "checkpoint_id",
+        "command_id",
+        "enforcement",
+        "shell_id",
+        "sha256",
+        "verdict",
     }
 )
 _SEARCHED_KINDS = frozenset(

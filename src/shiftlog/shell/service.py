@@ -41,9 +41,9 @@ from shiftlog.shell.state import Shell
 from shiftlog.shell.takeover import Takeover
 from shiftlog.shell.transfers import Transfers
 from shiftlog.shell.unrun import limit_reached, unavailable
+from shiftlog.text.titles import IMPLICIT_TITLE
 
 LOG = logging.getLogger(__name__)
-IMPLICIT_TITLE = "shell"
 FLUSH_S = 1.0
 SWEEP_TICKS = 15
 

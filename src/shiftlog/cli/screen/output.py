@@ -18,6 +18,7 @@ import click
 from shiftlog.model.ids import short_id
 from shiftlog.text.figures import count, largest_unit
 from shiftlog.text.printable import OBEYED, terminal_text
+from shiftlog.text.titles import shown_title
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -223,7 +224,9 @@ def text_of(parts: Iterable[Part]) -> "Text":
 
 def title_column(heading: str = "TITLE") -> Column:
     """Return the column that every list of sessions begins with."""
-    return Column(heading, lambda item: (item["title"], "bold"), cut=True, least=TITLE_CUT_TO)
+    return Column(
+        heading, lambda item: (shown_title(item["title"], item.get("ran")), "bold"), cut=True, least=TITLE_CUT_TO
+    )
 
 
 def id_column() -> Column:

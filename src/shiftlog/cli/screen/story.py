@@ -11,6 +11,7 @@ from shiftlog.cli.screen.patches import print_patch
 from shiftlog.model.ids import short_id
 from shiftlog.text.figures import count, milliseconds
 from shiftlog.text.printable import cut_line, terminal_line, terminal_text
+from shiftlog.text.titles import shown_title
 
 Item = dict[str, Any]
 
@@ -159,7 +160,7 @@ class StoryPrinter:
         name = f" {terminal_line(child['name'])}" if child.get("name") else ""
         failed = f", {child['turns_failed']} failed" if child.get("turns_failed") else ""
         turns = f"  {count(child['turns'], 'turn')}{failed}  "
-        title, named = terminal_line(child["title"]), (short_id(child["session_id"]), "cyan")
+        title, named = terminal_line(shown_title(child["title"])), (short_id(child["session_id"]), "cyan")
         self._head(child, (f"Subagent{name}: ", "bold"), title, "  ", styled(child["state"]), (turns, "dim"), named)
 
     def _quiet(self, step: Item) -> None:

@@ -4,13 +4,14 @@ New entries are found by comparing heads, newest activity first, so that entries
 the same store are seen too.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 
 import anyio
 
-from shiftlog.journal.history.items import entry_item
+from shiftlog.journal.history.items import entry_item, first_run
 from shiftlog.journal.journal import find_session
+from shiftlog.model.entry import Entry
 from shiftlog.model.limits import FOLLOW_POLL_S
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Filter, Page, Reader, Store
@@ -40,9 +41,15 @@ def _newest(reader: Reader, name: str | None, last: int, heads: dict[str, int]) 
     for session in _active(reader, name):
         heads[session.id] = session.head_seq
         entries = reader.entries(session.id, after=max(0, session.head_seq - last))
-        found.extend((entry.at.isoformat(), entry_item(session.id, entry)) for entry in entries)
+        moments = (entry.at.isoformat() for entry in entries)
+        found.extend(zip(moments, _lines(reader, session, entries), strict=True))
     found.sort(key=lambda pair: (pair[0], pair[1]["session_id"], pair[1]["seq"]))
     return [line for _, line in found[max(0, len(found) - last) :]] if last else []
+
+
+def _lines(reader: Reader, session: Session, entries: Sequence[Entry]) -> list[dict[str, Any]]:
+    about = {"session_title": session.title} | first_run(session, reader)
+    return [entry_item(session.id, entry) | about for entry in entries]
 
 
 def _since(reader: Reader, name: str | None, heads: dict[str, int]) -> list[dict[str, Any]]:
@@ -51,6 +58,6 @@ def _since(reader: Reader, name: str | None, heads: dict[str, int]) -> list[dict
         known = heads.get(session.id, 0)
         if session.head_seq > known:
             entries = reader.entries(session.id, after=known)
-            lines.extend(entry_item(session.id, entry) for entry in entries)
+            lines += _lines(reader, session, entries)
             heads[session.id] = session.head_seq
     return lines

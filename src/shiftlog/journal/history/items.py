@@ -14,8 +14,10 @@ from shiftlog.model.nouns import Run, Session, Turn, Usage
 from shiftlog.model.times import shown, shown_or_none, shown_text
 from shiftlog.store.protocol import FileRow, Reader
 from shiftlog.text.printable import one_line
+from shiftlog.text.titles import IMPLICIT_TITLE
 
 Item = dict[str, Any]
+RAN_CHARS = 120
 
 
 def more(session_id: str, request_id: str | None = None) -> Item:
@@ -47,6 +49,18 @@ def session_item(session: Session, *, now: Any, runs: Runs) -> Item:
         "summary": one_line(session.title, 160),
     }
     return item | _assumed(session) | obligation(session, now) | {"more": more(session.id)}
+
+
+def first_run(session: Session, reader: Reader) -> Item:
+    """Return what a session ran first that was opened for its shell alone: its title says no more than `shell`."""
+    if session.title != IMPLICIT_TITLE:
+        return {}
+    command = reader.entries(session.id, limit=1, kinds=(Kind.COMMAND_STARTED,))
+    if command and (text := str(command[0].facts.get("command") or "")):
+        return {"ran": one_line(text, RAN_CHARS)}
+    opened = reader.entries(session.id, limit=1, kinds=(Kind.SHELL_OPENED,))
+    place = opened[0].facts.get("workspace") or opened[0].facts.get("cwd") if opened else None
+    return {"ran": f"Shell in {PurePosixPath(str(place)).name or place}"} if place else {}
 
 
 def _assumed(session: Session) -> Item:

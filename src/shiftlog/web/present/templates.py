@@ -15,6 +15,7 @@ from markupsafe import Markup
 from shiftlog import __version__
 from shiftlog.text import figures
 from shiftlog.text.printable import page_text
+from shiftlog.text.titles import shown_title
 from shiftlog.web.present import texts
 from shiftlog.web.present.addresses import address
 from shiftlog.web.present.ansi import terminal
@@ -67,6 +68,7 @@ def _environment(exporting: bool = False) -> Environment:
         "code": code,
         "waterfall": waterfall,
         "fall": fall,
+        "titled": titled,
         "folded": _whole if exporting else folded,
         "diffs": partial(diffs, most=1 << 30) if exporting else diffs,
         "diff_block": texts.diff_block,
@@ -94,6 +96,11 @@ def _finalized(value: object) -> object:
     if value is None:
         return ""
     return page_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value
+
+
+def titled(title: object, ran: object = None) -> str:
+    """Show a title; an empty one says so."""
+    return shown_title(str(title or ""), str(ran) if ran else None) or "(no title)"
 
 
 def render(template: str, context: Mapping[str, Any], *, exporting: bool = False) -> str:

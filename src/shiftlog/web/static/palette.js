@@ -34,16 +34,20 @@ function make() {
 // What the page itself offers: its links, and its forms by their buttons.
 function actions(text) {
   const links = [...document.querySelectorAll(".top nav a, .tabs a, .tabs .menu a")].map((link) => ({ kind: "go", title: link.textContent.trim().replace(/\s+/g, " "), act: () => link.click() }));
-  const forms = [...document.querySelectorAll(".acts button, #errors-next, #bookkeeping")].map((button) => {
+  const undos = [...document.querySelectorAll('article.turn a[href$="/undo"]')].map((link) => {
+    const turn = link.closest("article.turn");
+    return { kind: "action", title: `Take back turn ${turn.querySelector(".anchor").textContent.trim()}: ${turn.querySelector("h3").textContent.trim()}`, act: () => link.click() };
+  });
+  const forms = [...document.querySelectorAll('.acts button, form[action="/act/rewind"] button, #errors-next, #bookkeeping')].map((button) => {
     const title = button.id === "errors-next" ? "Next error" : button.id === "bookkeeping" ? "Show or hide bookkeeping" : button.textContent.trim();
     return { kind: "action", title, act: () => perform(button) };
   });
-  return [...links, ...forms].filter((one) => one.title.toLowerCase().includes(text)).slice(0, 12);
+  return [...links, ...forms, ...undos].filter((one) => one.title.toLowerCase().includes(text)).slice(0, 12);
 }
 
 // A form that still wants words is shown; any other is sent.
 function perform(button) {
-  const wanting = button.form && [...button.form.elements].find((one) => one.matches("input:not([type=hidden]), textarea"));
+  const wanting = button.form && [...button.form.elements].find((one) => one.matches("input:not([type=hidden], [type=checkbox]), textarea"));
   if (!wanting) return button.click();
   openAround(button);
   wanting.focus();

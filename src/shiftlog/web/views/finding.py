@@ -13,6 +13,7 @@ from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Session
 from shiftlog.model.search import Term, Word, positive_terms
 from shiftlog.store.protocol import Filter, Hit, Reader
+from shiftlog.text.titles import shown_title
 from shiftlog.web.answers import PageView, wants_json
 from shiftlog.web.views.session import read_session, session_head
 
@@ -66,8 +67,13 @@ def _one_per_command(reader: Reader, session: Session, hits: Sequence[Hit]) -> l
 
 
 def _line(reader: Reader, session: Session, seq: int) -> str:
-    """Return one line about an entry."""
-    return next((summary(entry) for entry in reader.entries(session.id, after=seq - 1, until=seq)), "")
+    """Return one line about an entry; what was said loses its Markdown, what a tool wrote stays as it is."""
+    entry = next(iter(reader.entries(session.id, after=seq - 1, until=seq)), None)
+    if entry is None:
+        return ""
+    line = summary(entry)
+    is_said = entry.kind is Kind.DIALOG and entry.facts.get("category") not in ("tool_call", "tool_result")
+    return shown_title(line) if is_said else line
 
 
 def _said(term: Term) -> str:

@@ -9,10 +9,12 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from shiftlog.app.app import App
+from shiftlog.journal.history.items import first_run
 from shiftlog.model.moves import SessionState, TurnStatus
 from shiftlog.model.nouns import Turn
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.text.titles import shown_title
 from shiftlog.web.answers import PageView
 from shiftlog.web.views.rail import list_row, read_rail
 
@@ -112,7 +114,11 @@ def _every(listed: Iterable[Item]) -> Iterable[Item]:
 
 
 def _titles(reader: Reader, names: Iterable[str]) -> dict[str, str]:
-    return {name: session.title for name in set(names) if (session := reader.session(name)) is not None}
+    return {
+        name: shown_title(session.title, first_run(session, reader).get("ran"))
+        for name in set(names)
+        if (session := reader.session(name)) is not None
+    }
 
 
 def _current(reader: Reader, session_id: str) -> str:

@@ -5,11 +5,13 @@ from typing import Any
 from starlette.requests import Request
 
 from shiftlog.app.app import App
+from shiftlog.journal.history.items import first_run
 from shiftlog.journal.usage.totals import project_of
 from shiftlog.model.caller import LIBRARY
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader
+from shiftlog.text.titles import shown_title
 from shiftlog.web.answers import PageView
 from shiftlog.web.present.addresses import address
 
@@ -32,10 +34,11 @@ async def palette_page(app: App, request: Request) -> PageView:
 
 def _named(reader: Reader, text: str) -> list[Item]:
     rows = [row.session for row in reader.find_sessions(Filter(), Page(limit=RECENT), by_activity=True)]
+    titles = {row.id: shown_title(row.title, first_run(row, reader).get("ran")) for row in rows}
     sessions = [
-        _item("session", session.title, session.agent_id, address("sessions", session.id), shown(session.last_activity))
-        for session in rows
-        if text in session.title.casefold() or session.id.casefold().endswith(text)
+        _item("session", titles[row.id], row.agent_id, address("sessions", row.id), shown(row.last_activity))
+        for row in rows
+        if text in titles[row.id].casefold() or row.id.casefold().endswith(text)
     ][:OF_EACH]
     names = dict.fromkeys(name for row in rows if (name := project_of(row.workspace)))
     projects = [_item("project", name, "", address("projects", name)) for name in names if text in name.casefold()]
@@ -64,7 +67,12 @@ async def _searched(app: App, text: str) -> list[Item]:
     except InvalidParameter:
         return []  # half a search expression is no mistake while it is typed
     return [
-        _item("session", str(item["title"]), str(item["agent_id"]), address("sessions", item["session_id"]))
+        _item(
+            "session",
+            shown_title(str(item["title"]), item.get("ran")),
+            str(item["agent_id"]),
+            address("sessions", item["session_id"]),
+        )
         for item in items
     ]
 

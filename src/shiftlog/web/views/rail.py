@@ -14,7 +14,7 @@ from typing import Any
 from starlette.datastructures import QueryParams
 
 from shiftlog.app.app import App
-from shiftlog.journal.history.items import session_item
+from shiftlog.journal.history.items import first_run, session_item
 from shiftlog.journal.history.requests import filter_of
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.moves import SessionState, TurnStatus
@@ -165,7 +165,7 @@ def _family(app: App, reader: Reader, head: Session, below: list[Session], now: 
 
 def list_row(app: App, reader: Reader, session: Session, now: datetime) -> Item:
     """Return a session as lists show it."""
-    item = session_item(session, now=now, runs=app.runs)
+    item = session_item(session, now=now, runs=app.runs) | first_run(session, reader)
     used = app.runs.usage_of(session, reader)
     above = reader.session(session.parent_session_id) if session.parent_session_id else None
     ends = None if session.state is SessionState.OPEN and session.turns_open else item["last_activity"]

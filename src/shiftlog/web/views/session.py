@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from shiftlog.app.app import App
 from shiftlog.journal.continuity.answers import vendor_resume
-from shiftlog.journal.history.items import obligation, session_facts
+from shiftlog.journal.history.items import first_run, obligation, session_facts
 from shiftlog.journal.journal import find_session
 from shiftlog.journal.usage.totals import project_of
 from shiftlog.model.entry import Entry, Kind
@@ -149,7 +149,7 @@ async def entry_page(app: App, request: Request) -> PageView | Response:
 def session_head(app: App, reader: Reader, session: Session) -> Item:
     """Return the facts in the head of a session's page."""
     now = app.clock.now()
-    facts = session_facts(session, app.runs, reader) | obligation(session, now)
+    facts = session_facts(session, app.runs, reader) | obligation(session, now) | first_run(session, reader)
     ends = None if session.state is SessionState.OPEN and session.turns_open else facts["last_activity"]
     return facts | {
         "files": reader.count_files(session.id),
