@@ -24,8 +24,9 @@ from shiftlog.model.prices import billed_name
 UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
 
-# Raised with each change of what `apply` makes of stored entries: a newer daemon then computes all sessions anew.
-VERSION = 2
+# Raised with each change of what `apply` makes of stored entries, or of the words that `texts` finds them by: a newer
+# daemon then computes all sessions anew.
+VERSION = 3
 
 Pair = tuple[Session, Turn | None]
 Change = Callable[[Session, Turn | None, Entry], Pair]
