@@ -6,7 +6,7 @@ from collections import defaultdict
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from shiftlog.journal.maintenance import fold
 from shiftlog.journal.projection import VERSION
@@ -52,4 +52,4 @@ def _digest() -> str:
 
 
 def _plain(value: object) -> object:
-    return sorted(value) if isinstance(value, set | frozenset) else str(value)
+    return sorted(cast("frozenset[str]", value)) if isinstance(value, frozenset) else str(value)
