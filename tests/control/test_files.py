@@ -8,6 +8,7 @@ import pytest
 
 from shiftlog.control.questions import answer
 from shiftlog.model.caller import Caller
+from shiftlog.model.entry import Kind
 from tests.shell.rig import CLIENT, ShellRig, shell_rig
 
 PERSON = Caller(operator=True)
@@ -85,6 +86,8 @@ async def test_a_command_outside_of_turns_is_found_by_its_text(rig: ShellRig) ->
     await rig.close()
     [listed] = (await files(rig))["files"]
     assert (listed["path"], listed["turns"], listed["commands"]) == ("c.txt", 0, 1)
+    last = (await rig.entries(Kind.CHECKPOINT_SAVED))[-1]
+    assert last.facts["label"] == "shell ended"
     [touch] = (await files(rig, path="c.txt", line="alone"))["touches"]
     assert touch["request_id"] is None
     assert touch["diffs"][0]["command"] == "echo alone > c.txt"

@@ -239,7 +239,7 @@ class Workspaces:
         if attached is None or not attached.automatic or not await self._is_worked_in(attached.workspace, cause):
             return
         try:
-            await self.checkpoints.save(attached.workspace, kind="end", cause=cause)
+            await self.checkpoints.save(attached.workspace, kind="end", label="shell ended", cause=cause)
         except ShiftlogError as error:  # the shell is over all the same
             log.warning("No checkpoint of %s at the end of its shell: %s", shell.workspace, error.message)
 
