@@ -87,6 +87,7 @@ def test_a_daemon_that_dies_over_a_question_is_an_error_not_silence(home: Path, 
     daemon = start_daemon(home)
     with control(home) as client:
         daemon.kill()
+        daemon.wait()
         with pytest.raises(DaemonUnreachable, match="went away"):
             client.call("hold", {"until": str(tmp_path / "never")})
 

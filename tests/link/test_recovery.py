@@ -35,6 +35,7 @@ def test_a_request_that_was_applied_is_answered_with_its_receipt(number: int | s
         know(home, {str(number): RECEIPT})
         with nobody_may_start(home):
             first.kill()
+            first.wait()
             start_daemon(home)
             answer = bridge.read()
         assert answer["id"] == number
@@ -55,6 +56,7 @@ def test_a_request_that_was_not_applied_says_so_and_may_be_sent_again(home: Path
         know(home, {})
         with nobody_may_start(home):
             first.kill()
+            first.wait()
             start_daemon(home)
             answer = bridge.read()
         assert answer["id"] == 5
@@ -74,6 +76,7 @@ def test_a_request_whose_outcome_cannot_be_learned_claims_nothing(home: Path) ->
         hold(bridge, home, 5)
         with nobody_may_start(home):
             first.kill()
+            first.wait()
             start_daemon(home)  # without outcomes.json its answer is an error
             answer = bridge.read()
         assert answer["error"]["data"]["applied"] is None
@@ -90,6 +93,7 @@ def test_every_request_in_flight_gets_its_own_answer(home: Path) -> None:
         know(home, {"2": RECEIPT, "4": RECEIPT})
         with nobody_may_start(home):
             first.kill()
+            first.wait()
             start_daemon(home)
             answers = [bridge.read() for _ in range(5)]
         applied = {answer["id"]: answer["error"]["data"]["applied"] for answer in answers}
@@ -102,6 +106,7 @@ def test_the_next_daemon_gets_the_handshake_and_the_client_does_not_notice(home:
         bridge.shake_hands()
         with nobody_may_start(home):
             first.kill()
+            first.wait()
             start_daemon(home)
             # The answer to the repeated initialize is swallowed: this one comes first.
             assert bridge.request(1, "after")["result"]["method"] == "after"
@@ -117,6 +122,7 @@ def test_an_initialize_that_was_not_answered_goes_to_the_next_daemon(home: Path)
         eventually((home / "holding").exists)
         with nobody_may_start(home):
             first.kill()
+            first.wait()
             (home / "go").touch()
             start_daemon(home)
             assert bridge.read()["result"]["method"] == "initialize"
@@ -163,6 +169,7 @@ def test_an_answer_to_a_question_of_the_former_daemon_does_not_reach_the_next(ho
         assert bridge.read()["method"] == "question"
         with nobody_may_start(home):
             first.kill()
+            first.wait()
             start_daemon(home)
             bridge.request(1, "after")
         bridge.send({"jsonrpc": "2.0", "id": "q", "result": {"late": True}})

@@ -33,6 +33,7 @@ def test_a_call_that_reached_the_journal_is_answered_with_its_receipt(number: in
             eventually(lambda: client.call("status")["sessions"] == 1)
             session_id = client.call("sessions")["items"][0]["session_id"]
         daemon.kill()
+        daemon.wait()
         answer = bridge.read()
         assert answer["id"] == number
         data = answer["error"]["data"]
@@ -57,6 +58,7 @@ def test_a_close_whose_answer_was_lost_is_sent_again_with_its_key_for_the_token(
             bridge.send(call(2, "close_session", **close))
             eventually(lambda: client.call("sessions")["items"][0]["state"] == "awaiting_successor")
         daemon.kill()
+        daemon.wait()
         lost = {answer["id"]: answer["error"]["data"] for answer in (bridge.read(), bridge.read())}
         assert (lost[1]["applied"], lost[1]["retryable"]) == (True, False)
         assert lost[1]["hint"].startswith("Do not send it again")
@@ -77,6 +79,7 @@ def test_a_call_that_the_daemon_never_saw_is_answered_as_not_applied(home: Path)
         bridge.send(call(7, "open_session", agent="Test"))
         eventually(lambda: has_passed_on(bridge))
         daemon.kill()
+        daemon.wait()
         answer = bridge.read()
         assert answer["id"] == 7
         assert answer["error"]["data"]["applied"] is False
@@ -121,6 +124,7 @@ def test_a_command_that_ran_when_the_daemon_was_killed_is_not_called_unapplied(h
         bridge.send(call(2, "run_command", shell_id=shell_id, command="touch ran; sleep 60"))
         eventually((tmp_path / "ran").exists)
         daemon.kill()
+        daemon.wait()
         error = bridge.read()["error"]
         assert "Whether it was applied is not known" in error["message"]
         assert (error["data"]["applied"], error["data"]["receipt"], error["data"]["retryable"]) == (None, None, False)
@@ -139,6 +143,7 @@ def test_a_question_that_the_daemon_took_along_may_be_asked_again(home: Path) ->
         bridge.send(call(7, "list_shells"))
         eventually(lambda: has_passed_on(bridge))
         daemon.kill()
+        daemon.wait()
         assert bridge.read()["error"]["data"]["retryable"] is True
 
 

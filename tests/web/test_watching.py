@@ -7,7 +7,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
 from tests.web.browsing import came_in
 from tests.web.server import CLIENT, PageServer, serving
@@ -107,6 +107,19 @@ def test_a_person_renames_stars_tags_notes_and_closes_a_session(watched: PageSer
     page.once("dialog", lambda dialog: dialog.accept())
     act(None, "", "Close the session")
     expect(page.locator("#state")).to_have_text("Closed")
+
+
+def test_a_key_counts_although_the_script_of_the_story_comes_later(watched: PageServer, page: Page) -> None:
+    session_id, _ = work_on(watched, "Pressed at once")
+    held: list[Route] = []
+    page.route("**/session.js*", lambda route: held.append(route))  # noqa: PLW0108 - its parameters are counted
+    with page.expect_request("**/session.js*"):
+        page.goto(f"{watched.base}/sessions/{session_id}")
+    opened = page.locator("#timeline .note", has_text="Session opened")
+    page.keyboard.press("b")
+    expect(opened).to_be_hidden()
+    held[0].continue_()
+    expect(opened).to_be_visible()
 
 
 def test_bookkeeping_the_strip_and_the_time_of_a_turn_are_shown_on_request(watched: PageServer, page: Page) -> None:

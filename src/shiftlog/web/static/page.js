@@ -55,6 +55,8 @@ const keys = {
   },
 };
 
+const started = startPage();
+
 const paletteButton = document.getElementById("palette-button");
 if (paletteButton) {
   paletteButton.hidden = false;
@@ -79,7 +81,7 @@ document.addEventListener("keydown", (event) => {
   const act = keys[event.key];
   if (!act || (help.open && event.key !== "?")) return;
   event.preventDefault();
-  act();
+  started.then(act, act); // a key that is pressed before the page's own script is there counts all the same
 });
 if (location.hash === "#q") document.getElementById("q")?.focus();
 document.addEventListener("click", (event) => {
@@ -96,7 +98,9 @@ document.addEventListener("submit", (event) => {
 
 (window.requestIdleCallback ?? setTimeout)(async () => (await import("./notify.js")).start());
 
-const page = document.body.dataset.page;
-if (page === "session") actions = (await import("./session.js")).start();
-else if (page === "replay") (await import("./replay.js")).start();
-else if (document.getElementById("rail")) whileSeen(rail.listen);
+async function startPage() {
+  const page = document.body.dataset.page;
+  if (page === "session") actions = (await import("./session.js")).start();
+  else if (page === "replay") (await import("./replay.js")).start();
+  else if (document.getElementById("rail")) whileSeen(rail.listen);
+}
