@@ -171,7 +171,7 @@ class ShellLog:
         await self._write(session_id, lambda pen: self.put(pen, kind, facts, open_turn_of(pen)))
 
     async def files_seen(self, session_id: str, request_id: str, sight: Sight) -> None:
-        """Record files of a turn that checkpoints show as changed. They last with whatever is written next."""
+        """Record files of a turn that checkpoints show as changed; the next write makes this durable too."""
 
         def work(pen: Pen) -> None:
             named: dict[str, Any] = {

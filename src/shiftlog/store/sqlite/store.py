@@ -196,7 +196,7 @@ class SqliteStore:
             raise self._noted(storage_error(error, path=self.path)) from error
 
     def _noted(self, error: StorageError) -> StorageError:
-        """Keep an error of a damaged file for `fault`: the file stays damaged, whatever else still works."""
+        """Keep an error of a damaged file for `fault`, because later calls may succeed although it stays damaged."""
         if is_damage(error):
             self._damage = error
         return error

@@ -1,4 +1,4 @@
-"""Finds random-looking values that stand close to the name of a secret, whatever stands between them.
+"""Finds random-looking values close to the name of a secret. The text between name and value does not matter.
 
 Examples: `Field(default="…")`, `token,…`, `use … as the password`, `Q: What is the password? A: …`.
 """
