@@ -13,7 +13,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from shiftlog.app.stores import store_of
+from shiftlog.app.stores import needs_database, store_of
 from shiftlog.config.loading import FILE_NAME, Config, load
 from shiftlog.guard.secrets.redactor import RULE_IDS, InvalidRule, Redactor, Rule
 from shiftlog.journal.clock import Clock
@@ -369,6 +369,8 @@ async def open_app(
     shells and hooks, and looks at no workspace. With `holds_shells` local shells outlive this process.
     """
     config = load(home, environ)
+    if for_team and not config.store.url:
+        raise needs_database(home)
     async with store_of(home, config, read_only=read_only) as store:
         app = App(
             home,

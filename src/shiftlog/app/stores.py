@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from shiftlog.config.loading import FILE_NAME, Config
 from shiftlog.link.wire import DATABASE
 from shiftlog.model.errors import ConfigError
+from shiftlog.model.extras import install_hint
 from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
 
@@ -76,5 +77,5 @@ def _not_installed(home: Path, error: ImportError) -> ConfigError:
     return ConfigError(
         f"{home / FILE_NAME}: store.url needs the package {error.name}",
         details={"source": str(home / FILE_NAME), "key": "store.url"},
-        hint="Install it: pip install 'shiftlog[postgres]'",
+        hint=install_hint(error.name),
     )

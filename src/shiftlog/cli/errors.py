@@ -12,7 +12,16 @@ from typing import IO, cast
 import click
 
 from shiftlog.link import processes
-from shiftlog.model.errors import DISK_TROUBLES, Category, InternalError, InvalidParameter, ShiftlogError, StorageError
+from shiftlog.model.errors import (
+    DISK_TROUBLES,
+    Category,
+    ConfigError,
+    InternalError,
+    InvalidParameter,
+    ShiftlogError,
+    StorageError,
+)
+from shiftlog.model.extras import install_hint
 from shiftlog.model.shell_errors import WorkspaceInvalid
 
 OK, FAILED, MISUSED, REFUSED, INTERRUPTED, PIPE_CLOSED = 0, 1, 2, 126, 130, 141
@@ -112,6 +121,10 @@ def _run(command: Callable[[], object], as_json: bool) -> int:
         _redirect_to_null(sys.stdout)
         where = f" {error.filename}" if error.filename else ""
         return _report(StorageError(f"Cannot write{where}: {error.strerror}", hint=""), False, FAILED)
+    except ModuleNotFoundError as error:
+        hint = install_hint(error.name)
+        missing = ConfigError(f"This command needs the package {error.name}", hint=hint) if hint else _defect(error)
+        return _report(missing, as_json, FAILED)
     except Exception as error:  # noqa: BLE001 - the edge of this face
         return _report(_defect(error), as_json, FAILED)
 

@@ -47,7 +47,9 @@ class HttpService:
         self._page_wanted.set()
         await self._decided.wait()
         if self._face is None:
-            raise StorageError("The page cannot be served", hint="Look at daemon.log; try again if the daemon stopped")
+            raise StorageError(
+                "The page cannot be served", hint="shiftlog doctor shows why; try again if the daemon stopped"
+            )
         await self._face.ready.wait()
         url = self._face.open_page(session_id)
         if url is None:
@@ -73,12 +75,19 @@ class HttpService:
 
     async def run(self, draining: anyio.Event) -> None:
         """Serve from the moment that HTTP is needed until the daemon drains."""
+        try:
+            await self._open(draining)
+        finally:
+            self._decided.set()  # those who wait for the page learn of a failure too
+        if self._face is not None:
+            await self._face.serve(draining)
+
+    async def _open(self, draining: anyio.Event) -> None:
         settings = self._app.config.http
         if not settings.enabled:
             async with until(draining):
                 await self._page_wanted.wait()
         if draining.is_set():
-            self._decided.set()
             return
         servers = await self._mcp.servers()
         from shiftlog.daemon.http import HttpFace
@@ -90,6 +99,3 @@ class HttpService:
         except OSError as error:  # the token file; the daemon goes on without HTTP
             self._fault = f"{error.filename}: {error.strerror}"
             log.error("HTTP cannot be served: %s", self._fault)
-        self._decided.set()
-        if self._face is not None:
-            await self._face.serve(draining)

@@ -111,8 +111,8 @@ class Upkeep:
 def described(error: Exception) -> str:
     """Return the reason of a failure in one line, without values that clients sent."""
     if not isinstance(error, ShiftlogError):
-        strerror = error.strerror if isinstance(error, OSError) else None
-        return f"{type(error).__name__}: {strerror}" if strerror else type(error).__name__
+        known = error.strerror if isinstance(error, OSError) else error.name if isinstance(error, ImportError) else None
+        return f"{type(error).__name__}: {known}" if known else type(error).__name__
     reason = error.details.get("reason")
     return error.message if not reason or str(reason) in error.message else f"{error.message} ({reason})"
 

@@ -20,7 +20,6 @@ import uvloop
 
 from shiftlog import __version__
 from shiftlog.app.app import App, open_app
-from shiftlog.app.stores import needs_database
 from shiftlog.app.team import Team, open_team
 from shiftlog.config.loading import ServerSection, load
 from shiftlog.daemon import secrecy
@@ -50,8 +49,6 @@ def serve_team(home: str, environ: Mapping[str, str] = os.environ) -> int:
     os.umask(0o077)
     given = dict(environ)
     config = load(Path(home), given)
-    if not config.store.url:
-        raise needs_database(Path(home))
     secrecy.hide()
     open_json_log(config.daemon.log_level)
     anyio.run(_serve, Path(home), given, backend_options={"loop_factory": uvloop.new_event_loop})

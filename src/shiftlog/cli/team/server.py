@@ -34,11 +34,6 @@ def server(host: str | None, port: int | None) -> int:
     if port is not None:
         os.environ["SHIFTLOG_SERVER_PORT"] = str(port)
     home = opened_home()
-    try:
-        from shiftlog.server.process import serve_team
-    except ImportError as error:
-        from shiftlog.model.errors import ConfigError
+    from shiftlog.server.process import serve_team
 
-        hint = "Install it: pip install 'shiftlog[server]'"
-        raise ConfigError(f"shiftlog server needs the package {error.name}", hint=hint) from None
     return serve_team(home)
