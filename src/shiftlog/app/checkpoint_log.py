@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from shiftlog.journal.seen import Sight
+from shiftlog.journal.seen_files import SeenFiles
 from shiftlog.journal.shells.log import ShellLog
 from shiftlog.journal.texts import CHECKPOINT, RESTORE
 from shiftlog.model.caller import Caller
@@ -61,7 +61,7 @@ class JournalCheckpointLog:
             return
         session_id, request_id = changes.cause.session_id, changes.cause.request_id
         if session_id and request_id:
-            await self._log.files_seen(session_id, request_id, _sight(location, record, changes))
+            await self._log.files_seen(session_id, request_id, _seen_files(location, record, changes))
 
     async def read(self, location: Location) -> Sequence[Record]:
         """Return a workspace's records, oldest first."""
@@ -160,12 +160,12 @@ def _facts(location: Location, record: Record) -> dict[str, Any]:
         facts["id"] = facts.pop("checkpoint_id")
         changes = facts.pop("changes") and record.changes
         if changes and not changes.cause.request_id:
-            facts |= _sight(location, record, changes).as_facts()
+            facts |= _seen_files(location, record, changes).as_facts()
     return {"target": location.target, "workspace": location.path, **facts}
 
 
-def _sight(location: Location, saved: Saved, changes: CheckpointChanges) -> Sight:
-    return Sight(
+def _seen_files(location: Location, saved: Saved, changes: CheckpointChanges) -> SeenFiles:
+    return SeenFiles(
         files=changes.files,
         command_id=changes.cause.command_id,
         since=changes.since,

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from shiftlog.journal.intake.hook_sessions import known_session
 from shiftlog.journal.intake.hooks import HookIntake
-from shiftlog.journal.seen import Sight
+from shiftlog.journal.seen_files import SeenFiles
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import HOOK_CHECKPOINT_RETRY_S, HOOK_CHECKPOINT_S, HOOK_FRESH, HOOK_LATE_S
@@ -248,10 +248,10 @@ class TurnCheckpoints:
             return
         found = await self._app.workspaces.checkpoints.between(workspace, first, last.checkpoint_id)
         if found:
-            sight = Sight(
+            seen = SeenFiles(
                 files=self._named(found), since=first, until=last.checkpoint_id, workspace=workspace.location.path
             )
-            await self._intake.add_seen(turn.session_id, turn.request_id, sight)
+            await self._intake.add_seen(turn.session_id, turn.request_id, seen)
 
     def _named(self, found: Sequence[FileDiff]) -> dict[str, str]:
         """Return changed files by name, masked, each with the kind of its change."""

@@ -25,7 +25,7 @@ from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
 from shiftlog.journal.intake.sessions import UNTITLED, add_redactions, stamp_of
 from shiftlog.journal.intake.turns import end_turn, update_turn
-from shiftlog.journal.seen import Sight, write_seen
+from shiftlog.journal.seen_files import SeenFiles, write_seen
 from shiftlog.model.agents import AGENTS
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
@@ -97,11 +97,11 @@ class HookIntake:
             )
         )
 
-    async def add_seen(self, session_id: str, request_id: str, sight: Sight) -> None:
-        """Add files that a turn's checkpoints show as changed; of a terminal turn as an amendment."""
+    async def add_seen(self, session_id: str, request_id: str, seen: SeenFiles) -> None:
+        """Add files that checkpoints show as changed to a turn; a terminal turn gets an amendment."""
 
         def work(writer: Writer) -> None:
-            self._write_with(writer, session_id, lambda pen: write_seen(pen, request_id, sight))
+            self._write_with(writer, session_id, lambda pen: write_seen(pen, request_id, seen))
 
         await self._store.write(work)
 

@@ -15,7 +15,7 @@ from shiftlog.journal.continuity.service import Continuity
 from shiftlog.journal.journal import Journal, closed_error, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.rules import next_order
-from shiftlog.journal.seen import Sight, write_seen
+from shiftlog.journal.seen_files import SeenFiles, write_seen
 from shiftlog.journal.sessions import Sessions
 from shiftlog.journal.shells.reserve import DiskReserve
 from shiftlog.journal.texts import SHELL
@@ -170,19 +170,19 @@ class ShellLog:
         """Record any other fact of a shell's session."""
         await self._write(session_id, lambda pen: self.put(pen, kind, facts, open_turn_of(pen)))
 
-    async def files_seen(self, session_id: str, request_id: str, sight: Sight) -> None:
+    async def files_seen(self, session_id: str, request_id: str, seen: SeenFiles) -> None:
         """Record files of a turn that checkpoints show as changed; the next write makes this durable too."""
 
         def work(pen: Pen) -> None:
             named: dict[str, Any] = {
-                "files": [{"path": path} for path in sight.files],
-                "workspace": sight.workspace,
+                "files": [{"path": path} for path in seen.files],
+                "workspace": seen.workspace,
             }
             masked: dict[str, Any]
             masked, _, _ = self._redactor.value(named, by_rule=True, path_fields=frozenset({"path", "workspace"}))
-            files = zip((str(file["path"]) for file in masked["files"]), sight.files.values(), strict=True)
+            files = zip((str(file["path"]) for file in masked["files"]), seen.files.values(), strict=True)
             pen.automatic = True
-            write_seen(pen, request_id, replace(sight, files=dict(files), workspace=masked["workspace"]))
+            write_seen(pen, request_id, replace(seen, files=dict(files), workspace=masked["workspace"]))
 
         await self._write(session_id, work, lasting=False)
 
