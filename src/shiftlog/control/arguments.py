@@ -1,6 +1,7 @@
 """The arguments of questions: which type each has, and the error for one that is missing or of another type.
 
-A name means the same in every question, so one table is enough. Services check the rest, such as forms and ranges.
+A name means the same in every question, so one table is enough. Only the type is checked here: our own programs send
+paths in any bytes, which the fields of `params` refuse. Services check the rest with their own fields.
 """
 
 from collections.abc import Callable, Mapping
