@@ -37,9 +37,8 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.limits import CLIENTS_KEPT, KEYS_KEPT, OUTCOMES_KEPT, RETENTION_SWEPT_EVERY, WORKSPACES_SWEPT_EVERY
-from shiftlog.model.moves import UNFINISHED
 from shiftlog.model.shell_errors import OutputExpired
-from shiftlog.store.protocol import Filter, Page, Store, Writer
+from shiftlog.store.protocol import Store, Writer
 from shiftlog.text.nearest import nearest
 
 if TYPE_CHECKING:
@@ -58,7 +57,7 @@ ReadParams = Callable[[str], Any]
 # Returns the ids of the clients that are connected now.
 Connected = Callable[[], Collection[str]]
 
-
+# The folder below the state directory in which shells wait for the next daemon.
 HELD = "held"
 
 
@@ -296,9 +295,7 @@ class App:
         if not self._is_built("_shell_services") or (last is not None and now - last < WORKSPACES_SWEPT_EVERY):
             return
         self._workspaces_swept_at = now
-        where = Filter(states=frozenset(map(str, UNFINISHED)))
-        rows = await self.store.read(lambda reader: reader.find_sessions(where, Page(limit=10_000), by_activity=True))
-        await self.workspaces.gc([row.session.id for row in rows])
+        await self.workspaces.gc()
 
 
 def _spending_limits(config: Config) -> SpendingLimits:

@@ -18,6 +18,7 @@ from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.shells.log import ShellLog
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.moves import UNFINISHED
 from shiftlog.model.shell_errors import (
     GitMissing,
     SandboxNotAllowed,
@@ -30,6 +31,7 @@ from shiftlog.shell import requests
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
 from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.state import Command, Shell
+from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
 from shiftlog.workspace.history import RestoreTarget, working_since
 from shiftlog.workspace.ports import Busy, Cause, CheckpointKind, CheckpointLimits, Location, Runner, Scope
@@ -57,6 +59,8 @@ _TARGET: dict[str, Any] = {
     ),
     "before_command": RawText(max_chars=300, description="A command_id: the state before this command."),
 }
+SESSIONS_AT_ONCE = 500
+_UNFINISHED = Filter(states=frozenset(map(str, UNFINISHED)))
 LISTS_OF_NAMES = ("files", "changes", "left_in_place", "failed")
 _PATHS = ListOf(
     item=RawText(max_chars=4096),
@@ -336,13 +340,17 @@ class Workspaces:
         )
         return self._with_names(values, restored.as_dict())
 
-    async def gc(self, open_sessions: list[str]) -> int:
-        """Remove automatic checkpoints beyond the limit, of every local workspace that is still there."""
+    async def gc(self) -> int:
+        """Remove automatic checkpoints beyond the limit, of every local workspace that is still there.
+
+        Checkpoints of turns stay while their session may go on.
+        """
+        unfinished = await self._shell_log.read(_unfinished_sessions)
         gone = 0
         for location in await self.log.locations():
             if location.target is None and Path(location.path).is_dir():
                 workspace = await self.checkpoints.open(LocalRunner(), location.path)
-                gone += await self.checkpoints.gc(workspace, open_sessions)
+                gone += await self.checkpoints.gc(workspace, unfinished)
         return gone
 
     async def _asked(self, values: Mapping[str, Any], caller: Caller) -> tuple[Workspace, Cause]:
@@ -405,3 +413,12 @@ def _target(values: Mapping[str, Any]) -> RestoreTarget:
         before_turn=values.get("before_turn"),
         before_command=values.get("before_command"),
     )
+
+
+def _unfinished_sessions(reader: Reader) -> list[str]:
+    found: list[str] = []
+    after: tuple[int, int] | None = None
+    while rows := reader.find_sessions(_UNFINISHED, Page(limit=SESSIONS_AT_ONCE, after=after)):
+        found += [row.session.id for row in rows]
+        after = rows[-1].at
+    return found

@@ -287,8 +287,8 @@ def _print_restored(printer: Printer, done: Item) -> None:
 def gc(as_json: bool) -> None:
     """Remove automatic checkpoints and command outputs that exceed the limits of the policy.
 
-    Manual checkpoints and those of open sessions stay. The daemon does this periodically by itself. The limits are
-    `checkpoints_auto`, `spool_days` and `spool_total_bytes` in [policy.limits].
+    Manual checkpoints and those of unfinished sessions stay. The daemon does this periodically by itself. The limits
+    are `checkpoints_auto`, `spool_days` and `spool_total_bytes` in [policy.limits].
 
     \b
     Example:

@@ -16,16 +16,11 @@ from shiftlog.control.questions import Params, Question
 from shiftlog.control.shells import PERSON, named_shell
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
-from shiftlog.model.moves import SessionState
 from shiftlog.model.shell_errors import NothingToRestore, WorkspaceRequired
-from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.workspace.history import ChangedBy, changes_made
 from shiftlog.workspace.ports import Location
 
 Where = dict[str, Any]
-
-SESSIONS_AT_ONCE = 500
-LIVE = frozenset({str(SessionState.OPEN), str(SessionState.SUSPENDED)})
 
 
 async def list_checkpoints(app: App, params: Params, caller: Caller) -> object:
@@ -89,7 +84,7 @@ async def gc(app: App, params: Params, caller: Caller) -> object:
     shells, workspaces = app.shells, app.workspaces
     app.shell_log.reserve.release()  # removing needs a little room itself; the next record makes it again
     outputs = shells.outputs.sweep()  # first, as packing what is left of checkpoints needs room itself
-    checkpoints = await workspaces.gc(await app.store.read(_live_sessions))
+    checkpoints = await workspaces.gc()
     return {
         "checkpoints_removed": checkpoints,
         "workspaces": len([location for location in await workspaces.log.locations() if location.target is None]),
@@ -172,15 +167,6 @@ async def _turn(app: App, location: Location, typed: str) -> str:
     if not known:
         raise TurnNotFound("no turn is known in this workspace", hint="shiftlog checkpoints shows the turns")
     return known[-1]
-
-
-def _live_sessions(reader: Reader) -> list[str]:
-    found: list[str] = []
-    after: tuple[int, int] | None = None
-    while rows := reader.find_sessions(Filter(states=LIVE), Page(limit=SESSIONS_AT_ONCE, after=after)):
-        found += [row.session.id for row in rows]
-        after = rows[-1].at
-    return found
 
 
 QUESTIONS: dict[str, Question] = {
