@@ -7,7 +7,7 @@ from shiftlog.dialects.delx.profiles import Presented
 from shiftlog.dialects.delx.requests import unreserved
 from shiftlog.journal.journal import resolve_session_id
 from shiftlog.mcp.registry import Reply, Run, Tool
-from shiftlog.mcp.tools.briefs import with_lease_note
+from shiftlog.mcp.tools.short_answers import with_lease_note
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.params.fields import Record, Schema
