@@ -42,6 +42,7 @@ from shiftlog.store.protocol import Store, Writer
 from shiftlog.text.nearest import nearest
 
 if TYPE_CHECKING:
+    from shiftlog.app.hook_answers import HookAnswers
     from shiftlog.app.hooks import Hooks
     from shiftlog.app.workspaces import Workspaces
     from shiftlog.dialects.delx.service import Delx
@@ -154,10 +155,17 @@ class App:
 
     @cached_property
     def hooks(self) -> "Hooks":
-        """Return what takes the events of agents' hooks."""
+        """Return the service that takes the events of agents' hooks."""
         from shiftlog.app.hooks import Hooks
 
         return Hooks(self)
+
+    @cached_property
+    def hook_answers(self) -> "HookAnswers":
+        """Return the service that answers agents' hooks."""
+        from shiftlog.app.hook_answers import HookAnswers
+
+        return HookAnswers(self.hooks)
 
     @cached_property
     def _shell_services(self) -> tuple["Shells", "Workspaces"]:

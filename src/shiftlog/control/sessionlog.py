@@ -58,11 +58,11 @@ async def _spool(app: App, params: Params, caller: Caller) -> object:
 
 
 async def _hook_brief(app: App, params: Params, caller: Caller) -> object:
-    return {"text": await app.hooks.brief(params)}
+    return {"text": await app.hook_answers.brief(params)}
 
 
 async def _hook_event(app: App, params: Params, caller: Caller) -> object:
-    return await app.hooks.answer(params)
+    return await app.hook_answers.answer(params)
 
 
 def _calls_wait(app: App) -> bool:
