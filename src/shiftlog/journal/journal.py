@@ -7,13 +7,13 @@ receipts are handled here and nowhere else.
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from shiftlog.guard.secrets.off_loop import run_off_loop
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.clock import Clock
-from shiftlog.journal.holders import Holders
+from shiftlog.journal.holders import Holders, check_fence, held, lease_of, shown_holder
 from shiftlog.journal.pen import Pen
 from shiftlog.model.caller import Caller
 from shiftlog.model.canonical import canonical
@@ -22,9 +22,7 @@ from shiftlog.model.errors import (
     IdempotencyConflict,
     InvalidParameter,
     InvalidSessionId,
-    LeaseLost,
     SessionClosed,
-    SessionHeld,
     SessionNotFound,
     SessionSucceeded,
     ShiftlogError,
@@ -37,10 +35,10 @@ from shiftlog.model.ids import (
     is_session_id,
     is_vendor_id,
 )
-from shiftlog.model.limits import CONTINUITY_KEYS_KEPT, KEYS_KEPT, LEASE_S
+from shiftlog.model.limits import CONTINUITY_KEYS_KEPT, KEYS_KEPT
 from shiftlog.model.moves import SessionState
-from shiftlog.model.nouns import LEFT, Lease, Session
-from shiftlog.model.times import shown, shown_or_none
+from shiftlog.model.nouns import Session
+from shiftlog.model.times import shown_or_none
 from shiftlog.params.fields import Record, SessionRef, replaced_controls
 from shiftlog.store.protocol import About, Answer, Reader, Store, Writer
 
@@ -48,8 +46,9 @@ T = TypeVar("T")
 Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 Check = Callable[[Mapping[str, Any]], object]
-# Called with the ids of a session and of the turn that was opened in it; the answer waits for it.
-# Is told the session and the turn, and the kind of the entry that began or ended it.
+# A session, a turn in it, and the kind of the entry that began or ended the turn.
+Move = tuple[str, str, Kind]
+# Called after a turn began or ended; the answer waits for it.
 TurnMoved = Callable[[str, str, Kind], Awaitable[None]]
 
 # The warning about control characters that became visible signs.
@@ -108,7 +107,7 @@ class Journal:
         self._redactor = redactor
         self._turn_moved = turn_moved
         # The turns that the running work begins or ends. Works run one at a time, on the store's writer thread.
-        self._moves: list[tuple[str, str, Kind]] = []
+        self._moves: list[Move] = []
 
     def request(
         self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller, check: Check | None = None
@@ -161,7 +160,7 @@ class Journal:
     async def transaction(self, request: Request, work: Callable[[Writer], T]) -> T:
         """Run work as one transaction, then report the turns that it began or ended; errors name the operation."""
 
-        def noting(writer: Writer) -> tuple[T, list[tuple[str, str, Kind]]]:
+        def noting(writer: Writer) -> tuple[T, list[Move]]:
             self._moves = []
             return work(writer), self._moves
 
@@ -170,8 +169,8 @@ class Journal:
         except ShiftlogError as error:
             raise self._named(error, request) from None
         if self._turn_moved is not None:
-            for session_id, request_id, kind in moves:
-                await self._turn_moved(session_id, request_id, kind)
+            for move in moves:
+                await self._turn_moved(*move)
         return result
 
     async def read(self, request: Request, work: Callable[[Reader], T]) -> T:
@@ -244,7 +243,7 @@ class Journal:
         session = pen.session
         lease = self.holders.other(writer, session, caller, pen.clock_now)
         if lease is not None:
-            who = holder(session, lease)
+            who = shown_holder(session, lease)
             pen.warn("other_writer", "Another client holds this session and writes it too", writer=who)
             writer.put_lease(replace(lease, other_writer={"face": caller.face, "host": caller.host, "pid": caller.pid}))
 
@@ -331,24 +330,6 @@ def _about(request: Request) -> About:
     return About(session_id=name if name and is_session_id(name) else None, client_id=request.caller.client_id)
 
 
-def lease_of(session: Session, caller: Caller, now: datetime) -> Lease:
-    """Return the lease of a client that stays, under the session's present fence."""
-    assert caller.client_id is not None
-    return Lease(
-        session_id=session.id,
-        fence=session.fence,
-        client_id=caller.client_id,
-        agent_id=session.agent_id,
-        agent_key=session.agent_key,
-        face=caller.face,
-        host=caller.host,
-        pid=caller.pid,
-        pid_started=caller.pid_started,
-        since=now,
-        expires_at=now + timedelta(seconds=LEASE_S),
-    )
-
-
 def _check_formats(values: Mapping[str, Any], fields: Record) -> None:
     for parameter in ("session_id", "parent_session_id"):
         name = values.get(parameter)
@@ -428,44 +409,3 @@ def closed_error(session: Session) -> SessionClosed:
         details=details,
         hint=_CLOSED_HINTS.get(session.state),
     )
-
-
-def check_fence(reader: Reader, session: Session, fence: int | None) -> None:
-    """Refuse an old fence, and none if the session is exclusive."""
-    if fence is None and not session.exclusive:
-        return
-    if fence == session.fence:
-        return
-    raise LeaseLost(
-        "Lease lost: a newer holder exists"
-        if fence is not None
-        else "Lease lost: the session is exclusive and no fence was presented",
-        details={
-            "fence_given": fence,
-            "fence_current": session.fence,
-            "held_by": holder(session, reader.lease(session.id)),
-        },
-    )
-
-
-def held(session: Session, lease: Lease, hint: str | None = None) -> SessionHeld:
-    """Return the error for a session that another client holds."""
-    return SessionHeld(
-        "Session is held by another writer",
-        details={"session_id": session.id, "held_by": holder(session, lease), "fence": session.fence},
-        hint=hint,
-    )
-
-
-def holder(session: Session, lease: Lease | None) -> dict[str, Any]:
-    """Return who holds a session, as errors show it."""
-    if lease is None:
-        return {"agent_id": session.agent_id, "expires_at": None}
-    return {
-        "agent_id": lease.agent_id,
-        "face": lease.face,
-        "host": lease.host,
-        "pid": lease.pid,
-        "since": shown(lease.since),
-        "expires_at": shown(lease.expires_at) if lease.expires_at > LEFT else None,
-    }

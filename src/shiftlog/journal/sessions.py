@@ -12,8 +12,9 @@ from typing import Any
 
 from shiftlog.journal import rules
 from shiftlog.journal.clients import ClientPlace, place_of, sessions_around
+from shiftlog.journal.holders import held, lease_of
 from shiftlog.journal.joining import join
-from shiftlog.journal.journal import Answered, Journal, Request, Rule, closed_error, find_session, held, lease_of
+from shiftlog.journal.journal import Answered, Journal, Request, Rule, closed_error, find_session
 from shiftlog.journal.last_session import UNFINISHED_STATES, Asked, last_sessions
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, RUN_FIELDS, UPDATE_TURN

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shiftlog.journal.clients import place_of
-from shiftlog.journal.journal import Journal, check_fence, resolve_session_id
+from shiftlog.journal.holders import check_fence
+from shiftlog.journal.journal import Journal, resolve_session_id
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionNotFound
