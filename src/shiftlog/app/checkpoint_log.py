@@ -1,7 +1,7 @@
 """The records of checkpoints in the journal: entries of the sessions that took them, read back by workspace.
 
-A workspace's records are read once and kept: one server at a time works on a state directory. That a command found
-nothing changed needs no entry of its own, because its start names the checkpoint that it would go back to.
+A workspace's records are read once and kept in memory, because one server at a time works on a state directory. A
+command before which nothing had changed gets no entry for its checkpoint: the entry of its start names the earlier one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -27,7 +27,7 @@ _OWN = Caller(face="workspace")
 
 
 class JournalCheckpointLog:
-    """Keeps the records of every workspace, in the order in which they came."""
+    """Keeps the records of every workspace, in the order in which they were made."""
 
     def __init__(self, store: Store, log: ShellLog) -> None:
         self._store = store
@@ -55,7 +55,7 @@ class JournalCheckpointLog:
         records.append(replace(record, changes=None) if isinstance(record, Saved) else record)
 
     async def _add_seen(self, location: Location, record: Record) -> None:
-        """Give the files that changed before a checkpoint to the turn that went on meanwhile."""
+        """Add the files that changed before a checkpoint to the turn that was open meanwhile."""
         changes = record.changes if isinstance(record, Saved) else None
         if not isinstance(record, Saved) or changes is None:
             return
@@ -68,7 +68,7 @@ class JournalCheckpointLog:
         return await self._load(location)
 
     async def turn_began(self, location: Location, request_id: str, session_id: str | None) -> datetime | None:
-        """Tell when a turn opened, of this session if it has one of that id, else of the newest on this workspace."""
+        """Return when a turn began: in this session if it has that id, else in the newest one on this workspace."""
         await self._load(location)
         names = [*([session_id] if session_id else []), *reversed(self._sessions.get(location, []))]
 
@@ -79,7 +79,7 @@ class JournalCheckpointLog:
         return await self._store.read(work)
 
     async def command_began(self, location: Location, command_id: str) -> datetime | None:
-        """Tell when a command of a shell on this workspace started."""
+        """Return when a command of a shell on this workspace started."""
         await self._load(location)
         names = list(self._sessions.get(location, []))
 

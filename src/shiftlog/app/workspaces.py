@@ -1,6 +1,6 @@
-"""Checkpoints joined with shells and journal: the four workspace tools, and the snapshots that shells request.
+"""Checkpoints joined with shells and journal: the four workspace tools, and the checkpoints that shells ask for.
 
-`workspace` makes and restores checkpoints; here are the workspace, the session and the turn that each is for.
+The package `workspace` makes and restores checkpoints. This module finds the workspace, session and turn of each.
 """
 
 import logging
@@ -169,7 +169,7 @@ class Workspaces:
     # What shells ask for
 
     async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin to cover a shell's workspace with a first checkpoint."""
+        """Take the first checkpoint of a shell's workspace; from now on its commands are covered."""
         if shell.workspace is None:
             return {"enabled": False, "reason": "no_workspace", "baseline_id": None}
         runner = self._runner_of(shell)
@@ -202,11 +202,11 @@ class Workspaces:
             self._attached[shell.shell_id] = Attached(workspace=workspace, automatic=automatic)
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Refuse sub-paths and patterns that cannot be used, before a shell is opened."""
+        """Check sub-paths and patterns before a shell is opened."""
         _scope(values)
 
     async def before(self, shell: Shell, command: Command) -> str | None:
-        """Return the checkpoint that undoes a command that is about to run."""
+        """Return the checkpoint that undoes a command which is about to run; one that may change files gets a new one."""
         attached = self._attached.get(shell.shell_id)
         if attached is None or not attached.automatic:
             return None
@@ -225,7 +225,7 @@ class Workspaces:
             return None  # its directory is gone: the command may be the one that brings it back
 
     async def turn_moved(self, session_id: str, request_id: str, moment: Literal["turn", "end"]) -> None:
-        """Save the workspaces of a session's live shells as they are when a turn opens, or as it leaves them."""
+        """Save the workspaces of a session's live shells at the beginning or end of a turn."""
         for shell in self._shells.live():
             attached = self._attached.get(shell.shell_id)
             if shell.session_id == session_id and attached is not None and attached.automatic:
@@ -237,7 +237,7 @@ class Workspaces:
                     log.warning("No checkpoint of %s for turn %s: %s", shell.workspace, request_id, error.message)
 
     async def after(self, shell: Shell) -> None:
-        """Save the workspace as the last command of a shell leaves it, so that later changes are not taken for its."""
+        """Save the workspace at the end of a shell, so that later changes are not attributed to its last command."""
         attached = self._attached.get(shell.shell_id)
         cause = Cause(session_id=shell.session_id)
         if attached is None or not attached.automatic or not await self._is_worked_in(attached.workspace, cause):
@@ -378,7 +378,7 @@ class Workspaces:
         return workspace, Cause(by=caller.client_name)
 
     async def _check_session(self, cause: Cause) -> None:
-        """Refuse what would be recorded in a session that has ended."""
+        """Refuse a call whose checkpoint would be recorded in a session that has ended."""
         if cause.session_id is not None:
             await self._shell_log.check_live(cause.session_id)
 
@@ -387,7 +387,7 @@ class Workspaces:
         return shell.mask(text) if shell is not None else self._redactor.text(text, by_rule=True).text
 
     def _with_names(self, values: Mapping[str, Any], answer: Result) -> Result:
-        """Mask secrets that are, or are in, names of files."""
+        """Mask secrets in names of files."""
         shell = self._shells.find(values["shell_id"]) if values.get("shell_id") else None
         redactor = self._redactor if shell is None else shell.redactor
         lists = {key: answer[key] for key in LISTS_OF_NAMES if key in answer}

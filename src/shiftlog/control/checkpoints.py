@@ -1,4 +1,4 @@
-"""Questions about checkpoints: list, compare, go back, remove.
+"""Questions about checkpoints: list, compare, restore, remove.
 
 A workspace is named by a shell, a path, or the caller's working directory. `app.workspaces` does the work.
 """
@@ -45,7 +45,7 @@ async def diff(app: App, params: Params, caller: Caller) -> object:
 
 
 async def undo(app: App, params: Params, caller: Caller) -> object:
-    """Take back what the last commands or turns changed, or go to a checkpoint; say which they were."""
+    """Undo the changes of the last commands or turns, or restore a checkpoint; name what was undone."""
     where, location = await _where(app, params)
     how = _how(params, location)
     undone: list[ChangedBy] = []
@@ -65,7 +65,7 @@ async def undo(app: App, params: Params, caller: Caller) -> object:
 
 
 async def rewind(app: App, params: Params, caller: Caller) -> object:
-    """Go back to the workspace as it was when a turn opened."""
+    """Restore the workspace to the beginning of a turn."""
     where, location = await _where(app, params)
     turn = await _turn(app, location, str(params["request_id"]))
     if params.get("with_conversation"):
@@ -80,7 +80,7 @@ async def rewind(app: App, params: Params, caller: Caller) -> object:
 
 
 async def gc(app: App, params: Params, caller: Caller) -> object:
-    """Remove checkpoints and outputs beyond what is to be kept."""
+    """Remove checkpoints and outputs beyond their limits."""
     shells, workspaces = app.shells, app.workspaces
     app.shell_log.reserve.release()  # removing needs a little room itself; the next record makes it again
     outputs = shells.outputs.sweep()  # first, as packing what is left of checkpoints needs room itself
@@ -105,12 +105,12 @@ def _inside(location: Location, paths: Sequence[str]) -> list[str]:
         if PurePath(path).is_absolute() and not PurePath(path).is_relative_to(location.path):
             raise InvalidParameter.invalid("paths", f"a path inside {location.path}", path)
         found.append(os.path.relpath(path, location.path) if PurePath(path).is_absolute() else path)
-    # The workspace itself is no sub-path of it, but everything.
+    # The workspace itself means everything in it.
     return [] if "." in found else found
 
 
 async def _where(app: App, params: Params) -> tuple[Where, Location]:
-    """Return the workspace that is meant, as the tools name it and as its records do."""
+    """Return the workspace that a request means: as the tools name it, and as its records do."""
     if app.is_taking_hooks:
         await app.hooks.settled()
     if params.get("shell_id"):
