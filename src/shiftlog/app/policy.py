@@ -55,10 +55,9 @@ def policy_files(home: Path, config: Config, environ: Mapping[str, str]) -> list
 
 
 def without_policy(app: "App", options: Mapping[str, object]) -> dict[str, object]:
-    """Return a client's options without the policy that it was given; raises ConfigError where that does not hold.
+    """Return a client's options without its policy; raise ConfigError if the daemon's policy does not contain it.
 
-    All clients share the daemon and its shells. So a client's policy is accepted only if the policy of the daemon contains
-    it: otherwise the client would be served under less than it was given.
+    All clients share the daemon and its shells, so a client cannot bring rules that the daemon does not have.
     """
     rest = dict(options)
     files, variables = rest.pop("policy_files", []), rest.pop("policy_variables", {})

@@ -206,7 +206,7 @@ class Workspaces:
         _scope(values)
 
     async def before(self, shell: Shell, command: Command) -> str | None:
-        """Return the checkpoint that undoes a command which is about to run; one that may change files gets a new one."""
+        """Return the checkpoint that undoes a command; unless the command only reads, the workspace is saved first."""
         attached = self._attached.get(shell.shell_id)
         if attached is None or not attached.automatic:
             return None

@@ -63,14 +63,14 @@ class Holders:
         return None if lease is None or lease.client_id == caller.client_id else lease
 
     def own(self, reader: Reader, session: Session, caller: Caller, now: datetime) -> Lease | None:
-        """Return the lease of this client, if it has one that binds; to idle does not cost the holder itself."""
+        """Return the binding lease of this client, if it has one; it keeps it in an idle session too."""
         lease = reader.lease(session.id)
         if lease is None or lease.client_id != caller.client_id or not self.is_live(lease, now):
             return None
         return lease
 
     def sessions_of(self, reader: Reader, caller: Caller, now: datetime) -> frozenset[str]:
-        """Name the sessions that a client is in: those that it holds and has not left idle."""
+        """Return the ids of the sessions that a client holds and that are not idle."""
         if caller.client_id is None:
             return frozenset()
         names = [lease.session_id for lease in reader.leases() if lease.client_id == caller.client_id]

@@ -55,7 +55,7 @@ TurnMoved = Callable[[str, str, Kind], Awaitable[None]]
 CONTROLS_REPLACED = "control_characters_replaced"
 # The hint for a client that wants to close what another client of its agent holds.
 TAKE_IT_OVER = "Pass on_held: take_over"
-# What to do about a session that cannot be resumed.
+# The hints for a session that cannot be resumed.
 _CLOSED_HINTS = {SessionState.SEALED: "Open a new session", SessionState.SUCCEEDED: SessionSucceeded.hint}
 
 _KEPT_OTHERWISE = {"close_session": CONTINUITY_KEYS_KEPT, "resume_session": CONTINUITY_KEYS_KEPT}
@@ -67,7 +67,7 @@ _NOT_REDACTED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A checked and redacted request, with what was masked, and where control characters were replaced in it."""
+    """A checked and redacted request. `masked` counts secrets; `replaced` names texts that had control characters."""
 
     operation: str
     values: dict[str, Any]
@@ -82,7 +82,7 @@ class Request:
         return key or None
 
     def fingerprint(self, scope: str) -> str:
-        """Return the hash by which a repeated request is recognised; how it names its session does not count."""
+        """Return the hash by which a repeated request is recognised; any name of its session gives the same hash."""
         apart = ("idempotency_key", "session_id", "agent") if is_session_id(scope) else ("idempotency_key",)
         asked = {name: value for name, value in self.values.items() if name not in apart}
         return hashlib.sha256(canonical(asked)).hexdigest()
@@ -139,14 +139,14 @@ class Journal:
         return await run_off_loop(arguments, self.request, operation, fields, arguments, caller, check)
 
     def refuse_secrets(self, values: Mapping[str, Any], *names: str) -> None:
-        """Refuse a new name that holds a secret: a name is kept as it is given and cannot be masked."""
+        """Refuse a new name that holds a secret: names are stored as given and cannot be masked."""
         for name in names:
             given = values.get(name)
             if given and self._redactor.text(given).count:
                 raise InvalidParameter.invalid(name, "a name that holds no secret")
 
     def masked(self, error: ShiftlogError) -> ShiftlogError:
-        """Return an error without the secrets that it may repeat from the request."""
+        """Mask the secrets of the request that an error repeats."""
         return masked(error, self._redactor)
 
     def masked_text(self, text: str) -> str:
@@ -263,7 +263,7 @@ class Journal:
         return None if first is None else dict(first.answer)
 
     def first_answer(self, reader: Reader, request: Request, scope: str) -> Answer | None:
-        """Return what was first answered to the request's idempotency key, and when, while that still counts."""
+        """Return the first answer to the request's idempotency key with its time, unless that was too long ago."""
         if request.key is None:
             return None
         first = reader.answer(_scope(request, scope), _hashed(request.key))
@@ -315,7 +315,7 @@ class Journal:
         *,
         since: datetime | None = None,
     ) -> None:
-        """Keep an answer for its idempotency key, counted `since` its first time, and for a client that lost it."""
+        """Keep an answer for its idempotency key, from `since` on, and for a client that lost the connection."""
         now = self.clock.now()
         if request.key is not None:
             kept = Answer(request_hash=request.fingerprint(scope), answer=answered, at=since or now)
@@ -379,7 +379,7 @@ def resolve_session_id(reader: Reader, name: str, parameter: str = "session_id")
 
 
 def _check_known(name: str) -> str:
-    """Check the journal id of a session that there should be already."""
+    """Check the journal id of a session that should exist."""
     try:
         return check_session_id(name)
     except InvalidSessionId as error:

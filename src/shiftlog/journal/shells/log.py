@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ShellLog:
-    """Write and read what shells did."""
+    """Writes and reads the record of shells."""
 
     def __init__(
         self, journal: Journal, sessions: Sessions, continuity: Continuity, redactor: Redactor, reserve: DiskReserve
@@ -73,7 +73,7 @@ class ShellLog:
         self._journal.check_writer(reader, session, caller)
 
     async def check_live(self, session_id: str) -> None:
-        """Raise SessionClosed for a session that has ended; what its shells still have to say is taken."""
+        """Raise SessionClosed for a session that has ended; records of its running commands are still written."""
 
         def work(reader: Reader) -> None:
             session = find_session(reader, session_id)
@@ -139,7 +139,7 @@ class ShellLog:
 
     def _put_end(self, pen: Pen, request_id: str | None, facts: Facts) -> None:
         turn = pen.turn(request_id) if request_id else None
-        # A command that its server took along tells nothing of the agent.
+        # A command that ended with its server is no act of the agent.
         pen.automatic = facts.get("state") == "unknown" or bool(facts.get("interrupted_by"))
         self.put(pen, Kind.COMMAND_FINISHED, facts, request_id if turn else None)
         if turn is not None and not turn.is_terminal:
@@ -189,13 +189,13 @@ class ShellLog:
     async def _write(
         self, session_id: str, work: Callable[[Pen], T], *, lasting: bool = True, caller: Caller | None = None
     ) -> T:
-        """Write what a shell has to say; on behalf of a caller only where that one may write."""
+        """Run work that writes about a shell; for a caller only if that one may write."""
         return await self.write_beside(session_id, lambda pen, _: work(pen), lasting=lasting, caller=caller)
 
     async def write_beside(
         self, session_id: str, work: Callable[[Pen, Writer], T], *, lasting: bool = True, caller: Caller | None = None
     ) -> T:
-        """Write entries, and what is kept beside them, in one transaction; raise LookupError without the session."""
+        """Write entries, and records beside them, in one transaction; raise LookupError without the session."""
 
         def transaction(writer: Writer) -> T:
             session = writer.session(session_id)
@@ -267,11 +267,11 @@ class ShellLog:
         return await self._journal.store.read(work)
 
     async def shell(self, shell_id: str) -> KnownShell | None:
-        """Return what is known of one shell."""
+        """Return the recorded facts of one shell."""
         return await self._journal.store.read(lambda reader: _find(reader, shell_id))
 
     async def command(self, command_id: str) -> KnownCommand | None:
-        """Return what is known of one command."""
+        """Return the recorded facts of one command."""
 
         def work(reader: Reader) -> KnownCommand | None:
             known = _find(reader, command_id.rpartition("#")[0])
