@@ -48,7 +48,7 @@ shell_option = click.option(
     "--shell", metavar="ID", shell_complete=complete_shell, help="The workspace of this live shell, local or remote."
 )
 paths_option = click.option("--path", "paths", metavar="PATH", multiple=True, help="Only this path. Repeatable.")
-# They name another workspace than the one around the working directory.
+# Options that name another workspace than the one around the working directory.
 workspace_options = options(
     shell_option,
     click.option("--workspace", "-w", metavar="DIR", help="Workspace (default: the one around the working directory)."),

@@ -1,4 +1,4 @@
-"""Native tools from service methods: plain answers, session handles from the transport, Delx's shapes."""
+"""Adapters that make native tools of service methods: plain answers, session handles of the transport, Delx's prose."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -83,7 +83,7 @@ def _is_same(reader: Reader, one: str, other: str) -> bool:
     """Return True if two names belong to the same session."""
     try:
         return one == other or resolve_session_id(reader, one) == resolve_session_id(reader, other)
-    except ShiftlogError:  # the handle is no name of any session, or of several
+    except ShiftlogError:  # the handle names no session, or several
         return False
 
 

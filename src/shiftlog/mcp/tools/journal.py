@@ -117,7 +117,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
     sessions, delx, history = app.sessions, app.delx, app.history
 
     def told(service: Callable[[Mapping[str, Any], Caller], Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        """Return a service that knows what the hooks of its caller's client have told."""
+        """Return a service that first takes the hook events of its caller's client."""
 
         async def run(arguments: Mapping[str, Any], caller: Caller) -> T:
             await app.hear_hooks(caller)
