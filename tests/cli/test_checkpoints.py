@@ -212,3 +212,19 @@ def test_gc_removes_what_is_beyond_the_limits(home: Path, place: Path) -> None:
     assert here(home, place, "gc").out.startswith("0 checkpoints of 1 workspace removed.\n")
     here(home, place, "undo")
     assert files(place) == {"a.txt": "4\n"}
+
+
+def test_gc_leaves_the_turns_of_a_session_that_waits_for_its_successor(home: Path, place: Path) -> None:
+    (home / "config.toml").write_text("[policy.limits]\ncheckpoints_auto = 2\n")
+    with agent(home) as client:
+        opened = client.call("open_session", agent="Codex", title="One", cwd=str(place))["session_id"]
+        client.call("begin_turn", session_id=opened, query_title="Work", query_text="Work")
+        client.call("close_shell", shell_id=at_work(client, place, *(f"echo {number} > a.txt" for number in range(6))))
+        client.call("finish_turn", session_id=opened, outcome="completed", response="Done")
+        client.call("close_session", session_id=opened, succession_policy="successor_required")
+    before = here(home, place, "checkpoints", "--json").json()["checkpoints"]
+    here(home, place, "gc")
+    after = here(home, place, "checkpoints", "--json").json()["checkpoints"]
+    of_turns = [[one["checkpoint_id"] for one in listed if one["request_id"]] for listed in (before, after)]
+    assert len(of_turns[0]) > 2
+    assert of_turns[1] == of_turns[0]

@@ -205,7 +205,9 @@ async def test_a_subagents_call_goes_to_its_child_session(tmp_path: Path) -> Non
         asked = {"hook_event_name": "PreToolUse", "session_id": SESSION, "tool_name": tool}
         for call, agent_id in (("toolu_1", "a1"), ("toolu_2", None)):
             event = {**asked, "tool_use_id": call} | ({"agent_id": agent_id} if agent_id else {})
-            assert await hooked.hooks.answer({"agent": "ClaudeCode", "event": event}) == {"print": ""}
+            assert await hooked.app.harness.app.hook_answers.answer({"agent": "ClaudeCode", "event": event}) == {
+                "print": ""
+            }
         assert await place(hooked, by_id(tool_call="toolu_1")) == (child.id, "vendor_id")
         assert await place(hooked, by_id(tool_call="toolu_2")) == (parent.id, "vendor_id")
         assert await hooked.app.is_sound()

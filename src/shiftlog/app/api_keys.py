@@ -37,13 +37,13 @@ class MadeKey:
 
 
 class ApiKeys:
-    """The keys of one database. `seal` is a secret that all replicas share and the database does not hold."""
+    """The keys of one database. `seal` is a secret that all replicas share; the database does not have it."""
 
     def __init__(self, tables: TeamTables, clock: Clock, seal: bytes) -> None:
         self._tables = tables
         self._clock = clock
         self._seal = seal
-        # What was looked up lately, known or not, so that requests in a row do not each ask the database.
+        # Recent lookups, of unknown keys too: requests in a row do not each ask the database.
         self._known: dict[str, tuple[float, ApiKey | None]] = {}
         self._used: dict[str, float] = {}
 
@@ -95,12 +95,12 @@ class ApiKeys:
         return await self._tables.keys()
 
     async def is_any_valid(self) -> bool:
-        """Return True if some key opens the server."""
+        """Return True if there is a key that is neither revoked nor expired."""
         now = self._clock.now()
         return any(key.is_valid(now) for key in await self._tables.keys())
 
     async def check(self, given: str) -> ApiKey | None:
-        """Return the key that a request carries, None if it is not valid."""
+        """Return the key of a request; None if it is not valid."""
         parts = _KEY.fullmatch(given)
         if parts is None:
             return None
@@ -110,13 +110,13 @@ class ApiKeys:
         return await self._valid(key)
 
     def cookie_for(self, key: ApiKey) -> str:
-        """Return a cookie that stands for a key for a day."""
+        """Return a cookie that is accepted in place of a key for a day."""
         ends = int(self._clock.now().timestamp()) + PAGE_COOKIE_S
         stamp = f"{key.id}.{ends:x}.{secrets.token_urlsafe(12)}"
         return f"{stamp}.{self._sign(key, stamp)}"
 
     async def check_cookie(self, cookie: str) -> ApiKey | None:
-        """Return the key that a cookie stands for, None if it is not valid."""
+        """Return the key of a cookie; None if it is not valid."""
         parts = _COOKIE.fullmatch(cookie)
         key = await self._look_up(parts[1]) if parts is not None else None
         if parts is None or key is None:

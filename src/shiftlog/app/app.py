@@ -37,12 +37,12 @@ from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import ConfigError
 from shiftlog.model.limits import CLIENTS_KEPT, KEYS_KEPT, OUTCOMES_KEPT, RETENTION_SWEPT_EVERY, WORKSPACES_SWEPT_EVERY
-from shiftlog.model.moves import UNFINISHED
 from shiftlog.model.shell_errors import OutputExpired
-from shiftlog.store.protocol import Filter, Page, Store, Writer
+from shiftlog.store.protocol import Store, Writer
 from shiftlog.text.nearest import nearest
 
 if TYPE_CHECKING:
+    from shiftlog.app.hook_answers import HookAnswers
     from shiftlog.app.hooks import Hooks
     from shiftlog.app.workspaces import Workspaces
     from shiftlog.dialects.delx.service import Delx
@@ -58,12 +58,12 @@ ReadParams = Callable[[str], Any]
 # Returns the ids of the clients that are connected now.
 Connected = Callable[[], Collection[str]]
 
-
+# The folder below the state directory in which shells wait for the next daemon.
 HELD = "held"
 
 
 class App:
-    """Everything that one state directory offers. What few starts need is imported and built on first use."""
+    """Everything that one state directory offers. Services that few starts need are imported and built on first use."""
 
     def __init__(
         self,
@@ -89,7 +89,7 @@ class App:
         # A team's server: the files and processes that sessions name are on other machines.
         self.is_for_team = for_team
         self.connected = connected
-        # The clients whose agents have our tools now.
+        # The connected clients whose agents have our tools.
         self.mcp_callers: list[Caller] = []
         self.clock = Clock.from_environ(environ)
         self.policy = _policy(home, config, environ)
@@ -155,10 +155,17 @@ class App:
 
     @cached_property
     def hooks(self) -> "Hooks":
-        """Return what takes the events of agents' hooks."""
+        """Return the service that takes the events of agents' hooks."""
         from shiftlog.app.hooks import Hooks
 
         return Hooks(self)
+
+    @cached_property
+    def hook_answers(self) -> "HookAnswers":
+        """Return the service that answers agents' hooks."""
+        from shiftlog.app.hook_answers import HookAnswers
+
+        return HookAnswers(self.hooks)
 
     @cached_property
     def _shell_services(self) -> tuple["Shells", "Workspaces"]:
@@ -168,7 +175,7 @@ class App:
 
     @cached_property
     def shell_holders(self) -> "ShellHolders | None":
-        """Return where shells of this state directory are held for the next server, if they outlive this one."""
+        """Return the folder in which shells wait for the next server; None if they end with this one."""
         from shiftlog.shell.engine.holders import ShellHolders
 
         hold_s = self.config.daemon.hold_shells_minutes * 60
@@ -181,7 +188,7 @@ class App:
             self.shells.holders = None
 
     async def take_over_shells(self) -> None:
-        """Go on with the shells that an earlier server left, if there are any."""
+        """Take over the shells that an earlier server left."""
         if not (self.home / HELD).is_dir() or not any((self.home / HELD).iterdir()):
             return
         if self.shell_holders is None:
@@ -192,7 +199,7 @@ class App:
             await self.shells.take_over()
 
     async def answer_waiting(self, patience_s: float) -> None:
-        """Let callers have an answer whose commands go on without this server."""
+        """Answer the callers whose commands go on without this server."""
         if self._is_built("_shell_services"):
             await self.shells.answer_waiting(patience_s)
 
@@ -239,7 +246,7 @@ class App:
         return self.shells.registry.live_ids() if self._is_built("_shell_services") else []
 
     async def hear_hooks(self, caller: Caller) -> None:
-        """Take what the hooks of the caller's client have told already, so that its session is known."""
+        """Take the events that the caller's client has spooled already, so that its session is known."""
         if self.is_taking_hooks and (caller.signs.processes or caller.signs.vendor_ids):
             await self.hooks.caught_up()
 
@@ -258,9 +265,9 @@ class App:
             await self.workspaces.checkpoints.aclose()
 
     async def sweep(self, present: Iterable[str] = ()) -> None:
-        """Suspend sessions that idle or lost their holder, and delete what is kept for a limited time.
+        """Suspend sessions that idle or lost their holder, and delete records whose time is over.
 
-        Clients that are `present` keep their leases, which ran out if the machine slept.
+        Clients that are `present` keep their leases, even if these expired while the machine slept.
         """
         await self.continuity.renew(list(present))
         await self.continuity.suspend_stale(timedelta(minutes=self.config.idle_suspend_minutes))
@@ -284,7 +291,7 @@ class App:
         return {**await self.maintenance.erase(session_name, seqs, reason), "outputs_removed": gone}
 
     async def _sweep_retention(self) -> None:
-        """Once a day, erase what was kept for as long as `[retention]` says."""
+        """Once a day, erase sessions that were kept for as long as `[retention]` says."""
         now, last = self.clock.now(), self._retention_swept_at
         if last is None or now - last >= RETENTION_SWEPT_EVERY:
             self._retention_swept_at = now
@@ -296,9 +303,7 @@ class App:
         if not self._is_built("_shell_services") or (last is not None and now - last < WORKSPACES_SWEPT_EVERY):
             return
         self._workspaces_swept_at = now
-        where = Filter(states=frozenset(map(str, UNFINISHED)))
-        rows = await self.store.read(lambda reader: reader.find_sessions(where, Page(limit=10_000), by_activity=True))
-        await self.workspaces.gc([row.session.id for row in rows])
+        await self.workspaces.gc()
 
 
 def _spending_limits(config: Config) -> SpendingLimits:

@@ -26,7 +26,7 @@ from shiftlog.store.codec.packed import packed
 from shiftlog.store.sources import LongText, Packed
 
 FORMAT = 1
-# How the last line begins; that of a session begins with the session.
+# The last line begins like this; the line of a session begins with the session.
 _END = b'{"sessions":'
 LEVEL = 10
 

@@ -1,7 +1,7 @@
 """Archiving: sessions that ended before a month are written to files, read back and checked, and then removed.
 
-The lists and totals keep them. What is on legal hold, open, or changed in the meantime stays. A session comes back by
-restoring its file.
+Lists and totals still have them. Sessions that are on legal hold, open, or changed in the meantime stay. Restoring the
+file brings its sessions back.
 """
 
 from collections.abc import Iterator

@@ -1,7 +1,7 @@
 """The records of checkpoints in the journal: entries of the sessions that took them, read back by workspace.
 
-A workspace's records are read once and kept: one server at a time works on a state directory. That a command found
-nothing changed needs no entry of its own, because its start names the checkpoint that it would go back to.
+A workspace's records are read once and kept in memory, because one server at a time works on a state directory. A
+command before which nothing had changed gets no entry for its checkpoint: the entry of its start names the earlier one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 
-from shiftlog.journal.seen import Sight
+from shiftlog.journal.seen_files import SeenFiles
 from shiftlog.journal.shells.log import ShellLog
 from shiftlog.journal.texts import CHECKPOINT, RESTORE
 from shiftlog.model.caller import Caller
@@ -27,7 +27,7 @@ _OWN = Caller(face="workspace")
 
 
 class JournalCheckpointLog:
-    """Keeps the records of every workspace, in the order in which they came."""
+    """Keeps the records of every workspace, in the order in which they were made."""
 
     def __init__(self, store: Store, log: ShellLog) -> None:
         self._store = store
@@ -55,20 +55,20 @@ class JournalCheckpointLog:
         records.append(replace(record, changes=None) if isinstance(record, Saved) else record)
 
     async def _add_seen(self, location: Location, record: Record) -> None:
-        """Give the files that changed before a checkpoint to the turn that went on meanwhile."""
+        """Add the files that changed before a checkpoint to the turn that was open meanwhile."""
         changes = record.changes if isinstance(record, Saved) else None
         if not isinstance(record, Saved) or changes is None:
             return
         session_id, request_id = changes.cause.session_id, changes.cause.request_id
         if session_id and request_id:
-            await self._log.files_seen(session_id, request_id, _sight(location, record, changes))
+            await self._log.files_seen(session_id, request_id, _seen_files(location, record, changes))
 
     async def read(self, location: Location) -> Sequence[Record]:
         """Return a workspace's records, oldest first."""
         return await self._load(location)
 
     async def turn_began(self, location: Location, request_id: str, session_id: str | None) -> datetime | None:
-        """Tell when a turn opened, of this session if it has one of that id, else of the newest on this workspace."""
+        """Return when a turn began: in this session if it has that id, else in the newest one on this workspace."""
         await self._load(location)
         names = [*([session_id] if session_id else []), *reversed(self._sessions.get(location, []))]
 
@@ -79,7 +79,7 @@ class JournalCheckpointLog:
         return await self._store.read(work)
 
     async def command_began(self, location: Location, command_id: str) -> datetime | None:
-        """Tell when a command of a shell on this workspace started."""
+        """Return when a command of a shell on this workspace started."""
         await self._load(location)
         names = list(self._sessions.get(location, []))
 
@@ -160,12 +160,12 @@ def _facts(location: Location, record: Record) -> dict[str, Any]:
         facts["id"] = facts.pop("checkpoint_id")
         changes = facts.pop("changes") and record.changes
         if changes and not changes.cause.request_id:
-            facts |= _sight(location, record, changes).as_facts()
+            facts |= _seen_files(location, record, changes).as_facts()
     return {"target": location.target, "workspace": location.path, **facts}
 
 
-def _sight(location: Location, saved: Saved, changes: CheckpointChanges) -> Sight:
-    return Sight(
+def _seen_files(location: Location, saved: Saved, changes: CheckpointChanges) -> SeenFiles:
+    return SeenFiles(
         files=changes.files,
         command_id=changes.cause.command_id,
         since=changes.since,

@@ -21,13 +21,13 @@ from shiftlog.store.sql.writer import SqlWriter
 from shiftlog.store.sqlite import SqliteStore
 
 T = TypeVar("T")
-# Told how far a copy is: a stage, how many steps it has in all, and how many are done.
+# Called with the progress of a copy: the stage, all of its steps, and those that are done.
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CopyReport:
-    """The result of a copy; `resumed` is True if an earlier copy went on."""
+    """The result of a copy; `resumed` is True if it finished an earlier one."""
 
     sessions: int
     turns: int
@@ -39,7 +39,7 @@ class CopyReport:
 async def copy_store(
     home: Path, source: str, target: str, progress: Progress, environ: Mapping[str, str] = os.environ
 ) -> CopyReport:
-    """Copy all that a store holds to an empty one, or go on with a copy that was ended.
+    """Copy a whole store into an empty one, or finish a copy that was interrupted.
 
     Both are named by a file, a state directory or an address. Raises StorageError if a chain does not verify.
     """

@@ -1,4 +1,4 @@
-"""The guard for the tools that agents bring themselves: answers a hook before a tool call, and records what it said.
+"""The guard for the tools that agents bring themselves: answers a hook before a tool call, and records the answer.
 
 `watch` only records, `ask` answers with the client's own prompt or a refusal, `enforce` also rewrites commands so that
 they run in our sandbox. The modes are in `guard_state`, the verdicts come from `guard_rules`, and the commands run in
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 Output = dict[str, Any]
 
 COMMAND_CHARS = 2_000
-# The name of a session that hooks have not told of.
+# Named if no hook has reported the session.
 UNRECORDED = "guard"
 NO_PROMPT = "has no prompt for this; a person can run it, or change the policy"
 

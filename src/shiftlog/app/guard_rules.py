@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 Decision = Literal["allow", "ask", "deny"]
 
-# The tools of all agents by their own names; an agent that had another's tool would mean the same by it.
+# The tools of all agents in one table: a name means the same in each agent that has it.
 COMMANDS = frozenset({"Bash", "PowerShell", "run_shell_command", "bash", "Shell"})
 DIRECTORY_FIELDS = ("dir_path", "workdir", "cwd")
 FILE_FIELDS = {
@@ -158,7 +158,7 @@ class GuardRules:
         return ToolVerdict(decision="deny", reason=reason, rule="sandbox workspace-write")
 
     def _protected(self, call: GuardedCall) -> list[tuple[str, str]]:
-        """Return what no file tool may change: our data, the policy, and the settings that make hooks run."""
+        """Return the paths that no file tool may change: our data, the policy, and the settings that make hooks run."""
         from shiftlog.app.policy import policy_files
 
         app = self._app

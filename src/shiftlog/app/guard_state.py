@@ -51,7 +51,7 @@ class GuardState:
         except FileNotFoundError:
             pass
         except (OSError, ValueError, TypeError, KeyError, AttributeError):
-            # A file that cannot be read may have said anything: the strictest mode holds until a person switches.
+            # The modes in an unreadable file are unknown: the strictest one holds until a person switches.
             self._agents = {kind: AgentGuard(mode="enforce") for kind, agent in AGENTS.items() if agent.hooks}
 
     def of(self, kind: str) -> AgentGuard:
@@ -200,7 +200,7 @@ def _features(document: Mapping[str, Any]) -> object:
 
 
 def _part_of(path: Path, part: Callable[[Mapping[str, Any]], object]) -> str:
-    """Return the digest of the part of a settings file that counts; a file without it is as good as absent."""
+    """Return the digest of the part of a settings file that counts, ABSENT without the part or the file."""
     try:
         data = read_regular(path)
         document: Any = (

@@ -1,19 +1,18 @@
-"""Hooks of agents joined with journal and import: drain the spool, import grown transcripts, brief new sessions.
+"""Events of agents' hooks on their way from the spool into the journal; grown transcripts are imported first.
 
-Each event is taken once: its transcript is imported first, which may be repeated, then its entries and the spool's
-cursor are one transaction. An event that cannot be taken is set aside with the reason.
+Each event is taken once: the import of its transcript may be repeated, then its entries and the spool's cursor are one
+transaction. An event that cannot be taken is set aside with the reason. What hooks get to print is in `hook_answers`.
 """
 
-import json
 import logging
 import os
 import socket
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import anyio
 import anyio.to_thread
@@ -23,32 +22,27 @@ from shiftlog.app.guard_state import GuardState
 from shiftlog.app.import_worker import composer_for
 from shiftlog.app.imports import worker_settings
 from shiftlog.app.queued_calls import QueuedCalls
-from shiftlog.app.turn_checkpoints import HookedTurn, TurnCheckpoints, is_fresh
+from shiftlog.app.turn_checkpoints import TurnCheckpoints, is_fresh
 from shiftlog.facts.hook import HookFact
-from shiftlog.ingest.hooks.events import Spooled, fact_of, is_own_call, name_of, read_spooled
+from shiftlog.ingest.hooks.events import Spooled, fact_of, name_of, read_spooled
 from shiftlog.ingest.hooks.spool import CALLS, HOOKS, HookSpool, SpoolLine
 from shiftlog.ingest.hooks.transcripts import present, transcripts_of
 from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.journal.hooked.stops import Stop
 from shiftlog.journal.intake.hooks import HookIntake
-from shiftlog.journal.intake.start_brief import start_brief
 from shiftlog.journal.sessions import workspace_of
-from shiftlog.journal.vendor_names import known_session
-from shiftlog.link import cursor_events, processes
-from shiftlog.model.agents import CURSOR, GEMINI
+from shiftlog.link import processes
 from shiftlog.model.errors import ShiftlogError, is_of_the_machine
 from shiftlog.model.limits import (
     HOOK_CATCH_UP_S,
-    HOOK_CHECKPOINT_S,
     HOOK_CLOCK_SKEW,
     HOOK_END_S,
     HOOK_EVENT_ATTEMPTS,
-    HOOK_LATE_S,
     HOOK_POLL_S,
     HOOK_RETRY_S,
     HOOK_SETTLE_S,
 )
-from shiftlog.model.times import parse, precise
+from shiftlog.model.times import parse
 from shiftlog.store.sources import Source
 
 if TYPE_CHECKING:
@@ -68,7 +62,7 @@ log = logging.getLogger(__name__)
 
 
 class Hooks:
-    """Takes what hooks and client scripts spooled, and answers starts."""
+    """Takes what hooks and client scripts spooled into the journal."""
 
     def __init__(self, app: "App") -> None:
         self.app = app
@@ -260,66 +254,7 @@ class Hooks:
         now = self.app.clock.now()
         return [(session_id, stop) for session_id, stop in (await self.intake.stops()).items() if stop.is_due(now)]
 
-    # Answering
-
-    async def brief(self, params: Mapping[str, Any]) -> str | None:
-        """Return the brief that a session starts with, as its hook asks for it."""
-        if not self.app.config.hooks.brief:
-            return None
-        given = {name: params.get(name) for name in ("source", "cwd", "agent", "session_id")}
-        texts = {name: value if isinstance(value, str) else None for name, value in given.items()}
-        await self.caught_up()
-        pid, now = params.get("pid"), self.app.clock.now()
-        return await self.app.store.read(
-            lambda reader: start_brief(
-                reader,
-                source=texts["source"],
-                session_id=known_session(reader, texts["agent"] or "", texts["session_id"] or ""),
-                cwd=texts["cwd"],
-                pid=pid if isinstance(pid, int) else None,
-                is_alive=processes.alive,
-                now=now,
-            )
-        )
-
-    async def answer(self, params: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what a hook prints, when the checkpoint that its event asks for is there, or is late.
-
-        The spool has the event already; that of a tool call it gets only without an answer.
-        """
-        event: Mapping[str, Any] = params.get("event") or {}
-        agent = str(params.get("agent"))
-        if is_own_call(event.get("tool_name")):
-            await self._note_caller(agent, dict(event))
-            return {"print": ""}
-        await self.caught_up(HOOK_LATE_S)
-        is_call = name_of(dict(event)) == "PreToolUse"
-        is_guarded = self.guard_state.of(agent).mode != "off"
-        turn = None
-        if is_call or is_guarded:
-            turn = await self.turns.turn_of(agent, str(event.get("session_id") or ""))
-        if is_call:
-            await self._await_checkpoint(turn, event.get("tool_use_id"))
-        else:
-            await self.turns.settle(HOOK_CHECKPOINT_S)
-        if not is_guarded:
-            return {"print": ""}
-        message = await self.guard.changed(agent, event, turn)
-        output = await self.guard.answer(agent, event, turn) if is_call else None
-        return {"print": _printed(agent, message, output or {})}
-
-    async def _await_checkpoint(self, turn: HookedTurn | None, call_id: object) -> None:
-        if turn is None or not self.turns.is_on:
-            return
-        ready = await self.turns.before_call(turn, call_id if isinstance(call_id, str) else None)
-        if ready == "late":
-            await self.intake.note(turn.session_id, turn.request_id, {"checkpoint": ready, "tool_use_id": call_id})
-
-    async def _note_caller(self, agent: str, event: dict[str, Any]) -> None:
-        """Remember whose call of our tools comes next: the main agent's or a subagent's."""
-        await self.caught_up(HOOK_LATE_S)
-        name, now = f"asked:{event.get('tool_use_id')}", precise(datetime.now(UTC))
-        await self.intake.take(fact_of(Spooled(id=name[:200], at=now, agent=agent, event=event), self.composer))
+    # Waiting
 
     async def settled(self) -> None:
         """Take what waits in the spool, and wait for the checkpoints that are being made."""
@@ -373,22 +308,6 @@ class Hooks:
         if reason is not None and reason != self._fault:
             log.warning("spool: %s", reason)
         self._fault = reason
-
-
-def _printed(agent: str, message: str | None, output: dict[str, Any]) -> str:
-    """Return what a hook prints: a message to the user, and the guard's answer in the words of the client."""
-    if agent == CURSOR:
-        told = cursor_events.answer(output, message)
-        return json.dumps(told) if told else ""
-    said: dict[str, Any] = {"systemMessage": message} if message else {}
-    if output and agent == GEMINI:
-        decision, reason = output.get("permissionDecision"), output.get("permissionDecisionReason")
-        said = {**said, **({"decision": decision, "reason": reason} if decision else {})}
-        if "updatedInput" in output:
-            said["hookSpecificOutput"] = {"hookEventName": "BeforeTool", "tool_input": output["updatedInput"]}
-    elif output:
-        said = {**said, "hookSpecificOutput": {"hookEventName": "PreToolUse", **output}}
-    return json.dumps(said) if said else ""
 
 
 def _reason(error: Exception) -> str:

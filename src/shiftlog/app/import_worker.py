@@ -24,7 +24,7 @@ class WorkerSettings(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def composer_for(settings: WorkerSettings) -> Composer:
-    """Return what composes and masks with these settings."""
+    """Return the composer that masks with these settings."""
     rules = [Rule(id=name, pattern=pattern, klass=kind) for name, pattern, kind in settings.rules]
     redactor = Redactor(rules, frozenset(settings.silenced))
     return Composer(redactor, prepare_all, salt_from, whole_entry, settings.mac_key, test_clock=settings.test_clock)

@@ -1,6 +1,6 @@
 """The import service of an app: readers and workers joined with the journal that they write to.
 
-Apart from `app`, because most of a daemon's starts need none of it.
+It is apart from `app`, because most starts of a daemon need no import.
 """
 
 import shutil
@@ -33,7 +33,7 @@ COPY_PREFIX = "dry-run-"
 
 
 def worker_settings(app: "App") -> WorkerSettings:
-    """Return what readers in other processes must know: the operator's redaction rules, those of a policy too."""
+    """Return the settings that workers need: the operator's redaction rules, also those of a policy."""
     redaction, policy = app.config.redaction, app.policy
     rules = [(rule.name, rule.pattern, rule.kind) for rule in redaction.rules]
     rules += [(rule.id, rule.pattern, rule.id) for rule in (policy.redaction_add if policy else ())]
@@ -46,7 +46,7 @@ def worker_settings(app: "App") -> WorkerSettings:
 
 
 def build_imports(app: "App") -> Imports:
-    """Join the import over an app's store."""
+    """Build the import service over an app's store."""
     settings = worker_settings(app)
 
     def readers(jobs: int | None) -> MakeReaders:
@@ -86,7 +86,7 @@ def build_imports(app: "App") -> Imports:
 
 
 def _forget_old_copies(home: Path) -> None:
-    """Remove what dry runs left that were killed."""
+    """Remove the copies that killed dry runs left."""
     for folder in home.glob(f"{COPY_PREFIX}*"):
         if time.time() - folder.stat().st_mtime > DRY_RUN_COPIES_KEPT_S:
             shutil.rmtree(folder, ignore_errors=True)

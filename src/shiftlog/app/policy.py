@@ -55,10 +55,9 @@ def policy_files(home: Path, config: Config, environ: Mapping[str, str]) -> list
 
 
 def without_policy(app: "App", options: Mapping[str, object]) -> dict[str, object]:
-    """Return a client's options without the policy that it was given; raises ConfigError where that does not hold.
+    """Return a client's options without its policy; raise ConfigError if the daemon's policy does not contain it.
 
-    The daemon is shared, and its shells are open to all of its clients: what one of them was given holds when it holds
-    for all, and no client is served under less than it was given.
+    All clients share the daemon and its shells, so a client cannot bring rules that the daemon does not have.
     """
     rest = dict(options)
     files, variables = rest.pop("policy_files", []), rest.pop("policy_variables", {})
@@ -83,7 +82,7 @@ def without_policy(app: "App", options: Mapping[str, object]) -> dict[str, objec
 def command_timeout_s(variables: Mapping[str, str]) -> int | None:
     """Return how long commands of a client of execkit may take unless it says so itself; None for the usual time.
 
-    This is no policy: it bounds nothing, so each client has its own.
+    This is a default and no limit, so each client has its own.
     """
     given = variables.get(EXEC_TIMEOUT)
     return max(1, min(_number(EXEC_TIMEOUT, given), _TIMEOUT_S_MOST)) if given else None

@@ -22,7 +22,7 @@ FILE_NAME = "policy.last"
 
 
 def note_policy(home: Path, policy: "OperatorPolicy | None", now: datetime) -> dict[str, Any]:
-    """Compare the policy with the last daemon's, log and record a change; return when it changed last and in what."""
+    """Compare the policy with the last daemon's, record a change, and return when and in what it changed last."""
     path = home / FILE_NAME
     given = {} if policy is None else _as_texts(policy)
     last = _read(path)

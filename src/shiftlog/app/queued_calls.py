@@ -58,7 +58,7 @@ class QueuedCalls:
             await anyio.to_thread.run_sync(lambda path=path: path.unlink(missing_ok=True))
 
     async def _carry_out(self, path: Path, read_params: "ReadParams") -> bool:
-        """Return True if a call is done with: carried out, or set aside."""
+        """Carry a call out or set it aside; return False if it must be tried again later."""
         queued: Mapping[str, Any] = {}
         try:
             queued = _read(path, read_params)
@@ -92,7 +92,7 @@ class QueuedCalls:
         await self._app.store.write(lambda writer: writer.put_answer(SCOPE, name, kept))
 
     async def receipt(self, name: str) -> dict[str, Any] | None:
-        """Return what became of a queued call: its receipt says persisted, unchanged, queued or set_aside."""
+        """Return the receipt of a queued call: persisted, unchanged, queued or set_aside."""
         kept = await self._app.store.read(lambda reader: reader.answer(SCOPE, name))
         if kept is not None:
             return dict(kept.answer)
@@ -127,7 +127,7 @@ def _read(path: Path, read_params: "ReadParams") -> dict[str, Any]:
 
 
 def _receipt(result: Any) -> dict[str, Any]:
-    """Return the receipt of a call that was carried out; one that only read has nothing to show."""
+    """Return the receipt of a call that was carried out; a read changed nothing."""
     given: Any = cast("dict[str, Any]", result).get("journal") if isinstance(result, dict) else None
     if not isinstance(given, dict):
         return {**_EMPTY, "code": "unchanged"}

@@ -39,7 +39,7 @@ L = TypeVar("L", ShellLimits, CommandLimits, OutputLimits, CheckpointLimits)
 
 
 def build_shells(app: "App") -> tuple[Shells, Workspaces]:
-    """Join what shells and checkpoints need; nothing is opened or recorded before the first one."""
+    """Build the services of shells and checkpoints; nothing is opened or recorded before the first shell."""
     policy = app.policy or OperatorPolicy()
     limits = policy.limits
     shell_policy = ShellPolicy(
@@ -124,7 +124,7 @@ def build_shells(app: "App") -> tuple[Shells, Workspaces]:
 
 
 def _runner_of(shell: Shell) -> Runner | None:
-    """Return what reaches the files of a shell: this machine, or its host by a program at a time."""
+    """Return the runner for the files of a shell: on this machine, or on its host with one program per call."""
     if shell.transport == "local":
         return LocalRunner()
     if not isinstance(shell.live, RemoteShell):

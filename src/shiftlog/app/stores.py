@@ -13,7 +13,7 @@ from shiftlog.store.sqlite import SqliteStore
 if TYPE_CHECKING:
     from shiftlog.store.postgres.state import DatabaseState, Described
 
-# Said where `has_trigrams` of a database is False, and what to do about it.
+# The problem if `has_trigrams` of a database is False, and what to do about it.
 WITHOUT_TRIGRAMS = "the database lacks its trigram indexes, so files by path and parts of words are found slower"
 MAKE_TRIGRAMS = "Let a role that may run CREATE EXTENSION pg_trgm in it, then run shiftlog store migrate"
 

@@ -29,17 +29,17 @@ class ChangeNews:
 
     @property
     def look_every_s(self) -> float:
-        """Return the seconds between two looks of a stream by itself: many while news come."""
+        """Return the seconds between two looks that a stream takes by itself; they are rare while news arrive."""
         return PAGE_CATCH_UP_S if self._listener.is_hearing else PAGE_POLL_S
 
     @property
     def is_hearing(self) -> bool:
-        """Return True if news come at present."""
+        """Return True if news arrive at present."""
         return self._listener.is_hearing
 
     @contextmanager
     def watched(self, session_id: str | None) -> Generator[asyncio.Event]:
-        """Return an event that is set with each change of a session, or of any session; its user clears it."""
+        """Return an event that each change of a session, or of any session, sets; its user clears it."""
         event = asyncio.Event()
         self._waiting[event] = session_id
         try:
@@ -94,7 +94,7 @@ class McpSessions:
         await self._continuity.client_gone(client_id(session_id))
 
     async def present(self) -> list[str]:
-        """Return the clients with a recent request at any replica, after telling the others about ours."""
+        """Store which clients sent requests here, and return those with a recent request at any replica."""
         used, self._used, now = self._used, set(), self._clock.now()
         if used:
             await self._tables.note_sessions_used(used, now)
@@ -107,7 +107,7 @@ class McpSessions:
 
 
 def client_id(session_id: str) -> str:
-    """Return the client id that leases know an MCP session by."""
+    """Return the client id under which leases know an MCP session."""
     return f"http:{session_id}"
 
 

@@ -17,7 +17,7 @@ from anyio.abc import TaskGroup
 
 from shiftlog.journal.intake.hook_sessions import known_session
 from shiftlog.journal.intake.hooks import HookIntake
-from shiftlog.journal.seen import Sight
+from shiftlog.journal.seen_files import SeenFiles
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import HOOK_CHECKPOINT_RETRY_S, HOOK_CHECKPOINT_S, HOOK_FRESH, HOOK_LATE_S
@@ -33,7 +33,7 @@ from shiftlog.workspace.shadow import WorkspaceGone, invalid
 if TYPE_CHECKING:
     from shiftlog.app.app import App
 
-# How far the checkpoint before a tool call is: there, still being made, or not to be had.
+# The checkpoint before a tool call: made, still being made, or impossible.
 Readiness = Literal["saved", "late", "none"]
 
 # The hook of a starting session waits for its brief, so preparing its workspace comes after that.
@@ -77,9 +77,9 @@ class TurnCheckpoints:
         self._mode = app.config.hooks.checkpoints
         self._workspaces: dict[str, Workspace] = {}
         self._running: list[_Save] = []
-        # Workspaces that could not be saved, until when they are left alone.
+        # Workspaces that could not be saved, each with the time until which it is left alone.
         self._failed: dict[str, float] = {}
-        # Runs the saves; without one, as in a program without a daemon, whoever asks for a save waits for it.
+        # Runs the saves. Without it, as in a program without a daemon, each caller waits for its own save.
         self.tasks: TaskGroup | None = None
 
     @property
@@ -88,7 +88,7 @@ class TurnCheckpoints:
         return self._mode != "off"
 
     async def turn_of(self, agent: str, vendor_id: str) -> HookedTurn | None:
-        """Return the newest turn of the session with the vendor's id; None if it has none or works nowhere."""
+        """Return the newest turn of the session with the vendor's id; None without a turn or a workspace."""
         if not vendor_id:
             return None
 
@@ -108,7 +108,7 @@ class TurnCheckpoints:
     # The moments of a turn
 
     async def prepare(self, workspace: str) -> None:
-        """Make the shadow repository of a workspace ready beside other work, so that its first prompt waits less."""
+        """Prepare the shadow repository of a workspace beside other work, so that its first prompt waits less."""
         if self.is_on and self.tasks is not None:
             self.tasks.start_soon(self._prepare, workspace)
 
@@ -120,7 +120,7 @@ class TurnCheckpoints:
             log.info("no checkpoints of %s: %s", workspace, error)
 
     async def begin(self, turn: HookedTurn) -> None:
-        """Save the workspace as it is before anything of the turn has changed it, unless that was done."""
+        """Save the workspace before the turn changes it, unless it was saved already."""
         if self.is_on and turn.is_open and not self._runs(turn, "turn") and not await self._mark(turn):
             await self._start(turn, "turn", lambda: self._save(turn, "turn"))
 
@@ -210,7 +210,7 @@ class TurnCheckpoints:
         return workspace
 
     async def _mark(self, turn: HookedTurn) -> str | None:
-        """Return the checkpoint from when the turn began."""
+        """Return the checkpoint of the turn's beginning."""
         if not self._may_save(turn):
             return None
         try:
@@ -248,10 +248,10 @@ class TurnCheckpoints:
             return
         found = await self._app.workspaces.checkpoints.between(workspace, first, last.checkpoint_id)
         if found:
-            sight = Sight(
+            seen = SeenFiles(
                 files=self._named(found), since=first, until=last.checkpoint_id, workspace=workspace.location.path
             )
-            await self._intake.add_seen(turn.session_id, turn.request_id, sight)
+            await self._intake.add_seen(turn.session_id, turn.request_id, seen)
 
     def _named(self, found: Sequence[FileDiff]) -> dict[str, str]:
         """Return changed files by name, masked, each with the kind of its change."""

@@ -1,6 +1,6 @@
-"""Checkpoints joined with shells and journal: the four workspace tools, and the snapshots that shells request.
+"""Checkpoints joined with shells and journal: the four workspace tools, and the checkpoints that shells ask for.
 
-`workspace` makes and restores checkpoints; here are the workspace, the session and the turn that each is for.
+The package `workspace` makes and restores checkpoints. This module finds the workspace, session and turn of each.
 """
 
 import logging
@@ -18,6 +18,7 @@ from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.shells.log import ShellLog
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
+from shiftlog.model.moves import UNFINISHED
 from shiftlog.model.shell_errors import (
     GitMissing,
     SandboxNotAllowed,
@@ -30,6 +31,7 @@ from shiftlog.shell import requests
 from shiftlog.shell.outputs.command_output import DEFAULT_CHARS
 from shiftlog.shell.registry import ShellRegistry
 from shiftlog.shell.state import Command, Shell
+from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.workspace.checkpoints import LABEL_CHARS, Checkpoints, Workspace
 from shiftlog.workspace.history import RestoreTarget, working_since
 from shiftlog.workspace.ports import Busy, Cause, CheckpointKind, CheckpointLimits, Location, Runner, Scope
@@ -57,6 +59,8 @@ _TARGET: dict[str, Any] = {
     ),
     "before_command": RawText(max_chars=300, description="A command_id: the state before this command."),
 }
+SESSIONS_AT_ONCE = 500
+_UNFINISHED = Filter(states=frozenset(map(str, UNFINISHED)))
 LISTS_OF_NAMES = ("files", "changes", "left_in_place", "failed")
 _PATHS = ListOf(
     item=RawText(max_chars=4096),
@@ -165,7 +169,7 @@ class Workspaces:
     # What shells ask for
 
     async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
-        """Begin to cover a shell's workspace with a first checkpoint."""
+        """Take the first checkpoint of a shell's workspace; from now on its commands are covered."""
         if shell.workspace is None:
             return {"enabled": False, "reason": "no_workspace", "baseline_id": None}
         runner = self._runner_of(shell)
@@ -198,11 +202,11 @@ class Workspaces:
             self._attached[shell.shell_id] = Attached(workspace=workspace, automatic=automatic)
 
     def check(self, values: Mapping[str, Any]) -> None:
-        """Refuse sub-paths and patterns that cannot be used, before a shell is opened."""
+        """Check sub-paths and patterns before a shell is opened."""
         _scope(values)
 
     async def before(self, shell: Shell, command: Command) -> str | None:
-        """Return the checkpoint that undoes a command that is about to run."""
+        """Return the checkpoint that undoes a command; unless the command only reads, the workspace is saved first."""
         attached = self._attached.get(shell.shell_id)
         if attached is None or not attached.automatic:
             return None
@@ -221,7 +225,7 @@ class Workspaces:
             return None  # its directory is gone: the command may be the one that brings it back
 
     async def turn_moved(self, session_id: str, request_id: str, moment: Literal["turn", "end"]) -> None:
-        """Save the workspaces of a session's live shells as they are when a turn opens, or as it leaves them."""
+        """Save the workspaces of a session's live shells at the beginning or end of a turn."""
         for shell in self._shells.live():
             attached = self._attached.get(shell.shell_id)
             if shell.session_id == session_id and attached is not None and attached.automatic:
@@ -233,7 +237,7 @@ class Workspaces:
                     log.warning("No checkpoint of %s for turn %s: %s", shell.workspace, request_id, error.message)
 
     async def after(self, shell: Shell) -> None:
-        """Save the workspace as the last command of a shell leaves it, so that later changes are not taken for its."""
+        """Save the workspace at the end of a shell, so that later changes are not attributed to its last command."""
         attached = self._attached.get(shell.shell_id)
         cause = Cause(session_id=shell.session_id)
         if attached is None or not attached.automatic or not await self._is_worked_in(attached.workspace, cause):
@@ -336,13 +340,17 @@ class Workspaces:
         )
         return self._with_names(values, restored.as_dict())
 
-    async def gc(self, open_sessions: list[str]) -> int:
-        """Remove automatic checkpoints beyond the limit, of every local workspace that is still there."""
+    async def gc(self) -> int:
+        """Remove automatic checkpoints beyond the limit, of every local workspace that is still there.
+
+        Checkpoints of turns stay while their session may go on.
+        """
+        unfinished = await self._shell_log.read(_unfinished_sessions)
         gone = 0
         for location in await self.log.locations():
             if location.target is None and Path(location.path).is_dir():
                 workspace = await self.checkpoints.open(LocalRunner(), location.path)
-                gone += await self.checkpoints.gc(workspace, open_sessions)
+                gone += await self.checkpoints.gc(workspace, unfinished)
         return gone
 
     async def _asked(self, values: Mapping[str, Any], caller: Caller) -> tuple[Workspace, Cause]:
@@ -370,7 +378,7 @@ class Workspaces:
         return workspace, Cause(by=caller.client_name)
 
     async def _check_session(self, cause: Cause) -> None:
-        """Refuse what would be recorded in a session that has ended."""
+        """Refuse a call whose checkpoint would be recorded in a session that has ended."""
         if cause.session_id is not None:
             await self._shell_log.check_live(cause.session_id)
 
@@ -379,7 +387,7 @@ class Workspaces:
         return shell.mask(text) if shell is not None else self._redactor.text(text, by_rule=True).text
 
     def _with_names(self, values: Mapping[str, Any], answer: Result) -> Result:
-        """Mask secrets that are, or are in, names of files."""
+        """Mask secrets in names of files."""
         shell = self._shells.find(values["shell_id"]) if values.get("shell_id") else None
         redactor = self._redactor if shell is None else shell.redactor
         lists = {key: answer[key] for key in LISTS_OF_NAMES if key in answer}
@@ -405,3 +413,12 @@ def _target(values: Mapping[str, Any]) -> RestoreTarget:
         before_turn=values.get("before_turn"),
         before_command=values.get("before_command"),
     )
+
+
+def _unfinished_sessions(reader: Reader) -> list[str]:
+    found: list[str] = []
+    after: tuple[int, int] | None = None
+    while rows := reader.find_sessions(_UNFINISHED, Page(limit=SESSIONS_AT_ONCE, after=after)):
+        found += [row.session.id for row in rows]
+        after = rows[-1].at
+    return found

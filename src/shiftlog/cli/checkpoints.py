@@ -48,7 +48,7 @@ shell_option = click.option(
     "--shell", metavar="ID", shell_complete=complete_shell, help="The workspace of this live shell, local or remote."
 )
 paths_option = click.option("--path", "paths", metavar="PATH", multiple=True, help="Only this path. Repeatable.")
-# They name another workspace than the one around the working directory.
+# Options that name another workspace than the one around the working directory.
 workspace_options = options(
     shell_option,
     click.option("--workspace", "-w", metavar="DIR", help="Workspace (default: the one around the working directory)."),
@@ -287,8 +287,8 @@ def _print_restored(printer: Printer, done: Item) -> None:
 def gc(as_json: bool) -> None:
     """Remove automatic checkpoints and command outputs that exceed the limits of the policy.
 
-    Manual checkpoints and those of open sessions stay. The daemon does this periodically by itself. The limits are
-    `checkpoints_auto`, `spool_days` and `spool_total_bytes` in [policy.limits].
+    Manual checkpoints and those of unfinished sessions stay. The daemon does this periodically by itself. The limits
+    are `checkpoints_auto`, `spool_days` and `spool_total_bytes` in [policy.limits].
 
     \b
     Example:

@@ -60,7 +60,7 @@ def ask(method: str, params: dict[str, Any] | None = None, *, session: str | Non
 def streamed(
     client: "Client", method: str, params: dict[str, Any], *, output: int | None = None
 ) -> Generator[Generator[Any]]:
-    """Send a request that is answered by a stream of items; leaving the block ends the stream.
+    """Send a request whose answer is a stream of items; leaving the block ends the stream.
 
     With `output` the stream also ends, with BrokenPipeError, when the reader of that descriptor has gone.
     """

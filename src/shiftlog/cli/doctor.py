@@ -309,7 +309,7 @@ def _other_store(home: Path, used: str | None) -> Iterator[Check]:
 
 
 def _upkeep(fault: dict[str, Any]) -> Check:
-    """Report what the daemon could not do and tries again."""
+    """Report maintenance that failed and that the daemon tries again."""
     tries = f" (tried {count(fault['tries'], 'time')})" if fault["tries"] else ""
     return _fail("upkeep", f"{fault['what']}: {fault['reason']}{tries}", fault["hint"] or "Look at daemon.log")
 
@@ -343,7 +343,7 @@ def _database(home: Path) -> Iterator[Check]:
 
 
 def _described(home: Path) -> "Described | None":
-    """Return what the PostgreSQL database of a team is; None if the settings name none or cannot be read."""
+    """Return the description of a team's PostgreSQL database; None if the settings name none or cannot be read."""
     from shiftlog.app.stores import described
     from shiftlog.config.loading import load
 
@@ -428,7 +428,7 @@ def _spool(home: Path) -> Check:
 
 
 def _agents() -> Iterator[Check]:
-    """Tell of each agent on this machine whether it is connected, and the next step."""
+    """Report for each agent on this machine whether it is connected, and the next step."""
     from shiftlog.cli.setup.checking import of_this_machine
 
     seen: dict[str, dict[str, Any]] = {}

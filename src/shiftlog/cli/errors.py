@@ -174,7 +174,7 @@ def _print_error(error: ShiftlogError, as_json: bool) -> None:
 
 
 def _candidates(error: ShiftlogError) -> list[str]:
-    """Return a line for each thing that a name fits which fits several."""
+    """Return a line for each candidate of an ambiguous name."""
     from shiftlog.text.printable import terminal_line
 
     found = cast("list[dict[str, object]]", error.details.get("candidates") or [])

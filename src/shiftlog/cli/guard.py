@@ -14,7 +14,7 @@ from shiftlog.text.printable import terminal_line
 
 MODES = ("watch", "ask", "enforce")
 AGENTS = tuple(agent.name for agent in KINDS.values() if agent.hooks)
-# What each client obeys, as tried with the version that `docs/guard.md` names.
+# What each client obeys, as tested with the version that `docs/guard.md` names.
 OBEYS = {
     "claude": "shell commands: refused, asked about, run in the sandbox; file tools: refused",
     "codex": "shell commands: refused, run in the sandbox (what the policy asks about is refused); apply_patch:"

@@ -26,7 +26,7 @@ from shiftlog.text.nearest import nearest
 
 FILE_NAME = "config.toml"
 POLICY = "policy"
-# No settings and no policy are longer.
+# Files of settings and policies are shorter than this.
 OWN_BYTES = 1 << 20
 # Variables of ours that are not settings: where state lives, what scripts run, and the clock of the tests.
 NOT_SETTINGS = frozenset(
@@ -219,7 +219,7 @@ def read_own(path: Path) -> str:
 
 
 def _changeable(facts: os.stat_result) -> str | None:
-    """Return how another user could have changed a file; None if none could."""
+    """Return the reason why another user could have changed a file; None if none could."""
     user = os.geteuid()
     if user and facts.st_uid not in (0, user):
         return "it belongs to another user"

@@ -91,7 +91,7 @@ class Pattern(Text):
 
     def read(self, value: object, path: str) -> str:
         text = super().read(value, path)
-        import re2  # only operators with rules of their own pay for it
+        import re2  # imported here: only operators with rules of their own need it
 
         engine: Any = re2
         options = engine.Options()
@@ -124,7 +124,7 @@ _NAME = Text(max_chars=100, pattern=r"[a-z][a-z0-9_]*", pattern_says="lower-case
 
 
 def _names(description: str, noun: str = "", known: tuple[str, ...] = ()) -> ListOf:
-    """Return a list of names; with `known` no other ones."""
+    """Return the field for a list of names; with `known` it accepts no others."""
 
     def check(name: str, path: str) -> None:
         if name not in known:

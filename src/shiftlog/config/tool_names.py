@@ -6,7 +6,7 @@ What the tools are stands with the MCP face; a test keeps the two in step.
 DEFAULT_TOOLSETS = ("journal", "shell", "workspace")
 TOOLSETS = (*DEFAULT_TOOLSETS, "ingest")
 DIALECTS = ("nexo", "mcpserver", "execkit")
-# Names that stand for several toolsets.
+# Names for several toolsets.
 GROUPS = ("all", "default")
 # By toolset and dialect; those that are called but not listed are named last.
 TOOLS = {

@@ -1,6 +1,7 @@
-"""The arguments of questions: which type each has, and the error for one that is missing or of another type.
+"""The arguments of questions: the type of each, and the error for one that is missing or of another type.
 
-A name means the same in every question, so one table is enough. Services check the rest, such as forms and ranges.
+A name means the same in every question, so one table is enough. Only the type is checked here: our own programs send
+paths in any bytes, which the fields of `params` refuse. Services check the rest with their own fields.
 """
 
 from collections.abc import Callable, Mapping
@@ -40,7 +41,7 @@ def _is_list_of(*kinds: type) -> Callable[[object], bool]:
     return fits
 
 
-# What a value must be, in words and as a check.
+# The type of a value in words, and its check.
 _Type = tuple[str, Callable[[object], bool]]
 _TYPES: list[tuple[str, _Type]] = [
     (_TEXTS, ("a string is expected", lambda value: isinstance(value, str) and "\0" not in value)),
@@ -67,7 +68,7 @@ class Arguments(dict[str, Any]):
 
 
 def checked(params: Mapping[str, Any]) -> Arguments:
-    """Return the arguments of a question; raise InvalidParameter for one of another type. None counts as absent."""
+    """Return the arguments of a question without those that are None; raise InvalidParameter for a wrong type."""
     for name, value in params.items():
         says, fits = ARGUMENTS.get(name, ("", _fits_any))
         if value is not None and not fits(value):

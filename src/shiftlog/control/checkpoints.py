@@ -1,4 +1,4 @@
-"""Questions about checkpoints: list, compare, go back, remove.
+"""Questions about checkpoints: list, compare, restore, remove.
 
 A workspace is named by a shell, a path, or the caller's working directory. `app.workspaces` does the work.
 """
@@ -16,16 +16,11 @@ from shiftlog.control.questions import Params, Question
 from shiftlog.control.shells import PERSON, named_shell
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import InvalidParameter, TurnNotFound
-from shiftlog.model.moves import SessionState
 from shiftlog.model.shell_errors import NothingToRestore, WorkspaceRequired
-from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.workspace.history import ChangedBy, changes_made
 from shiftlog.workspace.ports import Location
 
 Where = dict[str, Any]
-
-SESSIONS_AT_ONCE = 500
-LIVE = frozenset({str(SessionState.OPEN), str(SessionState.SUSPENDED)})
 
 
 async def list_checkpoints(app: App, params: Params, caller: Caller) -> object:
@@ -50,7 +45,7 @@ async def diff(app: App, params: Params, caller: Caller) -> object:
 
 
 async def undo(app: App, params: Params, caller: Caller) -> object:
-    """Take back what the last commands or turns changed, or go to a checkpoint; say which they were."""
+    """Undo the changes of the last commands or turns, or restore a checkpoint; name what was undone."""
     where, location = await _where(app, params)
     how = _how(params, location)
     undone: list[ChangedBy] = []
@@ -70,7 +65,7 @@ async def undo(app: App, params: Params, caller: Caller) -> object:
 
 
 async def rewind(app: App, params: Params, caller: Caller) -> object:
-    """Go back to the workspace as it was when a turn opened."""
+    """Restore the workspace to the beginning of a turn."""
     where, location = await _where(app, params)
     turn = await _turn(app, location, str(params["request_id"]))
     if params.get("with_conversation"):
@@ -85,11 +80,11 @@ async def rewind(app: App, params: Params, caller: Caller) -> object:
 
 
 async def gc(app: App, params: Params, caller: Caller) -> object:
-    """Remove checkpoints and outputs beyond what is to be kept."""
+    """Remove checkpoints and outputs beyond their limits."""
     shells, workspaces = app.shells, app.workspaces
     app.shell_log.reserve.release()  # removing needs a little room itself; the next record makes it again
     outputs = shells.outputs.sweep()  # first, as packing what is left of checkpoints needs room itself
-    checkpoints = await workspaces.gc(await app.store.read(_live_sessions))
+    checkpoints = await workspaces.gc()
     return {
         "checkpoints_removed": checkpoints,
         "workspaces": len([location for location in await workspaces.log.locations() if location.target is None]),
@@ -110,12 +105,12 @@ def _inside(location: Location, paths: Sequence[str]) -> list[str]:
         if PurePath(path).is_absolute() and not PurePath(path).is_relative_to(location.path):
             raise InvalidParameter.invalid("paths", f"a path inside {location.path}", path)
         found.append(os.path.relpath(path, location.path) if PurePath(path).is_absolute() else path)
-    # The workspace itself is no sub-path of it, but everything.
+    # The workspace itself means everything in it.
     return [] if "." in found else found
 
 
 async def _where(app: App, params: Params) -> tuple[Where, Location]:
-    """Return the workspace that is meant, as the tools name it and as its records do."""
+    """Return the workspace that a request means: as the tools name it, and as its records do."""
     if app.is_taking_hooks:
         await app.hooks.settled()
     if params.get("shell_id"):
@@ -172,15 +167,6 @@ async def _turn(app: App, location: Location, typed: str) -> str:
     if not known:
         raise TurnNotFound("no turn is known in this workspace", hint="shiftlog checkpoints shows the turns")
     return known[-1]
-
-
-def _live_sessions(reader: Reader) -> list[str]:
-    found: list[str] = []
-    after: tuple[int, int] | None = None
-    while rows := reader.find_sessions(Filter(states=LIVE), Page(limit=SESSIONS_AT_ONCE, after=after)):
-        found += [row.session.id for row in rows]
-        after = rows[-1].at
-    return found
 
 
 QUESTIONS: dict[str, Question] = {

@@ -1,4 +1,4 @@
-"""The question of `shiftlog doctor` about agents' clients: what was last seen of each, and what of it is unknown."""
+"""The question of `shiftlog doctor` about agents: last event, connections, guard, and unknown kinds of records."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ async def _clients(app: App, params: Params, caller: Caller) -> object:
 
 
 def _connected(reader: Reader, app: App) -> Counter[str]:
-    """Count the connections of our tools by the agent in whose client each runs."""
+    """Count the connections of our tools by agent."""
     sessions = [place_of(reader, one).session for one in app.mcp_callers]
     return Counter(session.agent for session in sessions if session is not None)
 

@@ -1,4 +1,4 @@
-"""A session's conversation as its vendor's client would have it: inherited turns first, then its own, in order."""
+"""The conversation of a session in its vendor's order: first the turns that a fork inherited, then its own."""
 
 import json
 from collections import defaultdict
@@ -21,16 +21,16 @@ _BESIDE = (Kind.TURN_BEGUN, Kind.USAGE, Kind.IMPORT_NOTED)
 
 
 def dialog_of(reader: Reader, session: Session, depth: int = 0) -> list[TurnDialog]:
-    """Return the conversation of a session, with what a fork inherited from its origins."""
+    """Return the conversation of a session, with the turns that a fork inherited."""
     inherited = [each for note in session.shared for each in _inherited(reader, note, depth)]
     own = _own(reader, session)
     return [*_left(inherited, own), *own]
 
 
 def provider_of(reader: Reader, session: Session) -> str | None:
-    """Return the model provider that a session of Codex names: in the journal, else in its rollout; None if neither.
+    """Return the model provider of a session of Codex: from the journal, else from its rollout; None if neither has it.
 
-    An import keeps it. A session that hooks opened has it in its rollout alone, in the first line.
+    Imports record it. For a session that hooks opened, only the first line of its rollout has it.
     """
     if (found := _said_at_opening(reader, session, "model_provider")) is not None:
         return found
@@ -59,13 +59,13 @@ def ancestry_of(reader: Reader, session: Session) -> Ancestry:
 
 
 def _said_at_opening(reader: Reader, session: Session, name: str) -> str | None:
-    """Return a text that a vendor's header gave."""
+    """Return a text of the vendor's header, as the session's opening recorded it."""
     opened = reader.entries(session.id, kinds=(Kind.SESSION_OPENED,))
     return next((found for entry in opened if isinstance(found := entry.facts.get(name), str)), None)
 
 
 def _inherited(reader: Reader, note: dict[str, Any], depth: int) -> Iterator[TurnDialog]:
-    """Yield the turns of an origin that a fork shares, and what was said between them."""
+    """Yield the turns of an origin that a fork shares, and the dialog between them."""
     origin = origin_named(reader, note.get("session")) if depth < _MOST_ORIGINS else None
     if origin is None:
         return
@@ -115,7 +115,7 @@ def _own(reader: Reader, session: Session) -> list[TurnDialog]:
 
 
 def _joined(dialog: list[TurnDialog]) -> list[TurnDialog]:
-    """Join what was said between the same two turns."""
+    """Join dialog that lies between the same two turns."""
     joined: list[TurnDialog] = []
     for each in dialog:
         if joined and each.turn is None and joined[-1].turn is None:

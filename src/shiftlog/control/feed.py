@@ -1,4 +1,4 @@
-"""Streams for answers that several tasks feed: their items in order, and the growing output of commands."""
+"""Streams whose items come from several tasks, such as the growing outputs of commands."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Coroutine, Sequence
@@ -18,7 +18,7 @@ WAIT_S = 60.0
 
 
 class Feed:
-    """The items of one answer; `aclose` ends every task that puts some."""
+    """The items of one answer; `aclose` ends the tasks that put them."""
 
     def __init__(self) -> None:
         # Bounded, so that a slow reader slows the tasks down instead of filling memory.
@@ -36,7 +36,7 @@ class Feed:
         await self._items.put(item)
 
     async def items(self, work: Coroutine[Any, Any, None]) -> AsyncGenerator[Item]:
-        """Yield items until this work has ended and none is left, then close the feed; raise the error of the work."""
+        """Yield items until the work has ended and none is left, then close the feed; raise the work's error."""
         main = self.spawn(work)
         try:
             while True:
@@ -57,7 +57,7 @@ class Feed:
             await self.aclose()
 
     async def aclose(self) -> None:
-        """End the tasks and wait for them, even where the question itself was taken back."""
+        """End the tasks and wait for them, even if the question itself was cancelled."""
         with anyio.CancelScope(shield=True):
             for task in self._tasks:
                 task.cancel()
@@ -66,7 +66,7 @@ class Feed:
 
 @dataclass(slots=True, kw_only=True)
 class Follower:
-    """One stream of one command on its way into a feed; text that was put is never put twice."""
+    """Puts one stream of one command into a feed, each text once."""
 
     feed: Feed
     output: CommandOutput
@@ -82,7 +82,7 @@ class Follower:
             await self._take()
 
     async def drain(self) -> None:
-        """Put the text that is there now and has not been put; who writes without end is not waited for."""
+        """Put the rest of the text that is there now; later output is ignored."""
         end = self.output.stream(self.stream).spool.size
         while not self._over and self._offset() < end and await self._take():
             pass
@@ -100,7 +100,7 @@ class Follower:
 
 
 class Following:
-    """Both streams of a running command: begun when there is something to show, finished when the command is over."""
+    """Both streams of a running command; `finish` ends them when the command is over."""
 
     def __init__(self, feed: Feed, output: CommandOutput, from_lines: Sequence[int | None] = (None, None)):
         self._followers = [
@@ -110,7 +110,7 @@ class Following:
         self._tasks = [feed.spawn(follower.follow()) for follower in self._followers]
 
     async def finish(self) -> None:
-        """Put the rest; do not wait for processes that the command left behind."""
+        """Put the rest of both streams; do not wait for processes that the command left behind."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)

@@ -1,4 +1,4 @@
-"""Questions about the guard for agents' own tools: its modes, and the switch, which is a person's."""
+"""Questions about the guard for agents' own tools: its modes, and the switch, which only a person may use."""
 
 import os
 from collections.abc import Sequence
@@ -32,7 +32,7 @@ async def _switch(app: App, params: Params, caller: Caller) -> object:
 
 
 def switch_off_alone(home: Path, agents: Sequence[str]) -> dict[str, Any]:
-    """Switch the guard off where no daemon can be asked; the way out if, say, the settings keep it from starting."""
+    """Switch the guard off without a daemon, for example if the settings keep the daemon from starting."""
     if any(_has_agents_environment(pid) for pid, _ in processes.lineage(os.getpid())):
         raise _an_agents()
     state = GuardState(home)

@@ -32,7 +32,7 @@ async def stop_import(app: App, params: Params, caller: Caller) -> object:
 
 
 def _options(params: Params, caller: Caller) -> ImportOptions:
-    """Return the options of a request; one that is not the operator's may only read what agents may."""
+    """Return the options of a request; only the operator may import from outside the caller's directories."""
     allowed = None if caller.operator else [path for path in (caller.workspace, caller.cwd) if path]
     return ImportOptions(
         paths=[str(path) for path in params.get("paths") or ()],
@@ -87,7 +87,7 @@ async def _one(app: App, options: ImportOptions, stop: StopSign, max_files: int 
 
 
 async def restore_transcript(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
-    """Write a session as its vendor's transcript: lines, then what a person should know about them."""
+    """Yield the lines of a session's transcript in its vendor's format, then where it belongs and what is missing."""
     name, vendor = str(params["session_id"]), next((one for one in VENDORS if one == params.get("as")), None)
     if vendor is None:
         says = "a vendor whose transcripts can be written"

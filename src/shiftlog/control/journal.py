@@ -1,4 +1,4 @@
-"""Questions about the journal: what it holds, whether it verifies, the tools of a turn, runs and what they cost."""
+"""Questions about the journal: status, sessions, search, verification, the journal's tools, runs and costs."""
 
 from collections.abc import AsyncGenerator
 from dataclasses import asdict
@@ -20,7 +20,7 @@ from shiftlog.model.errors import InvalidParameter, UnknownTool
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Page, Reader
 
-# Tools that act on shells and files: the journal says what they did, but not for which call.
+# Tools that act on shells and files: the journal records their work, but not the call.
 BEYOND_THE_JOURNAL = frozenset(
     "open_shell run_command send_input close_shell create_checkpoint restore_checkpoint "
     "session_create session_exec session_destroy session_checkpoint session_restore".split()
@@ -152,7 +152,7 @@ async def _erase(app: App, params: Params, caller: Caller) -> object:
 
 
 async def _call_outcome(app: App, params: Params, caller: Caller) -> object:
-    """Return what a call recorded, None if it did nothing; the journal keeps no outcome of shell calls."""
+    """Return the recorded outcome of a call; None if it did nothing. Outcomes of shell calls are not recorded."""
     client_id, call_id = str(params["client_id"]), str(params["call_id"])
     found = await app.store.read(lambda reader: reader.outcome(client_id, call_id))
     if found is None and params.get("tool") in BEYOND_THE_JOURNAL:

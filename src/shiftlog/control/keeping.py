@@ -39,14 +39,14 @@ async def _holds(app: App, params: Params, caller: Caller) -> object:
 
 
 async def _retention(app: App, params: Params, caller: Caller) -> object:
-    """Return what `[retention]` would erase now."""
+    """Return the sessions that `[retention]` would erase now."""
     terms = app.config.retention
     due = await app.retention.due()
     return {"days": terms.days, "projects": dict(terms.projects), "due": [_due_facts(each) for each in due]}
 
 
 async def _retain(app: App, params: Params, caller: Caller) -> object:
-    """Erase what was kept long enough."""
+    """Erase the sessions whose time is over."""
     return {"erased": [_due_facts(each) for each in await app.retention.sweep()]}
 
 

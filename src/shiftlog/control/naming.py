@@ -18,12 +18,12 @@ FORMS = f"shiftlog sessions lists the ids; {LEAST_TYPED_CHARS} characters of one
 CANDIDATES_SHOWN = 10
 TURNS_AT_ONCE = 1_000
 
-# What can begin an id of ours or of a vendor.
+# The beginning of an id, of ours or of a vendor.
 _BEGINNING = re.compile(r"[0-9A-Za-z][0-9A-Za-z-]*", re.ASCII)
 
 
 def named_session(reader: Reader, typed: str) -> Session:
-    """Return the session that a person means; of a session and its subagents a beginning means the session."""
+    """Return the session that a person means; a beginning that fits a session and its subagents means the session."""
     if typed == LAST:
         newest = reader.find_sessions(Filter(), Page(limit=1), by_activity=True)
         if not newest:
@@ -43,7 +43,7 @@ def named_session(reader: Reader, typed: str) -> Session:
 
 
 def _begun_with(reader: Reader, typed: str) -> list[Session]:
-    """Return the sessions that a beginning fits, without those whose parent it fits too, the newest first."""
+    """Return the sessions whose names begin so, the newest first; subagents of a found session are left out."""
     if len(typed) < LEAST_TYPED_CHARS:
         return []
     fitting = {name for name, vendor_id in reader.session_names() if begins_session(typed, name, vendor_id)}
@@ -84,7 +84,7 @@ def named_turn(reader: Reader, session: Session, typed: str) -> Turn:
 
 
 def named_request(typed: str, known: Sequence[str]) -> str:
-    """Return the one request id among known ones that a person means; a text that fits none as it is."""
+    """Return the known request id that a person means; a text that fits none is returned as it is."""
     found = [typed] if typed in known else _fitting(typed, dict.fromkeys(known))
     if len(found) > 1:
         raise _ambiguous("turn", typed, "turn", [{"id": name} for name in found])

@@ -11,7 +11,7 @@ Item = dict[str, Any]
 
 
 def newer(items: list[Item], params: Mapping[str, Any], name: str, now: datetime) -> list[Item]:
-    """Return the items whose time `name` is not before the `from` of a question; all of them without it."""
+    """Return the items whose time `name` is at or after the `from` of a question; without `from`, all of them."""
     if not params.get("from"):
         return items
     first = parse_bound(str(params["from"]), "from", is_end=False, now=now)
@@ -19,7 +19,7 @@ def newer(items: list[Item], params: Mapping[str, Any], name: str, now: datetime
 
 
 def newer_page(found: Mapping[str, Any], listed: str, params: Mapping[str, Any], name: str, now: datetime) -> Item:
-    """Return a page, newest first, without the items that are too old; no page follows one that had such."""
+    """Return a page, newest first, without items that are too old; if it had some, no page follows."""
     kept = newer(found[listed], params, name, now)
     more = found["next_cursor"] if len(kept) == len(found[listed]) else None
     return {**found, listed: kept, "next_cursor": more}

@@ -41,7 +41,7 @@ async def annotate(app: App, params: Params, caller: Caller) -> object:
         pen.write(Kind.SESSION_UPDATED, {**changes, BY: PERSON})
         pen.commit(writer)
         if "title" in changes:
-            # An import must not replace what a person chose.
+            # An import must not replace a title that a person chose.
             key = origin_key(session.agent, f"title:{session.id}")
             writer.put_origins({key: Origin(session_id=session.id, doc={"rank": GIVEN_TITLE})})
         return {"session_id": session.id, "title": pen.session.title, "tags": list(pen.session.tags)}

@@ -1,6 +1,7 @@
-"""The questions that our own programs ask an app over the control socket: `answer` finds who answers one.
+"""The questions that our own programs ask an app over the control socket: `answer` finds the function for one.
 
-Names and shapes are between programs of one version; no contract fixes them. The answers are in the modules beside.
+Only programs of one version talk to each other, so no contract fixes names and shapes. The functions that answer are in
+the modules beside.
 """
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
@@ -17,7 +18,7 @@ Params = Mapping[str, Any]
 Answer = Awaitable[object] | AsyncGenerator[object]
 Question = Callable[[App, Params, Caller], Answer]
 
-# Module of this package → the keys of its QUESTIONS. It is imported with its first question, because some load much.
+# Module of this package → the keys of its QUESTIONS. Some load much, so each is imported with its first question.
 MODULES = {
     "journal": "status session_named sessions show search tail verify rebuild erase call_outcome tool runs usage",
     "continuity": "continuity reissue_token offer decline revoke offers lineage brief",
@@ -34,15 +35,10 @@ MODULES = {
     "keeping": "hold holds retention retain",
 }
 MODULE_OF = {method: module for module, methods in MODULES.items() for method in methods.split()}
-# What a program inside one of our shells must not do through us: decide for the operator, or step round its own rules.
+# Only an operator may ask these: a program in one of our shells must not decide for the operator or evade its rules.
 OPERATORS = frozenset(
-    [
-        *"erase rebuild reissue_token offer revoke exec close_shell send_input put get undo rewind gc approve".split(),
-        "guard_switch",
-        "annotate",
-        "hold",
-        "retain",
-    ]
+    "erase rebuild reissue_token offer revoke exec close_shell send_input put get undo rewind gc approve guard_switch "
+    "annotate hold retain".split()
 )
 
 

@@ -1,7 +1,7 @@
-"""Going back with files and conversation: the workspace as it was before a turn, and a transcript that ends there.
+"""Rewinding files and conversation together: the workspace before a turn, and a transcript that ends there.
 
-All or nothing: the transcript is written under a name that no client looks at, then the files go back, then the
-transcript gets its name and the journal its entry. A failure brings the files back from the safety checkpoint.
+All or nothing: the transcript is written under a name that no client reads, then the files are restored, then the
+transcript gets its name and the journal its entry. After a failure the safety checkpoint restores the files.
 """
 
 import json
@@ -49,7 +49,7 @@ class RewindPlan:
 
 
 async def rewind_both(app: App, location: Location, request_id: str, params: dict[str, Any], by: str) -> Record:
-    """Go back to before a turn, with files and conversation; return what was done, or would be with `dry_run`."""
+    """Restore files and conversation to the state before a turn; with `dry_run` only return what would change."""
     plan = await _plan(app, location, request_id)
     workspace = await app.workspaces.checkpoints.open(LocalRunner(), location.path, session_id=plan.session.id)
     keep: Sequence[str] = params.get("keep") or ()
@@ -145,7 +145,7 @@ def _is_turn(record: Saved | Restored) -> bool:
 
 
 def _is_own(record: Saved, plan: RewindPlan) -> bool:
-    """Return True if what changed after a checkpoint was made in a turn of the session."""
+    """Return True if the changes after a checkpoint were made in a turn of the session."""
     return record.cause.session_id == plan.session.id and record.kind in ("turn", "auto")
 
 
@@ -196,7 +196,7 @@ async def _bring_back(app: App, workspace: Workspace, done: RestoreResult, cause
 
 
 def _write(plan: RewindPlan) -> Path:
-    """Write the transcript under a name that no client looks at."""
+    """Write the transcript under a name that no client reads."""
     path = plan.path.with_name(f".{plan.path.name}.new")
     try:
         plan.path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)

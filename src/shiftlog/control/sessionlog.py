@@ -1,4 +1,4 @@
-"""Questions of the session log's clients and of agents' hooks, and what waits in the spool."""
+"""Questions of the session log's clients and of agents' hooks, and about the spool."""
 
 import os
 import time
@@ -17,7 +17,7 @@ from shiftlog.model.limits import SESSIONLOG_CALL_S
 
 
 async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
-    """Answer one call of the session log; what its connection is bound to comes with it and goes back changed."""
+    """Answer one call of the session log. The call carries the binding of its connection; the answer returns it."""
     if _calls_wait(app):
         await app.hooks.carry_out_queued()
     bound: Mapping[str, Any] = params.get("binding") or {}
@@ -25,7 +25,7 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
         session_id=bound.get("session_id"), fence=bound.get("fence"), earlier=dict(bound.get("earlier") or {})
     )
     context = CallContext(
-        # The name that the connection drew for itself counts, because it outlives the daemon.
+        # The connection chose this id itself, so it stays the same with the next daemon.
         caller=replace(
             caller, client_id=f"repl:{params.get('client')}", call_id=str(params.get("call")), holds_leases=False
         ),
@@ -43,14 +43,14 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
 
 
 def _left(params: Params) -> float:
-    """Return the seconds that a call still has. A daemon that was stopped may read it when its client has given up."""
+    """Return the seconds that a call still has; a frozen daemon may read it after its client has given up."""
     asked = float(params.get("timeout_s", SESSIONLOG_CALL_S))
     expires = params.get("expires")
     return asked if expires is None else min(asked, max(float(expires) - time.monotonic(), 0.0))
 
 
 async def _spool(app: App, params: Params, caller: Caller) -> object:
-    """Tell what waits and what was set aside, or what became of one queued call."""
+    """Return the waiting and the rejected items of the spool, or the receipt of one queued call."""
     await app.hooks.carry_out_queued()
     if params.get("id"):
         return {"id": params["id"], "receipt": await app.hooks.calls.receipt(str(params["id"]))}
@@ -58,11 +58,11 @@ async def _spool(app: App, params: Params, caller: Caller) -> object:
 
 
 async def _hook_brief(app: App, params: Params, caller: Caller) -> object:
-    return {"text": await app.hooks.brief(params)}
+    return {"text": await app.hook_answers.brief(params)}
 
 
 async def _hook_event(app: App, params: Params, caller: Caller) -> object:
-    return await app.hooks.answer(params)
+    return await app.hook_answers.answer(params)
 
 
 def _calls_wait(app: App) -> bool:

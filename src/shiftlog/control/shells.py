@@ -1,6 +1,6 @@
-"""Answers to the command line's questions about shells: listing, ending, running in, watching and replaying them.
+"""Questions about shells: list and end them, run a command in one, watch and replay them.
 
-Streams are made of events; ending the stream of `exec` ends its command. The guard decides what may run, and
+Streams are made of events; ending the stream of `exec` ends its command. The policy decides what may run, and
 the journal records it.
 """
 
@@ -90,7 +90,7 @@ async def send_input(app: App, params: Params, caller: Caller) -> object:
 
 
 async def run_once(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
-    """Run one command, in a shell that is there or in one of its own; yield its output as it comes, then the result."""
+    """Run one command in an open shell or in a new one; yield its output as it comes, then the result."""
     person = replace(caller, client_name=PERSON)
     name, opened, feed = params.get("shell_id"), None, Feed()
     if not name:
@@ -110,7 +110,7 @@ async def run_once(app: App, params: Params, caller: Caller) -> AsyncGenerator[o
 
 
 def _title(app: App, params: Params) -> str:
-    """Return the command as the title of its session; masked before it is cut, as half a secret is not recognised."""
+    """Return the command as the title of its session, masked before it is cut: half a secret would not be found."""
     opening: dict[str, Any] = params.get("open") or {}
     env: object = opening.get("env")
     variables = cast("dict[str, object]", env) if isinstance(env, dict) else {}  # `open_shell` refuses other values
@@ -154,7 +154,7 @@ async def _run(app: App, arguments: dict[str, Any], caller: Caller, feed: Feed) 
 
 
 async def watch(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
-    """Yield what one shell, or every shell, does from now on; `last` earlier commands come first."""
+    """Yield the events of one shell, or of all, from now on; `last` earlier commands come first."""
     feed = Feed()
     name = params.get("shell_id")
     shell_id = named_shell(app, str(name)) if name else None
@@ -235,7 +235,7 @@ async def _tell_questions(app: App, shell_id: str | None, feed: Feed, kinds: Col
 
 
 async def replay(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
-    """Yield what a session's shells did, in the order of the journal, each event with its time."""
+    """Yield the recorded events of a session's shells, each with its time."""
     name, most = str(params["session_id"]), int(params.get("max_chars", 0))
     session = await app.store.read(lambda reader: find_session(reader, name))
     facts = await app.store.read(lambda reader: session_facts(session, app.runs, reader))
@@ -263,7 +263,7 @@ def _replayed(entry: Entry) -> Item:
 
 
 def _kept_output(app: App, entry: Entry, most: int) -> Iterator[Item]:
-    """Yield a command's output as it is kept, whole or shortened in its middle; else what the journal quotes of it."""
+    """Yield a command's kept output, whole or shortened in its middle; else the journal's excerpt of it."""
     facts, at = entry.facts, precise(entry.at)
     if entry.body is None or not facts.get("command_id"):
         return

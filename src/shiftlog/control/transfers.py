@@ -1,4 +1,4 @@
-"""Answers to `shiftlog put` and `get`: a stream of progress and the result; ending the stream ends the copy."""
+"""Questions of `shiftlog put` and `get`: a stream of progress and the result; ending the stream ends the copy."""
 
 import asyncio
 from collections.abc import AsyncGenerator, Awaitable, Callable

@@ -56,11 +56,11 @@ class DialogBody(OrderedBody, kw_only=True):
         return self.input
 
 
-# Facts that stand for a record of the transcript. A writer counts those that it had stored before.
+# Facts that stand for a record of the transcript. Repeated ones are counted.
 RECORDS = frozenset({"turn_begun", "dialog", "tool_call", "tool_result"})
 SEEN_AGAIN = "seen_again"
 
-# What a usage entry counts.
+# The counters of a usage entry.
 COUNTERS = (
     "input_tokens",
     "cached_input_tokens",

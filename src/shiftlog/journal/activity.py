@@ -1,4 +1,4 @@
-"""Activity: which entries tell what an agent or a person did. Last activities and idle limits follow from this.
+"""Activity: the entries that record an act of an agent or a person. Last activities and idle limits follow from them.
 
 Bookkeeping is no activity: leases, suspensions, ends of shells, checkpoints, restores, runs, capsules made here, and
 any entry that no agent or person caused (`automatic`).
@@ -38,7 +38,7 @@ _DEEDS = frozenset(
 
 
 def is_activity(entry: Entry) -> bool:
-    """Return True if an agent or a person did what the entry tells."""
+    """Return True if the entry records an act of an agent or a person."""
     facts = entry.facts
     if facts.get(AUTOMATIC):
         return False
@@ -49,12 +49,12 @@ def is_activity(entry: Entry) -> bool:
 
 
 def is_of_agent(entry: Entry) -> bool:
-    """Return True if the session's own agent did what the entry tells."""
+    """Return True if the entry records an act of the session's own agent."""
     return is_activity(entry) and entry.kind is not Kind.COMMAND_DECIDED and entry.facts.get(BY) != PERSON
 
 
 def moment(entry: Entry) -> datetime:
-    """Return when the fact was so: when it was written, or for imports the time that came with it."""
+    """Return the time of the recorded fact: when it was written, or for imports the time that came with it."""
     as_of = entry.facts.get("as_of")
     return datetime.fromisoformat(as_of) if isinstance(as_of, str) else entry.at
 
@@ -65,7 +65,7 @@ def later(known: datetime, at: datetime, facts: Body) -> datetime:
 
 
 def last_of_agent(entries: Iterable[Entry]) -> datetime | None:
-    """Return when the agent last did something, as the entries tell; None if they do not."""
+    """Return the time of the agent's last act; None if the entries record none."""
     last: datetime | None = None
     for entry in entries:
         if is_of_agent(entry):

@@ -44,12 +44,12 @@ class ClientPlace:
 
 
 def asked_name(tool_call: str) -> str:
-    """Return the name under which the session of a tool call is kept, as a hook told it before the call."""
+    """Return the name under which a hook stored the session of a tool call before the call."""
     return f"asked:{tool_call}"
 
 
 def place_of(reader: Reader, caller: Caller, agent: str | None = None, vendor_id: str | None = None) -> ClientPlace:
-    """Return where a caller is; `agent` and `vendor_id` are what its call says of its client."""
+    """Return the place of a caller; `agent` and `vendor_id` are its call's own statements about its client."""
     above = clients_above(reader, caller.signs.processes, caller.host)
     if agent is None:
         agent = _only_agent(caller, above)
@@ -65,7 +65,7 @@ def place_of(reader: Reader, caller: Caller, agent: str | None = None, vendor_id
 
 
 def sessions_around(reader: Reader, caller: Caller) -> frozenset[str]:
-    """Name the sessions that a caller is in: that of its client, those above it, and that of the client around it."""
+    """Return the ids of the caller's sessions: its client's, their parents, and that of the client around it."""
     names: set[str] = set()
     for agent in [*caller.signs.vendor_ids] or [None]:
         place = place_of(reader, caller, agent)
@@ -83,7 +83,7 @@ def _upwards(reader: Reader, session: Session | None) -> Iterator[Session]:
 
 
 def _only_agent(caller: Caller, above: list[Session]) -> str | None:
-    """Return the agent whose client a caller runs in, where its call does not say; None if it may be one of several."""
+    """Return the agent in whose client a caller runs, if its call does not say; None if several fit."""
     kinds = list(caller.signs.vendor_ids)
     if len(kinds) == 1:
         return kinds[0]
@@ -93,7 +93,7 @@ def _only_agent(caller: Caller, above: list[Session]) -> str | None:
 
 
 def _named(reader: Reader, caller: Caller, above: list[Session], agent: str, given: str | None) -> ClientPlace | None:
-    """Return the place that the client's own id names; an id without a session yet is a place too."""
+    """Return the place that the client's own id names, also if no session has that id yet."""
     signs = caller.signs
     vendor_id, via = (given, CALL) if given else (signs.vendor_ids.get(agent), signs.via)
     if vendor_id is None:
@@ -158,7 +158,7 @@ def _beside(reader: Reader, caller: Caller, agent: str) -> Session | None:
 
 
 def _is_elsewhere(session: Session, caller: Caller) -> bool:
-    """Return True if the processes of both are known, so that the session's would have been found above the caller."""
+    """Return True if both processes are known: the session's would have been found among those above the caller."""
     run = session.run
     return run is not None and run.pid is not None and run.host == caller.host and bool(caller.signs.processes)
 

@@ -1,6 +1,6 @@
-"""A client joins the session that it is in already, instead of opening a second one.
+"""Joining: a client that opens a session inside its own session joins that one instead.
 
-What its call says is merged as an update would: its title, more tags, the facts of its run that are not known better.
+The values of its call are merged as an update would: title, tags, and facts of its run that are not known better.
 """
 
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ from shiftlog.store.sources import Origin
 
 # Above every source of a title in a transcript: a title that the agent gave stays.
 GIVEN_TITLE = 1_000
-# What a hook knows better than the agent itself.
+# Facts that a hook knows better than the agent itself.
 _OF_PROCESS = ("pid", "pid_started", "host", "cwd")
 
 Facts = Mapping[str, Any]
@@ -64,7 +64,7 @@ def _changes(pen: Pen, facts: Facts, given: frozenset[str]) -> dict[str, Any]:
 
 
 def _merge_run(writer: Writer, pen: Pen, run: Facts, given: frozenset[str], caller: Caller) -> None:
-    """Add what the call says of its run; a run of which nothing was known begins with all of it."""
+    """Merge the facts of the call's run; an unknown run begins with all of them."""
     known = pen.session.run
     if known is None:
         pen.write(Kind.RUN_UPDATED, {"alias": writer.next_alias(), "host": caller.host, **run})

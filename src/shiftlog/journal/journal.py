@@ -7,13 +7,13 @@ receipts are handled here and nowhere else.
 import hashlib
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, TypeVar
 
 from shiftlog.guard.secrets.off_loop import run_off_loop
 from shiftlog.guard.secrets.redactor import Redactor
 from shiftlog.journal.clock import Clock
-from shiftlog.journal.holders import Holders
+from shiftlog.journal.holders import Holders, check_fence, held, lease_of, shown_holder
 from shiftlog.journal.pen import Pen
 from shiftlog.model.caller import Caller
 from shiftlog.model.canonical import canonical
@@ -22,9 +22,7 @@ from shiftlog.model.errors import (
     IdempotencyConflict,
     InvalidParameter,
     InvalidSessionId,
-    LeaseLost,
     SessionClosed,
-    SessionHeld,
     SessionNotFound,
     SessionSucceeded,
     ShiftlogError,
@@ -37,10 +35,10 @@ from shiftlog.model.ids import (
     is_session_id,
     is_vendor_id,
 )
-from shiftlog.model.limits import CONTINUITY_KEYS_KEPT, KEYS_KEPT, LEASE_S
+from shiftlog.model.limits import CONTINUITY_KEYS_KEPT, KEYS_KEPT
 from shiftlog.model.moves import SessionState
-from shiftlog.model.nouns import LEFT, Lease, Session
-from shiftlog.model.times import shown, shown_or_none
+from shiftlog.model.nouns import Session
+from shiftlog.model.times import shown_or_none
 from shiftlog.params.fields import Record, SessionRef, replaced_controls
 from shiftlog.store.protocol import About, Answer, Reader, Store, Writer
 
@@ -48,15 +46,16 @@ T = TypeVar("T")
 Answered = dict[str, Any]
 Rule = Callable[[Pen, Mapping[str, Any]], Answered]
 Check = Callable[[Mapping[str, Any]], object]
-# Called with the ids of a session and of the turn that was opened in it; the answer waits for it.
-# Is told the session and the turn, and the kind of the entry that began or ended it.
+# A session, a turn in it, and the kind of the entry that began or ended the turn.
+Move = tuple[str, str, Kind]
+# Called after a turn began or ended; the answer waits for it.
 TurnMoved = Callable[[str, str, Kind], Awaitable[None]]
 
 # The warning about control characters that became visible signs.
 CONTROLS_REPLACED = "control_characters_replaced"
 # The hint for a client that wants to close what another client of its agent holds.
 TAKE_IT_OVER = "Pass on_held: take_over"
-# What to do about a session that cannot be resumed.
+# The hints for a session that cannot be resumed.
 _CLOSED_HINTS = {SessionState.SEALED: "Open a new session", SessionState.SUCCEEDED: SessionSucceeded.hint}
 
 _KEPT_OTHERWISE = {"close_session": CONTINUITY_KEYS_KEPT, "resume_session": CONTINUITY_KEYS_KEPT}
@@ -68,7 +67,7 @@ _NOT_REDACTED = frozenset(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Request:
-    """A checked and redacted request, with what was masked, and where control characters were replaced in it."""
+    """A checked and redacted request. `masked` counts secrets; `replaced` names texts that had control characters."""
 
     operation: str
     values: dict[str, Any]
@@ -83,7 +82,7 @@ class Request:
         return key or None
 
     def fingerprint(self, scope: str) -> str:
-        """Return the hash by which a repeated request is recognised; how it names its session does not count."""
+        """Return the hash by which a repeated request is recognised; any name of its session gives the same hash."""
         apart = ("idempotency_key", "session_id", "agent") if is_session_id(scope) else ("idempotency_key",)
         asked = {name: value for name, value in self.values.items() if name not in apart}
         return hashlib.sha256(canonical(asked)).hexdigest()
@@ -108,7 +107,7 @@ class Journal:
         self._redactor = redactor
         self._turn_moved = turn_moved
         # The turns that the running work begins or ends. Works run one at a time, on the store's writer thread.
-        self._moves: list[tuple[str, str, Kind]] = []
+        self._moves: list[Move] = []
 
     def request(
         self, operation: str, fields: Record, arguments: Mapping[str, Any], caller: Caller, check: Check | None = None
@@ -140,14 +139,14 @@ class Journal:
         return await run_off_loop(arguments, self.request, operation, fields, arguments, caller, check)
 
     def refuse_secrets(self, values: Mapping[str, Any], *names: str) -> None:
-        """Refuse a new name that holds a secret: a name is kept as it is given and cannot be masked."""
+        """Refuse a new name that holds a secret: names are stored as given and cannot be masked."""
         for name in names:
             given = values.get(name)
             if given and self._redactor.text(given).count:
                 raise InvalidParameter.invalid(name, "a name that holds no secret")
 
     def masked(self, error: ShiftlogError) -> ShiftlogError:
-        """Return an error without the secrets that it may repeat from the request."""
+        """Mask the secrets of the request that an error repeats."""
         return masked(error, self._redactor)
 
     def masked_text(self, text: str) -> str:
@@ -161,7 +160,7 @@ class Journal:
     async def transaction(self, request: Request, work: Callable[[Writer], T]) -> T:
         """Run work as one transaction, then report the turns that it began or ended; errors name the operation."""
 
-        def noting(writer: Writer) -> tuple[T, list[tuple[str, str, Kind]]]:
+        def noting(writer: Writer) -> tuple[T, list[Move]]:
             self._moves = []
             return work(writer), self._moves
 
@@ -170,8 +169,8 @@ class Journal:
         except ShiftlogError as error:
             raise self._named(error, request) from None
         if self._turn_moved is not None:
-            for session_id, request_id, kind in moves:
-                await self._turn_moved(session_id, request_id, kind)
+            for move in moves:
+                await self._turn_moved(*move)
         return result
 
     async def read(self, request: Request, work: Callable[[Reader], T]) -> T:
@@ -244,7 +243,7 @@ class Journal:
         session = pen.session
         lease = self.holders.other(writer, session, caller, pen.clock_now)
         if lease is not None:
-            who = holder(session, lease)
+            who = shown_holder(session, lease)
             pen.warn("other_writer", "Another client holds this session and writes it too", writer=who)
             writer.put_lease(replace(lease, other_writer={"face": caller.face, "host": caller.host, "pid": caller.pid}))
 
@@ -264,7 +263,7 @@ class Journal:
         return None if first is None else dict(first.answer)
 
     def first_answer(self, reader: Reader, request: Request, scope: str) -> Answer | None:
-        """Return what was first answered to the request's idempotency key, and when, while that still counts."""
+        """Return the first answer to the request's idempotency key with its time, unless that was too long ago."""
         if request.key is None:
             return None
         first = reader.answer(_scope(request, scope), _hashed(request.key))
@@ -316,7 +315,7 @@ class Journal:
         *,
         since: datetime | None = None,
     ) -> None:
-        """Keep an answer for its idempotency key, counted `since` its first time, and for a client that lost it."""
+        """Keep an answer for its idempotency key, from `since` on, and for a client that lost the connection."""
         now = self.clock.now()
         if request.key is not None:
             kept = Answer(request_hash=request.fingerprint(scope), answer=answered, at=since or now)
@@ -329,24 +328,6 @@ class Journal:
 def _about(request: Request) -> About:
     name = request.values.get("session_id")
     return About(session_id=name if name and is_session_id(name) else None, client_id=request.caller.client_id)
-
-
-def lease_of(session: Session, caller: Caller, now: datetime) -> Lease:
-    """Return the lease of a client that stays, under the session's present fence."""
-    assert caller.client_id is not None
-    return Lease(
-        session_id=session.id,
-        fence=session.fence,
-        client_id=caller.client_id,
-        agent_id=session.agent_id,
-        agent_key=session.agent_key,
-        face=caller.face,
-        host=caller.host,
-        pid=caller.pid,
-        pid_started=caller.pid_started,
-        since=now,
-        expires_at=now + timedelta(seconds=LEASE_S),
-    )
 
 
 def _check_formats(values: Mapping[str, Any], fields: Record) -> None:
@@ -398,7 +379,7 @@ def resolve_session_id(reader: Reader, name: str, parameter: str = "session_id")
 
 
 def _check_known(name: str) -> str:
-    """Check the journal id of a session that there should be already."""
+    """Check the journal id of a session that should exist."""
     try:
         return check_session_id(name)
     except InvalidSessionId as error:
@@ -428,44 +409,3 @@ def closed_error(session: Session) -> SessionClosed:
         details=details,
         hint=_CLOSED_HINTS.get(session.state),
     )
-
-
-def check_fence(reader: Reader, session: Session, fence: int | None) -> None:
-    """Refuse an old fence, and none if the session is exclusive."""
-    if fence is None and not session.exclusive:
-        return
-    if fence == session.fence:
-        return
-    raise LeaseLost(
-        "Lease lost: a newer holder exists"
-        if fence is not None
-        else "Lease lost: the session is exclusive and no fence was presented",
-        details={
-            "fence_given": fence,
-            "fence_current": session.fence,
-            "held_by": holder(session, reader.lease(session.id)),
-        },
-    )
-
-
-def held(session: Session, lease: Lease, hint: str | None = None) -> SessionHeld:
-    """Return the error for a session that another client holds."""
-    return SessionHeld(
-        "Session is held by another writer",
-        details={"session_id": session.id, "held_by": holder(session, lease), "fence": session.fence},
-        hint=hint,
-    )
-
-
-def holder(session: Session, lease: Lease | None) -> dict[str, Any]:
-    """Return who holds a session, as errors show it."""
-    if lease is None:
-        return {"agent_id": session.agent_id, "expires_at": None}
-    return {
-        "agent_id": lease.agent_id,
-        "face": lease.face,
-        "host": lease.host,
-        "pid": lease.pid,
-        "since": shown(lease.since),
-        "expires_at": shown(lease.expires_at) if lease.expires_at > LEFT else None,
-    }

@@ -40,7 +40,7 @@ class Asked:
 def last_sessions(
     reader: Reader, asked: Asked, now: datetime, *, most: int = 1, groups: Collection[frozenset[str]] | None = None
 ) -> list[Session]:
-    """Return the last sessions, the first one first; `groups` are the states to look at, by default all that count."""
+    """Return the last sessions, the best answer first; `groups` are the states to search, one after the other."""
     found: dict[str, Session] = {}
     for states in groups or (UNFINISHED_STATES, CLOSED_STATES):
         for session in _ranked(reader, asked, states, now):
@@ -58,14 +58,14 @@ def last_or_any(reader: Reader, asked: Asked, now: datetime, *, most: int = 1) -
 
 
 def is_empty(session: Session) -> bool:
-    """Return True if a session has nothing to go on with: no turn, command or statement, nothing handed to it."""
+    """Return True if a session has nothing to continue: no turn, command or statement, and no hand-over."""
     is_launched = session.run is not None and session.run.caller is not None
     note = session.closing.note if session.closing else None
     return not (session.turns_total or session.has_work or session.predecessor_session_id or is_launched or note)
 
 
 def without_expired_offer(session: Session, now: datetime) -> Session:
-    """Return a session as it stands once an offer whose time is over is ended."""
+    """Return a session without its offer if that has expired."""
     return session if session.offer is None or session.offer.expires_at > now else changed(session, offer=None)
 
 
@@ -102,7 +102,7 @@ def _counting(reader: Reader, where: Filter, asked: Asked, now: datetime) -> lis
 def _counts(session: Session, asked: Asked, now: datetime) -> bool:
     if session.subagent or session.id in asked.own or session.id in asked.around:
         return False
-    # The error of a final one is worth showing, whatever it holds.
+    # A final session is an answer even if it is empty: its error is worth showing.
     if is_empty(session) and not asked.with_empty and str(session.state) not in FINAL_STATES:
         return False
     # An expired offer counts as ended even before a sweep ends it.

@@ -80,7 +80,7 @@ class Maintenance:
                 )
 
     def _verified(self, session_ids: list[str], kept: list[Receipt], reader: Reader) -> list[ChainCheck]:
-        """Check the chains of sessions, then everything that is shown of those that are whole."""
+        """Check the chains of sessions, then what lists and pages show of the intact ones."""
         entries_of = _LastRead(reader)
         checks: dict[str, ChainCheck] = {}
         different: dict[str, list[str]] = {}
@@ -115,7 +115,7 @@ class Maintenance:
         return found
 
     async def _totals_are_right(self, session_ids: list[str]) -> bool:
-        """Return True if totals are the sums of their sessions; they are compared with all sessions at once only."""
+        """Return True if the totals are the sums of all sessions; they are checked only together with all of them."""
         if not set(session_ids) >= set(await self.session_ids()):
             return True
         return await self._journal.store.read(lambda reader: reader.tallies_are_right())
@@ -136,7 +136,7 @@ class Maintenance:
         return found
 
     def restore(self, writer: Writer, session_id: str, entries: Sequence[Packed]) -> None:
-        """Append the entries of an archived session again, and compute all that follows from them."""
+        """Append the entries of an archived session again, and compute its projection."""
         writer.append(session_id, entries)
         self._rebuilt(writer, session_id)
         writer.forget_archived(session_id)
@@ -154,7 +154,7 @@ class Maintenance:
             await self._journal.store.write(lambda writer: writer.recount())
 
     async def bring_up_to_date(self) -> None:
-        """Rebuild every session if other rules than the present ones computed them; those that do not verify stay.
+        """Rebuild every session if an older or newer version computed the projections; skip those that do not verify.
 
         A session that cannot be rebuilt is named in the error, after all others are done.
         """
@@ -192,7 +192,7 @@ class Maintenance:
         return Rebuilt(session_id=session_id, entries=len(entries), changed=changed)
 
     async def commands(self, session_name: str, seqs: list[int]) -> list[str]:
-        """Return the ids of the commands that entries speak of; raises for an entry that cannot be erased."""
+        """Return the ids of the commands in some entries; raises for an entry that cannot be erased."""
 
         def ids(reader: Reader) -> list[str]:
             session = find_session(reader, session_name)
@@ -214,7 +214,7 @@ class Maintenance:
         elsewhere: dict[str, list[int]] = {}
         head = (session.head_seq, session.head_hash)
         if present:
-            # Capsules repeat what earlier entries say, so what is erased there goes from them too.
+            # Capsules repeat earlier entries, so they are erased too.
             capsules = writer.entries(session.id, after=present[0].seq, kinds=(Kind.CAPSULE_SAVED,))
             repeated = [entry for entry in capsules if entry.body is not None and entry not in present]
             erased, head = self._without(writer, session, [*present, *repeated], reason)
@@ -266,7 +266,7 @@ def _portions(session_ids: list[str], reader: Reader) -> list[list[str]]:
 
 
 class _LastRead:
-    """Reads the entries of sessions and keeps those of the last one, which are mostly asked for again."""
+    """Reads the entries of sessions and keeps those of the last one, which are often read again."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
@@ -281,7 +281,7 @@ class _LastRead:
 
 
 def _shown_otherwise(reader: Reader, session_id: str, entries: list[Entry]) -> list[str]:
-    """Name what lists and pages show otherwise than the entries of a session add up to."""
+    """Name the differences between what lists and pages show of a session and what its entries add up to."""
     session, turns = fold(session_id, entries)
     if session is None:
         return []

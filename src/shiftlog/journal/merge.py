@@ -19,7 +19,7 @@ _EMPTY_WORDS = {"model": "unknown", "plan_file": "None", "todo_id": "None"}
 
 
 def is_empty(name: str, value: object) -> bool:
-    """Return True if an incoming value says nothing."""
+    """Return True if an incoming value counts as absent."""
     if isinstance(value, str):
         return not value.strip() or value == _EMPTY_WORDS.get(name)
     return value is None or value == 0 or value == [] or value == {}
@@ -79,17 +79,17 @@ def _check_room(name: str, count: int) -> None:
 
 
 def dialog_key(body: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return by what equal dialog items are recognised where they are united."""
+    """Return the key that equal dialog items share, for uniting them."""
     return (body.get("timestamp"), body.get("role"), body.get("category"), body.get("content"))
 
 
 def action_key(body: Mapping[str, Any]) -> tuple[Any, ...]:
-    """Return by what equal actions are recognised where they are united."""
+    """Return the key that equal actions share, for uniting them."""
     return (body.get("order"), body.get("description"), body.get("type"), body.get("file_path"))
 
 
 def normal_path(path: str, workspace: str | None) -> str:
-    """Return a touched file's path as it is counted: forward slashes, no `./`, relative to the workspace."""
+    """Return the path of a touched file in its stored form: forward slashes, no `./`, relative to the workspace."""
     path = path.replace("\\", "/").strip()
     if not path:
         return ""
@@ -100,7 +100,7 @@ def normal_path(path: str, workspace: str | None) -> str:
 
 
 def with_seen(files: dict[str, FileTouch], found: Mapping[str, str], seq: int) -> dict[str, FileTouch]:
-    """Add files, named from the workspace, that two checkpoints show as changed and that no action or list told."""
+    """Add files that two checkpoints show as changed, unless an action or a list has named them."""
     seen = {path: files.get(path) for path in found}
     new = {
         path: FileTouch(changes=before.changes + 1 if before else 1, last_type=found[path], seq=seq, seen=True)

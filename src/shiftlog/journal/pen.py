@@ -44,14 +44,14 @@ class Pen:
         self._rows: list[Packed] = []
         self._test_clock = clock.is_test
         now = self.clock_now = truncated(clock.now())  # leases run by the clock, entries never before the last one
-        # A clock that jumped ahead and was set back is believed again; a small step back is no reason to.
+        # Entries never go back in time for a small step of the clock; after a jump ahead that was set back they do.
         self._is_set_back = session is not None and session.last_activity - now > CLOCK_SLACK
         self.now = now if session is None or self._is_set_back else max(now, session.last_activity)
-        # If set, entries count as made at this time: a log that is brought in later is older than its entries.
+        # If set, entries count as made at this time: a log that is imported later is older than its entries.
         self.as_of: datetime | None = None
-        # If set, entries are bookkeeping: they tell of no act of an agent or a person.
+        # If set, entries are bookkeeping: they record no act of an agent or a person.
         self.automatic = False
-        # The signs of the client that asks.
+        # The signs of the calling client.
         self.signs = NO_SIGNS
         self._turn_moved = turn_moved
         self._moves: list[tuple[str, Kind]] = []
@@ -160,12 +160,12 @@ class Pen:
             self._deleted.add(name)
 
     def join(self, client_id: str | None, request_id: str) -> None:
-        """Note with the commit that a client works in a turn: one that it began, adopted or found open."""
+        """Store with the commit that a client works in a turn, which it began, adopted or found open."""
         if client_id is not None:
             self._joined[client_id] = request_id
 
     def announce(self, request_id: str, kind: Kind = Kind.TURN_BEGUN) -> None:
-        """Report with the commit that the agent has begun this turn, or that it has ended."""
+        """Report with the commit that this turn began or ended."""
         self._moves.append((request_id, kind))
 
     def warn(self, code: str, message: str, **more: object) -> None:

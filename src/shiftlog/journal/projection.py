@@ -24,8 +24,8 @@ from shiftlog.model.prices import billed_name
 UNFINISHED = ("pending", "in_progress")
 ERASED_TEXT = "[erased]"
 
-# Raised with each change of what `apply` makes of stored entries, or of the words that `texts` finds them by: a newer
-# daemon then computes all sessions anew.
+# To be raised with each change of what `apply` makes of stored entries, or of the words by which `texts` finds them: a
+# newer daemon then computes all sessions anew.
 VERSION = 3
 
 Pair = tuple[Session, Turn | None]
@@ -136,14 +136,14 @@ def _session_suspended(session: Session, turn: Turn | None, entry: Entry) -> Pai
 def _session_resumed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     run = session.run
     if run is not None and run.status is RunStatus.ORPHANED and run.pid is None:
-        # It was given up for silence alone, and this is a sign of life; a process that is gone stays gone.
+        # Only its silence ended the run, and this is a sign of life; a process that is gone stays gone.
         run = changed(run, status=RunStatus.RUNNING)
     return changed(session, state=SessionState.OPEN, suspended_cause=None, closing=None, run=run), turn
 
 
 def _session_closed(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
-    # Erasing how a session was closed must not loosen it: where nothing was kept of it the strictest policy holds.
+    # Erasing the close of a session must not loosen its policy: if nothing was kept, the strictest one holds.
     policy = Succession(facts.get("policy", Succession.NONE if entry.body is None else Succession.ALLOWED))
     deadline = facts.get("successor_deadline")
     closing = Closing(
@@ -351,7 +351,7 @@ def _usage(session: Session, turn: Turn | None, entry: Entry) -> Pair:
 
 
 def _with_usage(session: Session, used: Usage, name: str, at: datetime) -> Session:
-    """Return a session that used so much more; what is billed under a name, or came on a later day, is kept apart."""
+    """Add usage to a session; what is billed under a name, or came on a later day, is also kept apart."""
     by_model = _grown(session.model_usage, name, used) if name else session.model_usage
     days, beyond, day = session.later_days, session.beyond_run, at.date().isoformat()
     if at.date() > session.started.date():
@@ -375,7 +375,7 @@ def _turn_ended(session: Session, turn: Turn | None, entry: Entry) -> Pair:
     facts: dict[str, Any] = entry.facts
     count = facts.get("token_count")
     if isinstance(count, int):
-        # It takes the place of what the turn reported before.
+        # It replaces the report that the turn had before.
         session = changed(session, tokens_counted=session.tokens_counted + count - turn.token_count)
     turn = changed(
         turn,
@@ -446,7 +446,7 @@ def _touched(
     if not path:
         return files
     before = files.get(path)
-    if before is None or before.seen:  # told is more than seen
+    if before is None or before.seen:  # a report counts more than a checkpoint
         before = FileTouch(changes=0, last_type=kind, seq=seq)
     if listed and before.acted:
         # An action recorded it already, with more detail: the list adds only the name.

@@ -1,4 +1,4 @@
-"""The rules of turns: what each request writes, given the session as it stands. Rules touch nothing but their pen.
+"""The rules of turns: the entries that each request writes, given the session. Rules touch nothing but their pen.
 
 Checks come in the order of the contract: does the turn exist, is it open, then its content. Leases come after them.
 """
@@ -27,7 +27,7 @@ SUPERSEDED_NOTE = "Superseded by subsequent beginTurn without explicit complete/
 
 
 def begin_turn(pen: Pen, request: Request) -> dict[str, Any]:
-    """Start a turn; one still open is failed as superseded in the same transaction, unless a hook began it for this."""
+    """Start a turn. A turn that is still open fails as superseded, unless a hook began it for the same prompt."""
     request_id = request.get("request_id") or ""
     if request_id:
         check_request_id(request_id)
@@ -53,7 +53,7 @@ def begin_turn(pen: Pen, request: Request) -> dict[str, Any]:
     superseded = None
     if hooked is not None and adopting.make_way(pen, hooked):
         body[adopting.ADOPTS] = hooked.request_id
-    elif not is_earlier:  # how an earlier prompt ended is told by its stop or its transcript
+    elif not is_earlier:  # the stop or the transcript of an earlier prompt reports its end
         superseded = supersede_open_turn(pen, SUPERSEDED_NOTE)
     for name in ("model", "plan_file", "todo_id"):
         if not is_empty(name, request.get(name)):
@@ -108,10 +108,10 @@ def update_turn(pen: Pen, request: Request) -> dict[str, Any]:
 
 
 def replace_actions(pen: Pen, request: Request) -> Request:
-    """Take the actions out of a turn whose order is given again: the new ones say how they went on.
+    """Remove the actions of a turn whose order is given again: the new ones report their progress.
 
-    What the journal recorded by itself, such as a command, is no plan of the agent's and stays, whatever its number. Of
-    several actions of one order in a call the last counts. An action keeps its file unless a new one is given.
+    Actions that the journal recorded by itself, such as commands, stay, whatever their order. Of several actions with
+    one order in a call the last counts. An action keeps its file unless a new one is given.
     """
     actions: Sequence[Mapping[str, Any]] = request.get("actions") or ()
     given = {item["order"]: item for item in actions if item.get("order") is not None}
@@ -209,7 +209,7 @@ def _failure(message: str, code: str) -> dict[str, Any]:
 def end_turn(pen: Pen, turn: Turn, status: TurnStatus, outcome: dict[str, Any], from_seq: int | None = None) -> None:
     """Write the terminal entry of a turn, with the seal over all that the turn holds.
 
-    `from_seq` is the first entry of the request that ends it: what that adds, such as a blocker, is not settled by it.
+    `from_seq` is the first entry of the request that ends it: a blocker in that request stays open.
     """
     if status not in TURN_MOVES[turn.status]:
         raise immutable(turn)
@@ -221,7 +221,7 @@ def end_turn(pen: Pen, turn: Turn, status: TurnStatus, outcome: dict[str, Any], 
 
 
 def addressed_turn(pen: Pen, request_id: str | None) -> Turn:
-    """Return the turn named, else the one begun last, even if it is terminal."""
+    """Return the named turn, else the one that began last, even if it is terminal."""
     if request_id:
         check_request_id(request_id)
         turn = pen.turn(request_id)
@@ -239,9 +239,9 @@ def addressed_turn(pen: Pen, request_id: str | None) -> Turn:
 
 
 def turn_of_client(pen: Pen, client_id: str | None) -> str | None:
-    """Return the turn that a client means without naming one; None if there is none, or only another client's.
+    """Return the turn of a client that names none; None if there is none, or only another client's.
 
-    It is the one that the client began or joined, or that a hook began since; else the last, if no client began it.
+    It is the turn that the client began or joined, or that a hook began since; else the last, if no client began it.
     """
     current = pen.turn(pen.session.current_turn or "")
     last = current.request_id if current else None
@@ -255,7 +255,7 @@ def turn_of_client(pen: Pen, client_id: str | None) -> str | None:
 
 
 def open_turn_id(pen: Pen) -> str | None:
-    """Return the turn begun last if it is still open."""
+    """Return the id of the turn that began last if it is still open."""
     turn = pen.turn(pen.session.current_turn or "")
     return turn.request_id if turn is not None and not turn.is_terminal else None
 
@@ -289,7 +289,7 @@ def _known(pen: Pen, request_id: str) -> Turn:
 
 
 def write_changes(pen: Pen, turn: Turn, request: Request, united_by: ItemForm | None = None) -> None:
-    """Merge fields into an open turn; items that it holds already, as stored or in a form, are not stored twice."""
+    """Merge fields into an open turn; with `united_by`, items that it holds already are not stored twice."""
     cleared = effective_clear(turn, request.get("clear") or ())
     if cleared:
         pen.write(Kind.TURN_UPDATED, {"clear": cleared}, turn.request_id)
@@ -377,7 +377,7 @@ def not_stored(
 def _fresh(
     stored: Iterable[tuple[Any, ...]], given: Iterable[tuple[tuple[Any, ...], Mapping[str, Any]]]
 ) -> list[Mapping[str, Any]]:
-    """Unite by key; without a time or order of its own an item is the one held if all else is equal."""
+    """Return the items with a new key. An item without a time or order of its own is known if all else is equal."""
     keys = set(stored)
     rests = {key[1:] for key in keys}
     fresh: list[Mapping[str, Any]] = []

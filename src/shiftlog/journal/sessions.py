@@ -12,8 +12,9 @@ from typing import Any
 
 from shiftlog.journal import rules
 from shiftlog.journal.clients import ClientPlace, place_of, sessions_around
+from shiftlog.journal.holders import held, lease_of
 from shiftlog.journal.joining import join
-from shiftlog.journal.journal import Answered, Journal, Request, Rule, closed_error, find_session, held, lease_of
+from shiftlog.journal.journal import Answered, Journal, Request, Rule, closed_error, find_session
 from shiftlog.journal.last_session import UNFINISHED_STATES, Asked, last_sessions
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, RUN_FIELDS, UPDATE_TURN
@@ -31,7 +32,7 @@ from shiftlog.text.printable import CONTROLS
 
 EXCERPT_CHARS = 2_048
 
-# Returns warnings about spending limits of an agent, or refuses that it begins something new.
+# Returns warnings about the spending limits of an agent; raises if they forbid a new session.
 Spending = Callable[[Reader, str, datetime], list[dict[str, Any]]]
 
 
@@ -101,14 +102,14 @@ class Sessions:
         return await self._journal.write(request, self._in_own_turn(rules.finish_turn, caller))
 
     def _in_own_turn(self, rule: Rule, caller: Caller) -> Rule:
-        """Return a rule that without a request_id means the caller's own turn; actions replace those of their order."""
+        """Return a rule that uses the caller's own turn without a request_id; actions replace those of their order."""
 
         def apply(pen: Pen, values: Mapping[str, Any]) -> Answered:
             if values.get("request_id") or (fence := values.get("fence")) == pen.session.fence:
-                return going_on(pen, values)  # who knows the present fence speaks for the holder
+                return going_on(pen, values)  # the present fence identifies the holder
             own = rules.turn_of_client(pen, caller.client_id)
             if own is None:
-                if pen.session.current_turn:  # another client's: who may not write at all learns that first
+                if pen.session.current_turn:  # a caller that may not write at all gets that error first
                     self._journal.check_writer(pen.reader, pen.session, caller, fence)
                 raise TurnNotFound("No active turn", details={"session_id": pen.session.id})
             return going_on(pen, {**values, "request_id": own})
@@ -145,7 +146,7 @@ class Sessions:
         return facts
 
     def _resolved(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what the operator's table has for tier, model and effort that were not given, and their names."""
+        """Return tier, model and effort from the operator's table as far as they were not given, and their names."""
         given_tier = facts.get("resonance_tier", "")
         tier, warnings = resolve_tier(self._resonance, caller=facts.get("caller", ""), tier=given_tier)
         found: dict[str, Any] = {"resonance_tier": tier}
@@ -191,7 +192,7 @@ class Sessions:
     def _facts(
         self, writer: Writer, values: Mapping[str, Any], run: dict[str, Any] | None, place: ClientPlace, caller: Caller
     ) -> dict[str, Any]:
-        """Return what a new session is opened with."""
+        """Return the facts of a new session."""
         given = values.get("parent_session_id")
         around = place.session if place.session is not None and place.session.is_live else place.outer
         parent = find_session(writer, given, "parent_session_id").id if given else around.id if around else None
@@ -225,7 +226,7 @@ class Sessions:
     def _predecessor(
         self, reader: Reader, request: Request, workspace: str | None, now: datetime
     ) -> dict[str, Any] | None:
-        """Return the unfinished session that resuming instead of opening would have gone on with."""
+        """Return the unfinished session that resume_session would have continued."""
         values, caller = request.values, request.caller
         asked = Asked(
             agent_key=agent_key(values["agent_id"]),
@@ -270,7 +271,7 @@ def take_lease(writer: Writer, pen: Pen, caller: Caller, *, taken_over: bool = F
 
 
 def hold_again(journal: Journal, writer: Writer, session_id: str, caller: Caller) -> dict[str, Any]:
-    """Return the lease of a client that repeats the call which granted it, granting it anew if it was lost.
+    """Return the lease of a client that repeats the granting call; grant it anew if it was lost.
 
     Refuse if the session has ended since, or if another client holds it now.
     """

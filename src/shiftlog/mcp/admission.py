@@ -9,11 +9,11 @@ import mcp_types as types
 
 from shiftlog.model.limits import MCP_HELD_BYTES, MCP_REQUESTS, MCP_REQUESTS_IN_ALL
 
-OBJECT_BYTES = 1024  # what a waiting request takes beside its text
+OBJECT_BYTES = 1024  # the memory of a waiting request besides its text
 
 
 class Turnstile:
-    """The count of the requests that run on all connections, and the connections that wait for one to end."""
+    """Counts the running requests of all connections; connections wait here for one to end."""
 
     def __init__(self) -> None:
         self.running = 0
@@ -30,7 +30,7 @@ ALL = Turnstile()
 
 
 class Admission:
-    """The requests of one connection that run, and those that wait; used only on the event loop."""
+    """The running and the waiting requests of one connection; used only on the event loop."""
 
     def __init__(self, everyone: Turnstile = ALL) -> None:
         self._all = everyone
@@ -45,7 +45,7 @@ class Admission:
 
     @property
     def is_full(self) -> bool:
-        """True if so much waits that nothing more should be read."""
+        """True if so many bytes wait that no more should be read."""
         return self._held_bytes >= MCP_HELD_BYTES
 
     def is_in_use(self, request_id: types.RequestId) -> bool:
@@ -69,13 +69,13 @@ class Admission:
         return request
 
     def end(self, request_id: types.RequestId | None) -> None:
-        """Note that a request was answered, or never will be."""
+        """Record the end of a request, answered or not."""
         if request_id in self._running:
             self._running.discard(request_id)
             self._all.leave(1)
 
     def withdraw(self, notification: types.JSONRPCNotification) -> bool:
-        """Take out the waiting request that a cancellation names; return True if there was one."""
+        """Remove the waiting request that a cancellation names; return True if there was one."""
         request_id = (notification.params or {}).get("requestId")
         if notification.method != "notifications/cancelled" or not isinstance(request_id, str | int):
             return False

@@ -30,7 +30,7 @@ _LEVEL: ContextVar[list[types.LoggingLevel | None]] = ContextVar("shiftlog_log_l
 _GONE: ContextVar[Callable[[], bool]] = ContextVar("shiftlog_client_gone", default=lambda: False)
 CALL: ContextVar["Call"] = ContextVar("shiftlog_call")
 
-# Claude Code names the call, Codex the thread: of a subagent its own.
+# Metadata: Claude Code names the call, Codex the thread; a subagent has its own.
 TOOL_CALLS = ("claudecode/toolUseId", "callId")
 CODEX_THREAD = "threadId"
 CODEX_TURN = "x-codex-turn-metadata"
@@ -55,7 +55,7 @@ class Call:
         if older and (wanted is None or _LEVELS.index(level) < _LEVELS.index(wanted)):
             return
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", MCPDeprecationWarning)  # it serves those who still ask
+            warnings.simplefilter("ignore", MCPDeprecationWarning)  # for clients that still ask for it
             send = self.context.session.send_log_message  # pyright: ignore[reportDeprecated]
             await send(level, data, logger, self.context.request_id)
 
@@ -118,7 +118,7 @@ async def report_progress(done: float, total: float | None = None, message: str 
 
 
 def with_meta(signs: ClientSigns, meta: Mapping[str, Any] | None) -> ClientSigns:
-    """Return a caller's signs with those that come with one call: the client's session and its id of the call."""
+    """Add the signs in a call's metadata to a caller's: the client's session, and its id of the call."""
     if not meta:
         return signs
     call = next((found for name in TOOL_CALLS if (found := _call_id(meta.get(name))) is not None), None)

@@ -46,7 +46,7 @@ def team_registry_for(app: App) -> Registry:
 
 
 def team_selection_for(app: App, *, read_only: bool) -> Selection:
-    """Return what a client of a team's server gets: what the settings name, as far as the server offers it."""
+    """Return the selection for a client of a team's server: the configured one, as far as the server offers it."""
     chosen = app.config.mcp
     offered = {tool.name for tool in team_registry_for(app).tools}
     return Selection(
@@ -59,7 +59,7 @@ def team_selection_for(app: App, *, read_only: bool) -> Selection:
 
 
 def selection_for(app: App, requested: Mapping[str, object]) -> Selection:
-    """Return what a client gets: its own request, else the configured choice.
+    """Return the selection for a client: its own request, else the configured choice.
 
     No request can override the operator's exclusions or read-only setting.
     """

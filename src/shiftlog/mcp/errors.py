@@ -18,7 +18,7 @@ from shiftlog.mcp.calls import Context
 from shiftlog.model.errors import Category, InternalError, ShiftlogError, trouble
 from shiftlog.text.printable import excerpt
 
-# What no change of the request would cure.
+# No change of the request cures these.
 _SERVER_SIDE = (Category.FAILED, Category.UNAVAILABLE, Category.INTERNAL)
 # Revision 2025-11-25 has a code of its own for this; 2026-07-28 uses the code of bad parameters.
 RESOURCE_NOT_FOUND_2025 = -32002
@@ -81,12 +81,12 @@ def defect(where: str, error: BaseException) -> ShiftlogError:
 
 
 def mask(error: ShiftlogError, *, by_rule: bool = False) -> ShiftlogError:
-    """Mask the secrets that an error repeats; not every error passed through a service that did so."""
+    """Mask the secrets that an error repeats; not every service does so itself."""
     error.message = _REDACTOR.text(error.message, by_rule=by_rule).text
     error.details = dict(_REDACTOR.value(error.details, by_rule=by_rule)[0])
     return error
 
 
 def repeated(text: str) -> str:
-    """Return a client's text as an error may repeat it: printable and without secrets."""
+    """Return a client's text in a form that an error may repeat: printable and without secrets."""
     return excerpt(_REDACTOR.text(text).text)

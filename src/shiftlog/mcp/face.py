@@ -37,7 +37,7 @@ _Contents = types.TextResourceContents | types.BlobResourceContents
 
 
 class Face:
-    """The handlers of one selection; what does not change between requests is made once."""
+    """The handlers of one selection; lists and schemas are made once."""
 
     def __init__(self, chosen: Registry, whole: Registry) -> None:
         self.chosen = chosen
@@ -165,7 +165,7 @@ class Face:
 def _begin(ctx: Context) -> Caller:
     """Make the request the current call and return its caller, with the request's id as call id."""
     name = str(ctx.request_id)
-    # An id that cannot be kept as it is would name another call.
+    # A shortened id could name another call.
     caller = CALLER.get()
     caller = changed(caller, call_id=name if excerpt(name) == name else None, signs=with_meta(caller.signs, ctx.meta))
     CALL.set(Call(caller=caller, context=ctx))
@@ -205,7 +205,7 @@ def _refuse_cursor(params: types.PaginatedRequestParams | None) -> None:
 
 
 def refuse_depth(arguments: dict[str, Any]) -> None:
-    """Refuse arguments nested so deeply that code walking them could run out of stack."""
+    """Refuse arguments that are nested so deeply that recursion over them could exhaust the stack."""
     if _is_deep(arguments.values()):
         name = next(name for name, value in arguments.items() if _is_deep([value]))
         raise InvalidParameter.invalid(repeated(name), f"at most {MAX_DEPTH} levels of nesting")

@@ -62,7 +62,7 @@ def http_app(
 
     `client_gone` is called with a client that ends its MCP session, before the answer.
 
-    The host check covers the added routes too, the token does not: pages have their own way to prove it.
+    The host check covers the added routes too. The token does not: pages have an access check of their own.
     """
     sessions = StreamableHTTPSessionManager(
         app=server, event_store=event_store, retry_interval=retry_ms, max_request_body_size=MAX_BODY_BYTES
@@ -89,7 +89,7 @@ def http_caller(connection: HTTPConnection) -> Caller:
 
 
 class HostGate:
-    """Lets through requests that name one of our hosts and come from no foreign page."""
+    """Refuses requests that name another host or come from a foreign page."""
 
     def __init__(self, app: ASGIApp, hosts: frozenset[str]) -> None:
         self._app = app
@@ -122,7 +122,7 @@ class HostGate:
 
 
 class BearerGate:
-    """Lets through requests that carry the token."""
+    """Refuses requests without the token."""
 
     def __init__(self, app: ASGIApp, token: str) -> None:
         if not token:

@@ -83,7 +83,7 @@ def parse_line(line: bytes) -> types.JSONRPCMessage:
         raise InvalidMessage(types.INVALID_REQUEST, "Invalid request: nested too deeply", find_id(line, line)) from None
     except json.JSONDecodeError as error:
         raise InvalidMessage(types.PARSE_ERROR, f"Parse error: {error}") from None
-    except ValueError as error:  # a number that JSON does not have; around it the message is whole
+    except ValueError as error:  # NaN or Infinity, which JSON does not have; the rest of the message is whole
         raise InvalidMessage(types.PARSE_ERROR, f"Parse error: {error}", find_id(line, line)) from None
     if isinstance(data, list):
         raise InvalidMessage(
@@ -130,9 +130,9 @@ def _response(data: dict[str, Any]) -> types.JSONRPCMessage:
 
 
 def find_id(head: bytes, tail: bytes) -> str | int | None:
-    """Return the id of a message that cannot be parsed, if it stands where clients write it.
+    """Return the id of a message that cannot be parsed, if it is where clients write it.
 
-    Without it the client would wait for an answer that names its request.
+    Without it the client would wait for ever for an answer with its id.
     """
     found = _ID_AT_HEAD.match(head) or _ID_AT_TAIL.search(tail[-_TAIL_BYTES:])
     if found is None:

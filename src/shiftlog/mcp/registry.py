@@ -101,7 +101,7 @@ class Resource:
     read: ReadResource
 
     def about(self) -> dict[str, Any]:
-        """Return what lists say about it, besides its URI."""
+        """Return its description for lists, without the URI."""
         names = ("name", "title", "description", "mime_type")
         return {name: getattr(self, name) for name in names}
 
@@ -158,7 +158,7 @@ class Selection:
         return cls(**values)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return what `read` reads, without what was left out."""
+        """Return the selection in the form that `read` takes, without absent parts."""
         return {name: value if value is True else list(value) for name, value in asdict(self).items() if value}
 
 

@@ -23,10 +23,10 @@ from shiftlog.mcp.face import Face
 from shiftlog.mcp.registry import Registry, Selection
 from shiftlog.model.errors import InvalidParameter
 
-# Its clients ask for log messages about what was run.
+# Clients of execkit ask for log messages about commands.
 LOGGING_DIALECTS = frozenset({"execkit"})
 
-# With other keys a call asks for more than running a tool.
+# A call with other keys asks for more than running a tool.
 _CALL_KEYS = frozenset({"name", "arguments", "_meta"})
 
 _LISTS_KEPT = CacheHint(ttl_ms=300_000)
@@ -37,7 +37,7 @@ _LEAD = (
         "undo, hand-overs to the next shift or another agent. Skip it for a question that you answer at once."
     ),
 )
-# One line per step of the work, shown where the tool that it begins with is served.
+# One line per step of the work, shown if the tool at its beginning is served.
 _ADVICE = (
     (
         "open_session",

@@ -59,7 +59,7 @@ class FdReceiveStream(ByteReceiveStream):
         self._waits = _can_wait(fd)
 
     async def receive(self, max_bytes: int = 65536) -> bytes:
-        """Return what is there, or raise EndOfStream."""
+        """Return the available bytes; raise EndOfStream at the end."""
         if self._waits:
             await anyio.wait_readable(self._fd)
         else:

@@ -158,7 +158,7 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
     async def receive(self) -> SessionMessage:
         """Return the next message; raise EndOfStream when the input has ended and all is answered.
 
-        A client that is gone reads no answers: what it sent and what has not begun is dropped.
+        A client that is gone reads no answers: its requests that have not begun are dropped.
         """
         while True:
             if self.writing.broken.is_set():
@@ -180,7 +180,7 @@ class _LineReader(ObjectReceiveStream[SessionMessage | Exception]):
             await self._read_more()
 
     async def _wait_for_room(self) -> None:
-        """Wait until a held request may run, or read on meanwhile: what comes may cancel one that runs."""
+        """Wait until a held request may run; read on meanwhile, since a cancellation may arrive."""
         async with anyio.create_task_group() as waiting:
 
             async def read() -> None:

@@ -15,18 +15,9 @@ GEMINI, COPILOT, OPENCODE, CURSOR = "GeminiCli", "CopilotCli", "OpenCode", "Curs
 
 # Our tools, as agents name them, that work in the caller's own session or turn if they name none; a regular expression.
 OWN_CALLS = "mcp__.*shiftlog.*__(open_session|resume_session|open_shell|run_command|(sessionlog_)?begin_turn)"
-_CODEX_HOOKS = (
-    "SessionStart",
-    "UserPromptSubmit",
-    "PreToolUse",
-    "PostToolUse",
-    "SubagentStart",
-    "SubagentStop",
-    "PreCompact",
-    "PostCompact",
-    "Stop",
-    "SessionEnd",
-)
+_HOOKS = ("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SessionEnd")
+_SUBAGENT_HOOKS = ("SubagentStart", "SubagentStop")
+_CODEX_HOOKS = (*_HOOKS, *_SUBAGENT_HOOKS, "PostToolUse", "PreCompact", "PostCompact")
 _ROLLOUTS = ("**/rollout-*.jsonl", "**/rollout-*.jsonl.zst")
 
 
@@ -122,7 +113,7 @@ AGENTS: Mapping[str, AgentKind] = {
             default_homes=("",),
             transcripts={".gemini/tmp": ("*/chats/session-*.jsonl", "*/chats/session-*.json", "*/chats/*/*.jsonl")},
             # Its event before a compaction comes before every request, and its tool calls have no id.
-            hooks=("SessionStart", "UserPromptSubmit", "PreToolUse", "Stop", "SessionEnd"),
+            hooks=_HOOKS,
             settings=SettingsPlace(variable="GEMINI_CLI_HOME", default="", folder=".gemini"),
         ),
         AgentKind(
@@ -139,17 +130,8 @@ AGENTS: Mapping[str, AgentKind] = {
             home_variable="XDG_DATA_HOME",
             default_homes=(".local/share",),
             transcripts={"opencode": ("opencode.db", "storage/session/**/*.json")},
-            # What our plugin tells.
-            hooks=(
-                "SessionStart",
-                "UserPromptSubmit",
-                "PreToolUse",
-                "SubagentStart",
-                "SubagentStop",
-                "PostCompact",
-                "Stop",
-                "SessionEnd",
-            ),
+            # The events that our plugin reports.
+            hooks=(*_HOOKS, *_SUBAGENT_HOOKS, "PostCompact"),
             settings=SettingsPlace(variable="XDG_CONFIG_HOME", default=".config", folder="opencode"),
         ),
         AgentKind(
@@ -158,16 +140,7 @@ AGENTS: Mapping[str, AgentKind] = {
             title="Cursor",
             default_homes=(".cursor",),
             transcripts={"projects": ("*/agent-transcripts/**/*.jsonl",)},
-            hooks=(
-                "SessionStart",
-                "UserPromptSubmit",
-                "PreToolUse",
-                "SubagentStart",
-                "SubagentStop",
-                "PreCompact",
-                "Stop",
-                "SessionEnd",
-            ),
+            hooks=(*_HOOKS, *_SUBAGENT_HOOKS, "PreCompact"),
             keeps_directory=True,
             stop_tells_answer=False,
             has_times=False,

@@ -358,7 +358,7 @@ class InternalError(ShiftlogError, RuntimeError):
     hint = "This is a defect of Shiftlog; please report it"
 
 
-# What is wrong with the machine then, and not with us: with its disk, or it is short of something else.
+# Error numbers for which the machine is at fault: its disk, or another shortage.
 DISK_FULL = "the disk is full"
 DISK_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 _TROUBLES = DISK_TROUBLES | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS}
@@ -370,7 +370,7 @@ def is_of_the_machine(error: BaseException) -> bool:
 
 
 def trouble(error: BaseException) -> StorageError | None:
-    """Return what is told of an error that is the machine's and not ours; None for any other."""
+    """Return the StorageError for an error that the machine caused; None for any other error."""
     number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno if isinstance(error, OSError) else None
     if number not in _TROUBLES:
         return None
@@ -402,6 +402,6 @@ def shown_value(value: object, chars: int = SHOWN_CHARS) -> str | int | float | 
 
 def leaves() -> list[type[ShiftlogError]]:
     """List every error class, so that each face can prove its table complete."""
-    import_module("shiftlog.model.shell_errors")  # the other half of the family, which stands on this one
+    import_module("shiftlog.model.shell_errors")  # the subclasses there count too
 
     return sorted(ShiftlogError.__subclasses__(), key=lambda leaf: leaf.code)

@@ -17,7 +17,7 @@ REQUEST_REGEX = r"^req-\d{8}T\d{6}Z-[a-z0-9]+(?:-[a-z0-9]+)*$"
 AGENT_PATTERN = r"[A-Z][A-Za-z0-9]*"
 MAX_ID_CHARS = 200
 MAX_AGENT_CHARS = 64
-# How much of a refused id is shown, so that a client recognises what it sent.
+# So much of a refused id is shown, so that a client recognises it.
 SHOWN_ID_CHARS = 1_000
 # No alias has more digits: stores keep it in 64 bits.
 MAX_ALIAS_DIGITS = 18
@@ -35,7 +35,7 @@ _UNSTABLE = re.compile(r"agent-[0-9a-f]{12,}|[0-9a-f]{24,}", re.IGNORECASE | re.
 
 def _is_instant(text: str) -> bool:
     try:
-        # Of the same form as COMPACT; `strptime` would take half the time of a new turn's checks.
+        # The same form as COMPACT; `strptime` would take half the time of a new turn's checks.
         datetime(*map(int, (text[:4], text[4:6], text[6:8], text[9:11], text[11:13], text[13:15])), tzinfo=UTC)
     except ValueError:
         return False

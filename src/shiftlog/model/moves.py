@@ -1,4 +1,4 @@
-"""The states of turns, sessions and runs, and the legal moves between them: the one table that everything follows."""
+"""The states of turns, sessions and runs, and the one table of legal moves between them."""
 
 from enum import StrEnum
 

@@ -1,4 +1,4 @@
-"""Sessions, turns, runs and leases as they stand now: what the journal's entries add up to.
+"""Sessions, turns, runs and leases as the journal's entries add up to them.
 
 All are frozen; `journal.projection` makes the next one from the last and an entry. Text here is redacted already.
 """
@@ -184,7 +184,7 @@ class Session:
     dialog_items: int = 0
     actions_total: int = 0
     actions_unfinished: int = 0
-    # A command was run in it, or its agent left a statement.
+    # True if a command was run in it, or its agent left a statement.
     has_work: bool = False
     current_turn: str | None = None
     imported_turn_at: datetime | None = None
@@ -221,7 +221,7 @@ class Session:
 
     @property
     def tokens_total(self) -> int:
-        """Return what is known of the tokens: counted usage, else what the turns reported."""
+        """Return the known number of tokens: counted usage, else the sum that the turns reported."""
         return self.tokens_counted if self.usage is None else self.usage.tokens
 
 

@@ -106,7 +106,7 @@ def _product(price: float | None, factor: float) -> float | None:
 
 
 def billing_tier(service: str | None, prompt_tokens: int) -> str | None:
-    """Return what decides the price of a response beside its model; None for a short prompt in the usual service."""
+    """Return the tier of a response: service and length of its prompt; None for a short one in the usual service."""
     over = max((size for size in PROMPT_SIZES if prompt_tokens > size), default=0)
     if not over and (service is None or service in STANDARD_SERVICES):
         return None

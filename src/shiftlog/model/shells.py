@@ -42,5 +42,5 @@ class KnownShell:
 
     @property
     def shell_id(self) -> str:
-        """Return its id, empty once the entry was erased."""
+        """Return its id; empty once the entry was erased."""
         return str(self.opened.get("shell_id", ""))

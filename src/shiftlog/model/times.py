@@ -76,7 +76,7 @@ def parse(text: str) -> datetime:
 
 
 def read_relative(text: str, now: datetime) -> datetime | str | None:
-    """Read a time that is told from now: an age such as `7d`, or the date of `today` or `yesterday` (UTC).
+    """Read a time relative to now: an age such as `7d`, or the date of `today` or `yesterday` (UTC).
 
     Return None for any other text.
     """

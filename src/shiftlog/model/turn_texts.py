@@ -33,7 +33,7 @@ LIST_FIELDS = (
     "do_not",
     "refuted",
 )
-# By the kind of an item's entry: which of its facts a turn is found by.
+# By the kind of an item's entry: the facts by which its turn is found.
 ITEM_TEXTS = {"dialog": ("content", "role", "category"), "action": ("description", "type", "file_path", "status")}
 
 RESULT_CHARS = 2_000
@@ -55,7 +55,7 @@ def own_texts(turn: Turn) -> Iterator[str]:
 
 
 def texts_in(value: object) -> Iterator[str]:
-    """Yield every text in a value, at any depth; keys are none."""
+    """Yield every text in a value, at any depth, without keys."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, Mapping):

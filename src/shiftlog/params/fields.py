@@ -21,7 +21,7 @@ Schema = dict[str, Any]
 # At most so many unknown names are reported, each with its nearest known name.
 MOST_FAULTS = 20
 
-# What terminals and editors really write (\a \b \t \n \v \f \r ESC) stays; the rest is never text.
+# Control characters that terminals and editors really write (\a \b \t \n \v \f \r ESC) stay; these are never text.
 _BINARY = re.compile(r"[\x00-\x06\x0e-\x1a\x1c-\x1f\x7f]")
 # Sums of larger figures would not stay finite.
 MAX_FIGURE = 1e290
@@ -148,7 +148,7 @@ class Text(Field):
         return value
 
     def _readable(self, value: str, path: str) -> str:
-        """Return the text without what no text can hold; remember where something was replaced."""
+        """Replace the characters that no text may have; remember the path if there were any."""
         if self.mends:
             readable = SURROGATES.sub("\ufffd", _BINARY.sub("\ufffd", value))
         else:
@@ -447,7 +447,7 @@ class Record(Field):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wrapped(Field):
-    """A field that is read as another one but has a schema of its own."""
+    """A field with another field's check and a schema of its own."""
 
     inner: Field
 

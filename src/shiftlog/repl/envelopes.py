@@ -89,7 +89,7 @@ def _id_of(envelope: Envelope, text: str) -> str:
 
 
 def _id_in(text: str) -> str:
-    """Return the request id in an unreadable text: the least nested one, which is not a turn's."""
+    """Return the request id in an unreadable text: the least nested one, since deeper ones name turns."""
     best: tuple[tuple[int, int], re.Match[str]] | None = None
     brackets = 0
     for found in _ID_IN_TEXT.finditer(text):

@@ -221,7 +221,7 @@ class _Yaml:
         self._size = 0
         self._problem: str | None = None
         # Results of the last parse, so that a long text is not parsed again at every blank line: nothing can repair it,
-        # or what a line must hold, or be indented less than, to change the outcome.
+        # or only a line that holds this, or is indented less than that, can change the outcome.
         self._never = False
         self._awaited: tuple[str, ...] | None = None
         self._block_indent: int | None = None
@@ -319,7 +319,7 @@ class _Yaml:
 
 
 def _missing(envelope: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return what a line must hold to complete an envelope, None if nothing is missing.
+    """Return the text that a line must have to complete an envelope; None if nothing is missing.
 
     A request without a method may still get one after a blank line.
     """

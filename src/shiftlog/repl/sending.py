@@ -91,7 +91,7 @@ class CallSender:
             self._answers = None
 
     def _left(self, expires: float | None) -> float | None:
-        """Return the seconds that a call still has; raise CommandTimeout if there are none. None is for any time."""
+        """Return the seconds that a call still has, None without a limit; raise CommandTimeout if none are left."""
         left = None if expires is None else expires - time.monotonic()
         if left is not None and left <= 0:
             raise CommandTimeout("Command timed out", details={"reason": f"not done within {self._timeout_s:g} s"})
@@ -162,7 +162,7 @@ def _said(problem: ShiftlogError) -> str:
 
 
 def expiry(method: str, timeout_s: float) -> float | None:
-    """Return when a call that begins now is given up, on the clock of this machine; None for an import."""
+    """Return the moment at which a call that begins now times out, on this machine's clock; None for an import."""
     return None if method == INGEST else time.monotonic() + timeout_s
 
 

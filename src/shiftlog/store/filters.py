@@ -69,7 +69,7 @@ class Filter:
 
     @property
     def asks_turn(self) -> bool:
-        """Return True if something is asked of turns."""
+        """Return True if the filter has conditions on turns."""
         asked = (self.turn_status, self.tag, self.path, self.plan_file, self.todo_id, self.untouched_since)
         return any(each is not None for each in asked)
 

@@ -1,4 +1,4 @@
-"""Patterns for touched files: what people write (`src/**/*.py`, `[!a]`, whole paths) in what every store can match.
+"""Patterns for touched files: from what people write (`src/**/*.py`, `[!a]`, whole paths) to what stores can match.
 
 A store matches as SQLite's GLOB does: `*` stands for any text, slashes too, `?` for one character, `[^a]` for any but
 `a`. Paths are kept relative to the workspace of their session.
@@ -23,7 +23,7 @@ def patterns(given: str) -> tuple[str, ...]:
 
 
 def _without_folders(text: str) -> tuple[str, ...]:
-    """Return a pattern with each `**/` as no folder and as some."""
+    """Return the variants of a pattern: each `**/` stands for no folder, or for at least one."""
     parts = _ANY_FOLDERS.split(text)
     doubled = min(len(parts) - 1, _DOUBLED_MOST)
     choices = [("", "*/")] * doubled + [("*/",)] * (len(parts) - 1 - doubled)

@@ -79,7 +79,7 @@ class Job:
             return self._withdrawn
 
 
-# What a work came to: its result, or the error that it raised.
+# A finished work: its result, or the error that it raised.
 Outcome = tuple[Job, Any, BaseException | None]
 
 
@@ -104,7 +104,7 @@ class WriteQueue:
 
     @property
     def waiting(self) -> int:
-        """Return how many works wait; only about right, since two threads change it."""
+        """Return how many works wait; approximate, since two threads change it."""
         return self._arrived.qsize() + len(self._awaited) + len(self._bulk)
 
     def next_group(self, timeout_s: float | None = None) -> "list[Job] | Iterator[Job] | None":
@@ -127,13 +127,13 @@ class WriteQueue:
         return group or None
 
     def gather(self, many: int, within_s: float) -> None:
-        """Sleep until so many works are here, the next group need not wait for others, or the time is over."""
-        if many < 2:  # a caller alone waits for nobody
+        """Sleep until so many works have arrived, the next group need not wait, or the time is over."""
+        if many < 2:  # a single caller need not wait for others
             return
         end = time.monotonic() + within_s
         self._take_arrived()
         while len(self._awaited) < many and not (self._bulk or self._is_ending) and time.monotonic() < end:
-            # Waking up with each arrival would take the interpreter from the threads that the works come from.
+            # Waking up with each arrival would slow down the threads that the works come from.
             time.sleep(GATHER_STEP_S)
             self._take_arrived()
 

@@ -41,7 +41,7 @@ class Archived:
 
 
 def is_archived(session_id: str) -> StorageError:
-    """Return the error that refuses to go on with a session whose entries are not here."""
+    """Return the error for a session whose entries are archived."""
     return StorageError(
         "The session is archived",
         details={"reason": f"the entries of {session_id} are in an archive", "session_id": session_id},

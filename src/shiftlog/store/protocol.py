@@ -21,7 +21,7 @@ from shiftlog.store.tallies import Figures, TallyKey
 
 T = TypeVar("T")
 
-# What a search counts: matching entries, or the turns or sessions that have one.
+# A search counts matching entries, or the turns or sessions that have one.
 Unit = Literal["session", "turn", "entry"]
 
 
@@ -116,7 +116,7 @@ class StoreSize:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class About:
-    """The session and the client that a work will look up, as far as its caller knows; a store may fetch them ahead."""
+    """The session and client that a work will look up, as far as its caller knows; a store may read them ahead."""
 
     session_id: str | None = None
     client_id: str | None = None
@@ -211,7 +211,7 @@ class JournalWriter(JournalReader, Protocol):
         ...
 
     def reindex(self, session_id: str, items: Iterable[Indexed]) -> None:
-        """Replace what entries are found by."""
+        """Replace the words and facets by which entries are found."""
         ...
 
 
@@ -387,7 +387,7 @@ class KeepingReader(Protocol):
     """Reading what decides how long sessions are kept: legal holds, archives, bytes."""
 
     def holds(self, *, lifted: bool = False) -> list[Hold]:
-        """Return the holds that are in force, oldest first, or with `lifted` all that ever were."""
+        """Return the holds in force, oldest first; with `lifted` also those that were lifted."""
         ...
 
     def archived(self, session_id: str) -> Archived | None: ...
@@ -397,7 +397,7 @@ class KeepingReader(Protocol):
 
     def archived_ids(self) -> list[str]: ...
     def bytes_of(self, session_ids: Iterable[str]) -> dict[str, SessionBytes]:
-        """Return what sessions take in the store."""
+        """Return the bytes of sessions in the store."""
         ...
 
 

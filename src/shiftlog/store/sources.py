@@ -37,7 +37,7 @@ class Source:
     state: bytes | None = None
 
 
-# For a state that is kept under a name of its own, without a file.
+# For a state under a name of its own, without a file.
 NO_FILE = Source(path="", agent="", device=0, inode=0, size=0, mtime_ns=0, head="", head_bytes=0, cursor=0, tail="")
 
 

@@ -161,7 +161,7 @@ def goes_beyond(session: Session) -> bool:
 
 
 def on_days(session: Session, model: str | None, used: Usage, *, leads: bool = False) -> list[tuple[str, Usage]]:
-    """Return what a part of a session used on each of its days, the first one first.
+    """Return the usage of a part of a session on each of its days, the first one first.
 
     Days on which it used nothing are left out, except the first one of a part that `leads`: it counts the session.
     """
@@ -268,7 +268,7 @@ _NONE = Figures()
 
 
 def difference(before: Tallies, after: Tallies) -> Tallies:
-    """Return what must be added to the tallies of a store so that one session counts as it does now."""
+    """Return the change of the tallies that makes one session count as it does now."""
     none = _NONE
     changes = {key: figures.plus(before.get(key, none), -1) for key, figures in after.items()}
     changes |= {key: none.plus(figures, -1) for key, figures in before.items() if key not in after}

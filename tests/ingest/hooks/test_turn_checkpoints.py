@@ -124,7 +124,7 @@ async def test_a_hook_that_waits_no_longer_does_not_take_the_checkpoint_of_its_p
         hooked.spool("UserPromptSubmit", prompt="Fix it", cwd=str(project), later_s=0)
         waiting = {"agent": "ClaudeCode", "event": {"hook_event_name": "UserPromptSubmit", "session_id": TOLD}}
         async with anyio.create_task_group() as asking:
-            asking.start_soon(hooked.hooks.answer, waiting)
+            asking.start_soon(hooked.app.harness.app.hook_answers.answer, waiting)
             while await hooked.hooks.turns.turn_of("ClaudeCode", TOLD) is None:
                 pass
             asking.cancel_scope.cancel()

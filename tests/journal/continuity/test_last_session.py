@@ -37,7 +37,7 @@ async def answers(harness: Harness, folder: Path) -> set[str]:
         said = cast("dict[str, str]", await cast("Awaitable[object]", answer(harness.app, name, given, caller)))
         found.add(said["text"].split("# Hand-over of ")[1].split(",")[0])
     starting = {"source": "startup", "cwd": str(folder), "agent": "Codex", "session_id": "x"}
-    text = await harness.app.hooks.brief(starting) or "# Hand-over of none,"
+    text = await harness.app.hook_answers.brief(starting) or "# Hand-over of none,"
     found.add(text.split("# Hand-over of ")[1].split(",")[0])
     resumed = await harness.call("resume_session", {"agent_id": "Codex"}, caller)
     found.add(resumed["data"]["resumed_session_id"])

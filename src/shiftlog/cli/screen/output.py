@@ -86,7 +86,7 @@ class Printer:
         from rich.console import Console
 
         class PipedConsole(Console):
-            """A console that reports a reader who has gone as everything else does."""
+            """A console that raises BrokenPipeError when its reader has gone, as plain writes do."""
 
             def on_broken_pipe(self) -> None:
                 raise BrokenPipeError

@@ -75,7 +75,7 @@ def _end(pager: "subprocess.Popen[bytes]", terminal: int) -> None:
     try:
         sys.stdout.flush()
     except BrokenPipeError:
-        os.dup2(nowhere, sys.stdout.fileno())  # what the pager did not take must not appear after it
+        os.dup2(nowhere, sys.stdout.fileno())  # text that the pager did not read must not appear after it
         sys.stdout.flush()
     os.dup2(terminal, sys.stdout.fileno())
     os.close(terminal)

@@ -23,7 +23,7 @@ TASKS = {"completed": ("☑", "green"), "in_progress": ("◐", "yellow"), "pendi
 NOTE_CHARS = 120
 SHORT_RESULT = 4
 SYSTEM_LINES = 3
-# Bookkeeping, or said in the head of the session already.
+# Bookkeeping, or shown in the head of the session already.
 MINOR = frozenset({"session.opened", "shell.opened", "shell.ended"})
 # The facts of a note that the head of the session does not say.
 TOLD = {"session.closed": ("by",)}
@@ -203,7 +203,7 @@ def _ending(step: Item) -> list[Part]:
 
 
 def _outcome(step: Item) -> str | None:
-    """Return how a step went wrong, None if it did not; a command's own state says more than that it failed."""
+    """Return how a step failed, None if it did not; the state of a command is more exact than `failed`."""
     state = str(step.get("state") or "").replace("_", " ")
     if step.get("command_id") and state in ("syntax error", "unknown"):
         return state

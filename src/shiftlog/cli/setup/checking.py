@@ -46,7 +46,7 @@ class Finding:
 
 
 def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document]) -> Iterator[Finding]:
-    """Yield what is known of each agent that is installed or was set up; `seen` is what the daemon has seen of each."""
+    """Yield a finding for each agent that is installed or was set up; `seen` are the daemon's facts by agent."""
     for agent, file in AGENT_FILES.items():
         names = PROGRAMS.get(agent, (agent,))
         program = next(filter(None, (shutil.which(name, path=environ.get("PATH")) for name in names)), None)
@@ -69,7 +69,7 @@ def findings(home: Path, environ: Mapping[str, str], seen: Mapping[str, Document
 
 
 def _unconnected(agent: str, message: str, live: Document | None) -> Finding:
-    """Return what is known of an agent that was not set up; its guard cannot hold anything."""
+    """Return the finding for an agent that was not set up; its guard holds nothing."""
     mode = _guard_mode(live)
     if mode != "off":
         message += f", so its guard ({mode}) holds nothing"
@@ -78,7 +78,7 @@ def _unconnected(agent: str, message: str, live: Document | None) -> Finding:
 
 
 def _live_facts(agent: str, live: Document) -> Iterator[str]:
-    """Yield what the daemon has seen of an agent: its last event, its connections, the guard's mode."""
+    """Yield the daemon's facts about an agent: last event, connections, mode of the guard."""
     event: Document | None = live.get("last_event")
     if event is not None:
         ago = largest_unit((datetime.now(UTC) - parse(str(event["at"]))).total_seconds())
@@ -92,7 +92,7 @@ def _live_facts(agent: str, live: Document) -> Iterator[str]:
 
 
 def _live_problem(agent: str, live: Document) -> tuple[str, str]:
-    """Return what is wrong with what the daemon has seen of an agent, the worst first, and what to do."""
+    """Return the worst problem in the daemon's facts about an agent, and what to do."""
     guard = _inner(live, "guard")
     changed: list[str] = guard.get("changed") or []
     if changed:

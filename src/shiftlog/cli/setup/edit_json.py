@@ -177,7 +177,7 @@ def _without_part(text: str, box: _Parts, index: int) -> str:
 
 
 def _kept(gap: str) -> str:
-    """Return what stays between two parts when one of them goes: comments, without the comma."""
+    """Return the text between two parts that stays when one of them is removed: comments, without the comma."""
     if not gap.strip(" \t\r\n,"):
         return ""
     comma = blanked(COMMENTS, gap).find(",")

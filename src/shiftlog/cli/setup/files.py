@@ -124,7 +124,7 @@ class SetupRecord:
     # Taking away
 
     def take(self, edits: Iterable[Edit]) -> list[Edited]:
-        """Remove our entries from all files, and name what is left of them; raise EditRefused if that is not safe."""
+        """Remove our entries from all files, and name those that stay; raise EditRefused if that is not safe."""
         edits = list(edits)
         done = [found for edit in edits if (found := self._taken(edit)) is not None]
         for name, digest in list(self.files.items()):

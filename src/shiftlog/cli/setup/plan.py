@@ -104,7 +104,7 @@ class SetupPlan:
                 present = edit.path.read_text(encoding="utf-8-sig") if edit.path.exists() else ""
                 yield edit.path, edit.add(present)
             except (CannotEdit, OSError, UnicodeError):
-                yield edit.path, edit.add("")  # what is there cannot be edited, so only our part is shown
+                yield edit.path, edit.add("")  # the present content cannot be edited, so only our part is shown
         for name, text in self.files.items():
             yield self.folder / name, text
 

@@ -25,7 +25,7 @@ REGULAR = {
 
 
 def odd_files(home: Path) -> Iterator[tuple[str, str]]:
-    """Yield what is wrong with a file of another kind than it must be, and what to do."""
+    """Yield the problem with each file of a wrong kind, and what to do."""
     for name, hint in FOLDERS.items():
         if _is_there(path := home / name) and not path.is_dir():
             yield f"{path} is not a directory", hint
@@ -35,5 +35,5 @@ def odd_files(home: Path) -> Iterator[tuple[str, str]]:
 
 
 def _is_there(path: Path) -> bool:
-    """Return True also for a link to nothing, which is in the way as any other file."""
+    """Return True if there is anything of this name, also a dangling link, which is in the way too."""
     return path.is_symlink() or path.exists()

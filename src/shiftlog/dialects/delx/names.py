@@ -1,4 +1,4 @@
-"""Names that clients of Delx send along: tools and commands take them, and drop them before anything else."""
+"""Arguments that clients of Delx send without effect: tools and commands accept them and drop them first."""
 
 RESERVED = (
     "include_meta",

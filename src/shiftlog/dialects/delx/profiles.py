@@ -39,7 +39,7 @@ _HEADINGS = {"close_session": "SESSION CLOSED", "resume_session": "SESSION RESUM
 
 
 def present(answer: Mapping[str, Any], arguments: Mapping[str, Any]) -> Presented:
-    """Return an answer as an accepted request wants to see it, and the prose, None if it wants none."""
+    """Return the part of an answer that the request asks for, and the prose; None if it asks for none."""
     given = {
         name: field.read(arguments[name], name)
         for name, field in PRESENTATION.items()

@@ -51,7 +51,7 @@ PRESENTATION: dict[str, Field] = {
 
 
 def _presentable(record: Record, after: str) -> Record:
-    """Return a tool's parameters with those of the presentation, which clients see listed after `after`."""
+    """Return a tool's parameters with those of the presentation, which are listed after `after`."""
     fields: dict[str, Field] = {}
     for name, field in record.fields.items():
         fields[name] = field
@@ -65,5 +65,5 @@ RESUME_SESSION = _presentable(requests.RESUME_SESSION, after="lookback_days")
 
 
 def unreserved(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arguments without the names that Delx clients send and that change nothing."""
+    """Return the arguments without those that Delx clients send without effect."""
     return {name: value for name, value in arguments.items() if name not in RESERVED}

@@ -1,7 +1,7 @@
 """Check, write and read a call of the session log: the transaction around every method.
 
-Checks come in the contract's order: parameters, forms of ids, session, a repeated key, turn, lease. A call whose time
-is over has written nothing.
+Checks come in the contract's order: parameters, forms of ids, session, a repeated key, turn, lease. A call that
+timed out has written nothing.
 """
 
 import time
@@ -45,7 +45,7 @@ _NAMES = frozenset({"session_id", "request_id", "turn_request_id", "idempotency_
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LogCall:
-    """A checked and redacted call, where it comes from, and what of it was ignored.
+    """A checked and redacted call, its origin, and its ignored parameters.
 
     Its key counts in its session, or in `scope` where the call itself makes the session's id.
     """
@@ -100,7 +100,7 @@ class Calls:
         self._looked_at: datetime | None = None
 
     async def _suspend_stale(self) -> None:
-        """Suspend sessions that idle or lost their holder, before an answer calls them open."""
+        """Suspend sessions that idle or lost their holder, so that no answer calls them open."""
         now = self.journal.clock.now()
         if self._looked_at is None or abs(now - self._looked_at) >= STALE_CHECK_EVERY:
             self._looked_at = now
@@ -109,7 +109,7 @@ class Calls:
     async def write(
         self, call: LogCall, rule: Rule, then: Callable[[Writer, Result], Result] = lambda _, result: result
     ) -> Result:
-        """Run a rule on the current session and store what it writes, and what `then` does, all of it or nothing."""
+        """Run a rule on the current session and store its entries and the changes of `then`, all of them or none."""
         return await self.transaction(call, lambda writer: then(writer, self._apply(writer, call, rule)))
 
     def _apply(self, writer: Writer, call: LogCall, rule: Rule) -> Result:
@@ -169,13 +169,13 @@ class Calls:
         whole = self.journal.pen(writer, parent.id, parent)
         wake(whole)
         if not whole.written and shown(parent.last_activity) < shown(whole.now):
-            # In the log the turn is one of the parent's: with it the parent was updated.
+            # The log shows the turn as the parent's, so the parent counts as updated.
             whole.write(Kind.SESSION_UPDATED, {})
         whole.commit(writer)
         return self.stored(writer, call, pen, result, name)
 
     async def transaction(self, call: LogCall, work: Callable[[Writer], Result]) -> Result:
-        """Run work as one transaction that is taken back when the call's time is over."""
+        """Run work as one transaction; roll it back when the call times out."""
 
         def timed(writer: Writer) -> Result:
             result = self._lost(writer, call) or work(writer)
@@ -220,7 +220,7 @@ class Calls:
     def unchanged(
         self, writer: Writer, call: LogCall, pen: Pen, session: Session, result: Result, turn: str | None
     ) -> Result:
-        """Complete the result of a call that has nothing to store."""
+        """Complete the result of a call that stores nothing."""
         if "lastUpdated" in result:
             result = {**result, "lastUpdated": shown(session.last_activity)}
         return self._remembered(writer, call, pen, session, result, turn, changed=False)
@@ -266,16 +266,16 @@ class Calls:
 
 
 def wake(pen: Pen) -> None:
-    """Have a suspended session go on with what is written next."""
+    """Resume a suspended session with the next write."""
     if pen.session.state is SessionState.SUSPENDED:
         pen.write(Kind.SESSION_RESUMED, {"via": "write"})
 
 
 def with_warnings(result: Result, warnings: list[Any]) -> Result:
-    """Return a result with its warnings, where there are any."""
+    """Return a result with its warnings, if there are any."""
     return {**result, "warnings": warnings} if warnings else result
 
 
 def timed_out(context: CallContext) -> CommandTimeout:
-    """Return the error for a call that was not done in its time, and never will be."""
+    """Return the error for a call that timed out and was rolled back."""
     return CommandTimeout("Command timed out", details={"reason": f"not done within {context.timeout_s:g} s"})

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shiftlog.journal.clients import place_of
-from shiftlog.journal.journal import Journal, check_fence, resolve_session_id
+from shiftlog.journal.holders import check_fence
+from shiftlog.journal.journal import Journal, resolve_session_id
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionNotFound
@@ -26,7 +27,7 @@ MOST_EARLIER = 100
 class Binding:
     """The session that a connection opened or last addressed, and the fence that it saw then.
 
-    `earlier` are the fences of those it was bound to before, so that going back and forth renews none.
+    `earlier` are the fences of sessions it was bound to before, so that switching back and forth renews none.
     """
 
     session_id: str | None = None
@@ -49,7 +50,7 @@ class Binding:
         return self.fence if session_id == self.session_id else self.earlier.get(session_id)
 
     def see(self, session: Session) -> None:
-        """Take the present fence of a session for the one seen."""
+        """Remember the present fence of a session as the one seen."""
         if session.id == self.session_id:
             self.fence = session.fence
         elif session.id in self.earlier:
@@ -134,7 +135,7 @@ def _named(reader: Reader, name: str, agent: str | None) -> Session:
     session = reader.session(session_id) if session_id else None
     if session is None:
         raise SessionNotFound(f"Session not found: {name}", details={"session_id": name})
-    # The number of a run says nothing of its agent.
+    # The number of a run does not name its agent.
     check_session_id(session.id, agent)
     return session
 
@@ -152,7 +153,7 @@ def _unnamed(reader: Reader, given: str | None, context: CallContext) -> Session
         pointed = reader.session(name) if name else None
         if pointed is not None and is_live(pointed):
             return pointed
-    # A subagent works in a session of its own only for the journal; here its turns are the parent's.
+    # Only the journal gives a subagent a session of its own; here its turns are the parent's.
     where = Filter(workspace=context.workspace or None, agent=agent, states=frozenset({"open"}), without_subagents=True)
     rows = reader.find_sessions(where, Page(limit=CANDIDATES), by_activity=True)
     if not rows and given is None and agent is not None:

@@ -1,6 +1,6 @@
-"""Replacing and deleting parts of an open turn, and whole turns: each an entry, so that the journal keeps what was.
+"""Replacing and deleting parts of an open turn, and whole turns; the journal keeps the earlier entries.
 
-Each returns the id of the turn. Nothing here merges; sparse merging is the work of the turn's ordinary rules.
+Each function returns the id of the turn. Nothing is merged here; the ordinary rules of turns do that.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -23,7 +23,7 @@ ITEM_KINDS = {"dialog": Kind.DIALOG, "actions": Kind.ACTION}
 
 
 def replace_turn(pen: Pen, values: Values) -> str:
-    """Give an open turn other fields; lists are replaced whole, what is absent or empty stays."""
+    """Replace fields of an open turn, lists as a whole; fields that are absent or empty stay."""
     turn = rules.open_turn(pen, values.get("request_id"))
     fields: dict[str, Any] = values["turn"]
     replaced: dict[str, Any] = changes_to(turn, fields).get("set", {})
@@ -39,7 +39,7 @@ def replace_turn(pen: Pen, values: Values) -> str:
 
 
 def replace_section(pen: Pen, values: Values) -> str:
-    """Give a section of an open turn other items."""
+    """Replace the items of a section of an open turn."""
     turn = rules.open_turn(pen, values.get("request_id"))
     _replace_section(pen, turn.request_id, SECTIONS[values["section"]], values["items"])
     return turn.request_id
@@ -59,7 +59,7 @@ def _replace_section(pen: Pen, request_id: str, name: str, items: Sequence[Any])
 
 
 def delete_item(pen: Pen, values: Values) -> str:
-    """Take one item out of a section: a value, a commit by sha, an action by order, a dialog item by its context."""
+    """Delete one item of a section: a value, a commit by sha, an action by order, a dialog item by its context."""
     turn = rules.open_turn(pen, values.get("request_id"))
     section, key = values["section"], values["item_key"]
     name = SECTIONS[section]
@@ -109,7 +109,7 @@ def _no_item(section: str, key: str) -> InvalidParameter:
 
 
 def delete_turn(pen: Pen, values: Values) -> str:
-    """Take an open turn out of its session; its entries stay in the journal."""
+    """Delete an open turn from its session; its entries stay in the journal."""
     turn = rules.open_turn(pen, values.get("request_id"))
     earlier = [other for other in pen.reader.turns(pen.session.id) if other.ordinal < turn.ordinal]
     body = {"deleted": True, "current_turn": earlier[-1].request_id if earlier else None}

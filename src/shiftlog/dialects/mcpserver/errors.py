@@ -39,7 +39,7 @@ class MethodNotFound(UnknownTool):
 _OF_HOLDER = ("sessionId", "heldBy", "fence")
 _CLOSE_THERE = "Close it where it is held, or call the tool close_session with on_held: take_over"
 
-# Code → its hint, and which of the details are shown. A code that is not here shows everything with its own hint.
+# Code → its hint and the details that are shown. Other codes show all details with their own hint.
 SHOWN: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
     "session_not_found": (OPEN_FIRST, ("operation", "sessionId", "candidates")),
     "session_already_exists": ("Use a new session ID", ("sessionId", "status", "started")),
@@ -66,7 +66,7 @@ SHOWN: Mapping[str, tuple[str | None, tuple[str, ...]]] = {
 
 
 def payload(error: ShiftlogError) -> dict[str, Any]:
-    """Return the error as an envelope carries it, but for its `requestId`."""
+    """Return the error in the form of an envelope, without its `requestId`."""
     details: dict[str, Any] = to_dialect(error.details)
     hint, names = SHOWN.get(error.code, (error.hint, tuple(details)))
     if isinstance(error, SessionHeld) and error.hint == TAKE_IT_OVER:

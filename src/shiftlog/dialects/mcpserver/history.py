@@ -49,7 +49,7 @@ def filter_of(values: Mapping[str, Any], workspace: str, now: datetime) -> Filte
 
 
 def check_history(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of a query, refusing times and an expression that cannot be read."""
+    """Return the values of a query; refuse invalid times and an invalid expression."""
     _bounds(values)
     expression_of(values)
     return dict(values)
@@ -69,7 +69,7 @@ def _absent_as_empty(value: str | None) -> str | None:
 
 
 def expression_of(values: Mapping[str, Any], mask: Callable[[str], str] = str) -> Expression | None:
-    """Return the search expression that the parameters ask for; raise InvalidParameter for one that is wrong.
+    """Return the search expression of the parameters; raise InvalidParameter for an invalid one.
 
     With `mask` a secret is looked for as it is stored. It sees the terms alone: in the whole text it could take an
     operator for a part of a secret.
@@ -132,7 +132,7 @@ class _Searched:
         return self.own + SEPARATOR + named + turn_text(turn, entries)
 
     def is_of_turns(self, cover: tuple[str, ...]) -> bool:
-        """Return True if only a turn's own texts can hold the terms, each within one of them."""
+        """Return True if every match of the terms lies within one text of a turn."""
         prefix = self.child.prefix.casefold() if self.child else ""
         return all(
             term.isprintable()
@@ -148,10 +148,10 @@ def _searched_of(child: SubagentSession, own: str) -> _Searched:
 
 
 def _turns_in_question(reader: Reader, one: _Searched, expression: Expression) -> Iterator[tuple[Turn, list[Entry]]]:
-    """Yield the turns that may match; the store narrows them down where it can be sure."""
+    """Yield the turns that may match; the store excludes those that surely do not."""
     session_id = one.session.id
     of_turns = [cover for cover in covers(expression) if len(cover) <= MOST_PARTS and one.is_of_turns(cover)]
-    # What a turn's entries say is indexed; what became of the turn is none of it.
+    # The texts of a turn's entries are indexed; its status is not.
     sure = [cover for cover in of_turns if not _statuses_with(cover)]
     names: Iterator[str] | None = None
     if sure:
@@ -172,7 +172,7 @@ def _statuses_with(cover: tuple[str, ...]) -> list[TurnStatus]:
 
 
 def _named_or_with_status(reader: Reader, session_id: str, cover: tuple[str, ...]) -> Iterator[str] | None:
-    """Name the turns whose status or texts may hold one of some terms; None where nothing narrows them down."""
+    """Return the ids of turns whose status or texts may hold one of the terms; None if that may be any turn."""
     statuses = _statuses_with(cover)
     # Most turns are completed: one that matches is soonest found by looking at them in their order.
     by_texts = None if TurnStatus.COMPLETED in statuses else reader.turns_that_may_hold(session_id, [cover])

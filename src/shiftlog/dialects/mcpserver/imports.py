@@ -1,7 +1,7 @@
 """Import a session with turns that was recorded elsewhere: all of it becomes entries, or nothing.
 
-Known items are not stored again, an open turn is merged, and news for a terminal turn becomes an amendment beside it.
-An import never closes, re-opens or makes current a session that exists.
+Known items are not stored again, an open turn is merged, and a terminal turn gets an amendment. An import never closes,
+re-opens or makes current a session that exists.
 """
 
 from collections.abc import Mapping, Sequence
@@ -44,7 +44,7 @@ class Tally:
     amended: int = 0
 
     def add(self, other: "Tally") -> None:
-        """Count what became of further turns."""
+        """Add the counts of further turns."""
         self.imported += other.imported
         self.merged += other.merged
         self.skipped += other.skipped
@@ -52,7 +52,7 @@ class Tally:
 
 
 def status_in(text: str | None) -> TurnStatus:
-    """Return the status of a turn that comes with words of another system."""
+    """Return the status that a word of another system means."""
     word = (text or "").strip().casefold()
     for beginnings, status in _STATUSES:
         if word.startswith(beginnings):
@@ -61,7 +61,7 @@ def status_in(text: str | None) -> TurnStatus:
 
 
 def session_facts(values: Values) -> dict[str, Any]:
-    """Return the facts of a session that an import or an opening brings, but for empty ones."""
+    """Return the non-empty facts of a session from an import or an opening."""
     facts = {name: values.get(name) for name in ("title", "model")}
     facts |= {fact: values.get(native_name(name)) for name, fact in HEADER_FACTS.items()}
     return {name: value for name, value in facts.items() if not is_empty(name, value)}
@@ -89,7 +89,7 @@ def merge_session(pen: Pen, values: Values) -> None:
     tags = [tag for tag in _tags(values) if tag not in session.tags]
     if tags:
         changes["tags"] = [*session.tags, *tags]
-    # When a known turn began is known already, however it comes back.
+    # The beginning of a known turn never changes.
     timed = [turn for turn in values.get("turns") or () if turn.get("timestamp")]
     new = [turn for turn in timed if pen.turn(turn["request_id"]) is None]
     started = min(filter(None, (_time(values.get("started")), *_turn_times(new))), default=session.started)
@@ -103,13 +103,13 @@ def merge_session(pen: Pen, values: Values) -> None:
 
 
 def import_turns(pen: Pen, turns: Sequence[Values], tally: Tally) -> None:
-    """Write what is new in the turns, the earliest first, and count what became of them."""
+    """Write the new parts of the turns, the earliest turn first, and count the outcomes."""
     for turn in sorted(turns, key=lambda turn: begun_at(turn, pen.now)):
         _import_turn(pen, turn, tally)
 
 
 def note_import(pen: Pen, tally: Tally, *, elsewhere: bool = False) -> str:
-    """Write the entry that stands for the import, if it changed anything here or elsewhere; return its hash."""
+    """Write the entry of the import, if it changed this or another session; return its hash."""
     if pen.written or elsewhere:
         counts = {"imported": tally.imported, "merged": tally.merged, "amended": tally.amended}
         return pen.write(Kind.IMPORT_NOTED, {"source": SOURCE, **counts}).hash
@@ -145,7 +145,7 @@ def _import_turn(pen: Pen, incoming: Values, tally: Tally) -> None:
 
 
 def _amend(pen: Pen, request_id: str, notes: Sequence[Values]) -> bool:
-    """Write the news of each note for a terminal turn; return True if there were any. An open turn takes none."""
+    """Write the new fields of each note to a terminal turn; return True if there were any. An open turn gets none."""
     before = pen.written
     for note in notes:
         turn = rules.addressed_turn(pen, request_id)
@@ -176,7 +176,7 @@ def _begin(pen: Pen, incoming: Values) -> None:
 
 
 def _last_heard_of(incoming: Values, pen: Pen) -> datetime:
-    """Return when a turn that comes whole was over: with its last item, else with the session, else as it began."""
+    """Return the end of an imported turn: its last item, else the end of the session, else its beginning."""
     begun = begun_at(incoming, pen.now)
     spoken = [parse(item["timestamp"]) for item in incoming.get("dialog") or () if item.get("timestamp")]
     latest = max(spoken, default=pen.as_of or begun)
@@ -184,7 +184,7 @@ def _last_heard_of(incoming: Values, pen: Pen) -> datetime:
 
 
 def _merge(pen: Pen, turn: Turn, incoming: Values, ended: datetime | None = None) -> None:
-    """Unite an open turn with what comes in, and end it if that has ended: now, or when it is known to have."""
+    """Merge an imported turn into an open one, and end it if the import says so, at the known time or now."""
     rules.write_changes(pen, turn, incoming, as_shown)
     text = incoming.get("query_text")
     if not is_empty("query_text", text) and text != turn.query_text:
@@ -238,7 +238,7 @@ def _outcome_beyond(turn: Turn, incoming: Values, earlier: Sequence[Mapping[str,
     beyond: dict[str, str] = {}
     if status is not TurnStatus.IN_PROGRESS and status is not turn.status:
         beyond["status"] = str(status)
-    # A turn that was completed has no failure; nor is one taken from it when it is new.
+    # A completed turn has no failure, also when it is new.
     note = "" if status is TurnStatus.COMPLETED else (incoming.get("failure_note") or "").strip()
     if note and note != turn.failure_note:
         beyond["failure_note"] = note
@@ -258,7 +258,7 @@ def _turn_times(turns: Sequence[Values]) -> list[datetime]:
 
 
 def _span(values: Values, now: datetime) -> tuple[datetime, datetime]:
-    """Return when a session that comes whole began and was last updated; absent times are now."""
+    """Return the beginning and the last update of an imported session; absent times are now."""
     times = _turn_times(values.get("turns") or ())
     started = min(_time(values.get("started")) or now, *times, now)
     latest = max(_time(values.get("last_updated")) or now, *times, started)

@@ -1,4 +1,4 @@
-"""Values of the session log's calls and their names: read in any case, and turned into the journal's names and back.
+"""Names in the session log's calls: read in any case, and translated to the journal's names and back.
 
 The fields themselves are declared in `requests`.
 """
@@ -36,7 +36,7 @@ class TurnFields(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MaybeBlank(Text):
-    """A text that must be there and may be blank, as the output of a command that printed nothing."""
+    """A required text that may be blank, such as the output of a command that printed nothing."""
 
     def read(self, value: object, path: str) -> str:
         return Text(lines=self.lines, signs=self.signs, max_chars=self.max_chars).read(value, path)
@@ -44,7 +44,7 @@ class MaybeBlank(Text):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JsonOf(Field):
-    """A value, or its JSON text; one that was recorded elsewhere may have unknown parts."""
+    """A value, or its JSON text; a value that was recorded elsewhere may have unknown parts."""
 
     inner: Field
     recorded_elsewhere: bool = False
@@ -53,7 +53,7 @@ class JsonOf(Field):
         return self.inner.read(value, path)
 
     def decoded(self, value: object, path: str) -> Any:
-        """Return the value that a text stands for; raise InvalidParameter for a text that is no JSON."""
+        """Return the value of a JSON text; raise InvalidParameter for other texts."""
         if not isinstance(value, str):
             return value
         if not value.strip():
@@ -91,7 +91,7 @@ class Params:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Naming:
-    """Brings what was given under the names that records have; in a strict one unknown names stay, to be refused."""
+    """Renames given values to the names of records; a strict reading keeps unknown names, to refuse them later."""
 
     aliases: Mapping[str, str]
     strict: bool
@@ -198,5 +198,5 @@ def required(spec: Text) -> Text:
 
 
 def params(fields: dict[str, Field], **aliases: str) -> Params:
-    """Return what a method with these fields takes."""
+    """Return the parameters of a method with these fields."""
     return Params(record=Record(fields=fields), aliases=ALIASES | aliases)

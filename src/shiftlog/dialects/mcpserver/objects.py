@@ -48,7 +48,7 @@ def _headers(session: Session) -> dict[str, Any]:
 
 
 def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[str, Any]:
-    """Show the current session and where its last turn stands."""
+    """Show the current session and the state of its last turn."""
     subagents = [child.session for child in subagents_of(reader, session)]
     return {
         **_head(session, subagents),
@@ -61,7 +61,7 @@ def current_object(reader: Reader, session: Session, turn: Turn | None) -> dict[
 
 
 def history_object(reader: Reader, session: Session, now: datetime) -> dict[str, Any]:
-    """Show a session in a list, with what its turns and those of its subagents add up to, and whether it must go on."""
+    """Show a session in a list, with the sums over its turns and its subagents', and any required successor."""
     children = list(subagents_of(reader, session))
     subagents = [child.session for child in children]
     sessions = [session, *subagents]
@@ -85,7 +85,7 @@ def shown_tags(reader: Reader, session: Session, children: Iterable[SubagentSess
 
 
 def session_object(reader: Reader, session: Session, tokens_of: Callable[[Session], int]) -> dict[str, Any]:
-    """Show a session whole, with its turns and what it and its subagents used as `tokens_of` counts it."""
+    """Show a whole session with its turns; `tokens_of` counts the tokens of it and its subagents."""
     workspace = session.workspace
     children = list(subagents_of(reader, session))
     turns = [turn_object(turn, entries) for turn, entries in turns_with_items(reader, session.id)]
@@ -170,7 +170,7 @@ def turn_object(turn: Turn, entries: Iterable[Entry]) -> dict[str, Any]:
 
 def _amended(fields: Mapping[str, Any]) -> dict[str, Any]:
     commits = {"commits": [_commit(commit) for commit in fields["commits"]]} if "commits" in fields else {}
-    # What a transcript says beside the words of an item is for reading the journal itself.
+    # Other facts from a transcript can be read in the journal itself.
     items = {
         kind: [{name: item[name] for name in names if name in item} for item in fields[kind]]
         for kind, names in (("dialog", _DIALOG), ("actions", _ACTION))
@@ -187,7 +187,7 @@ def _commit(commit: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def as_shown(entry: Entry) -> Mapping[str, Any]:
-    """Return an item with a word for what was erased, and of what an imported call gave back only the beginning."""
+    """Return an item with a mark for erased text, and with only the beginning of an imported call's result."""
     if entry.body is None:
         return {"timestamp": shown(entry.at), **_ERASED_DIALOG} if entry.kind is Kind.DIALOG else _ERASED_ACTION
     facts: Mapping[str, Any] = entry.facts

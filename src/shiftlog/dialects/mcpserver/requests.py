@@ -66,7 +66,7 @@ AGENT = Text(
     description="Agent kind in PascalCase, the part of the session id before its first `-`.",
     examples=("Codex",),
 )
-# Ids have checks and errors of their own, so that any text gets as far as those.
+# Any text is accepted here, because ids have checks and errors of their own.
 SESSION_ID = TextOrNumber(lines=True, description="The session, `<Agent>-<yyyyMMddTHHmmssZ>-<suffix>`.")
 REQUEST_ID = Text(lines=True, description="The turn, `req-<yyyyMMddTHHmmssZ>-<slug>`.")
 TITLE = Text(lines=True, max_chars=TITLE_CHARS, description="What the session is for, up to 500 characters.")
@@ -192,7 +192,7 @@ def _turn_params(fields: dict[str, Field], **aliases: str) -> Params:
     return params({**fields, **ADDRESS}, **aliases)
 
 
-# A new session has a name: the number of a run is none.
+# The number of a run cannot name a new session.
 NEW_SESSION_ID = Text(
     required=True,
     lines=True,
@@ -308,7 +308,7 @@ QUERY_HISTORY = params(
     }
 )
 
-# What was recorded elsewhere beyond the rich fields, or is less strict than in them.
+# Fields of records from elsewhere: beyond the rich fields, or less strict than them.
 _RECORDED: dict[str, Field] = {
     "processingDialog": ListOf(
         item=Record(
@@ -379,7 +379,7 @@ SESSION_OBJECT_FIELDS: dict[str, Field] = {
     ),
     **HEADERS,
     "tags": replace(LISTS["tags"], description="Labels of the session as a whole."),
-    # What only the store knows: accepted, so that a session can be sent back as it was read.
+    # Fields that only the store sets: accepted, so that a session can be sent back as it was read.
     **{name: Anything(listed=False) for name in ("turnCount", "totalTokens", "workspace", "state")},
     "turns": ListOf(item=IMPORT_TURN, max_items=IMPORT_TURNS, description="Turns in any order, at most 5,000."),
 }

@@ -23,7 +23,7 @@ _LEXEME = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """A text to be found, folded."""
+    """A folded text to be found."""
 
     text: str
 
@@ -66,7 +66,7 @@ def matches(expression: Expression, folded: str) -> bool:
 
 
 def decided(expression: Expression, folded: str) -> bool | None:
-    """Return whether every text that has all of a folded text matches, or none does; None where either may be."""
+    """Return True if every text that contains a folded text matches, False if none does, None if that is open."""
     match expression:
         case Term(text=text):
             return True if text in folded else None

@@ -134,7 +134,7 @@ class Sessionlog:
         return await self.calls.transaction(call, work)
 
     def check_new(self, call: LogCall) -> None:
-        """Refuse an id that holds a secret, and forget a transcript that does not exist."""
+        """Refuse an id that holds a secret; drop the path of a transcript that does not exist."""
         self.calls.journal.refuse_secrets({"sessionId": call.values["session_id"]}, "sessionId")
         given = call.values.pop("agent_session_transcript_file", None)
         path = transcript(given, call.context.caller) if given else None
@@ -161,7 +161,7 @@ class Sessionlog:
         given = {name: value for name, value in call.values.items() if name not in ("agent", "session_id")}
         client, number = context.caller.client_id, context.caller.call_id
         if call.request.key is None and client and number and not context.strict:
-            # A connection that asks again because the answer was lost gets it by the number of its call.
+            # A connection that lost the answer gets it by the number of its call.
             given["idempotency_key"] = f"{client}:{number}"
 
         def work(reader: Reader) -> Session:
@@ -181,7 +181,7 @@ class Sessionlog:
         return with_warnings(result, [*call.warnings, *answered["warnings"]])
 
     def close_within(self, writer: Writer, session_id: str, context: CallContext) -> Result:
-        """Close a session as a part of a transaction that does more."""
+        """Close a session within a larger transaction."""
         answered = self._continuity.close_within(writer, {"session_id": session_id}, context.caller)
         return _closed(session_id, answered, 0)
 
@@ -196,7 +196,7 @@ class Sessionlog:
     async def history(
         self, call: LogCall, show: Callable[[Reader, Session], Result], name: str, default_limit: int
     ) -> Result:
-        """Return one page of the sessions that were asked for, each as `show` shows it."""
+        """Return one page of the wanted sessions, each in the form that `show` makes."""
         values = call.values
         expression = expression_of(values, self.calls.journal.masked_text)
         where = filter_of(values, call.context.workspace, self.calls.journal.clock.now())
@@ -310,7 +310,7 @@ class Method:
 
 
 def check_method(redactor: Redactor, method: str, given: object, context: CallContext) -> None:
-    """Check all of a call that needs no store; raise ShiftlogError."""
+    """Check everything of a call that can be checked without a store; raise ShiftlogError."""
     found = _method(redactor, method)
     check_call(redactor, method, found.takes, given, context, found.prepare)
 

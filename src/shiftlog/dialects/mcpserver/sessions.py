@@ -56,7 +56,7 @@ def already_exists(reader: Reader, session: Session) -> SessionAlreadyExists:
 
 
 def facts_lacking(session: Session, values: Values) -> dict[str, Any]:
-    """Return the title and model that a session lacks; a title that is only its id was never given."""
+    """Return the title and model that a session lacks; a title that is only its id counts as missing."""
     facts: dict[str, Any] = {}
     if session.title in ("", session.id) and values.get("title") not in (None, session.title):
         facts["title"] = values["title"]
@@ -92,7 +92,7 @@ def import_session(
     context: CallContext,
     children: Callable[[Pen, imports.Tally], bool],
 ) -> dict[str, Any]:
-    """Write what an import brings, and say what became of its turns; `children` stores those of other threads."""
+    """Write the contents of an import and return the outcome of its turns; `children` stores those of other threads."""
     if existing is not None and (existing.hidden or existing.state is SessionState.SEALED):
         raise closed_error(existing)
     if existing is None:

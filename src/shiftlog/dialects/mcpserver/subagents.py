@@ -34,7 +34,7 @@ class SubagentSession:
 
     @property
     def prefix(self) -> str:
-        """Return what the ids of its turns begin with among those of the parent, unless they say so themselves."""
+        """Return the prefix of its turns' ids among those of the parent; ids that have it already get none."""
         return f"req-{compact(self.session.started)}{MARK}{self.nickname}-"
 
     def marks(self) -> list[str]:

@@ -24,7 +24,7 @@ Values = Mapping[str, Any]
 
 MARK = "subagent"
 PARENT = "parent:"
-# What a transcript brought whole is not brought again in parts.
+# A thread that a transcript brought whole is not stored again in parts.
 FROM_TRANSCRIPT = "imported"
 
 
@@ -65,7 +65,7 @@ class Threads:
         self._tally = tally
 
     def store(self, thread: str, turns: Sequence[Values]) -> bool:
-        """Store what is new in the turns of a thread; return True if anything was."""
+        """Store the new parts of a thread's turns; return True if there were any."""
         known = _session_of(self._writer, self._parent.session, thread)
         if known is not None and (known.hidden or known.state is SessionState.SEALED):
             raise closed_error(known)
@@ -88,7 +88,7 @@ class Threads:
         return bool(pen.commit(self._writer))
 
     def _started(self, turns: Sequence[Values]) -> datetime:
-        """Return when a subagent started: as the ids of its turns say, else with the first of them."""
+        """Return the start of a subagent: the time in the ids of its turns, else the beginning of the first."""
         now = self._parent.now
         said = [turn["request_id"].split("-", 3) for turn in turns]
         stamps = [parts[1] for parts in said if len(parts) == 4 and parts[2] == MARK]
@@ -137,7 +137,7 @@ class Threads:
         return tally
 
     def _join(self, pen: Pen, parent_turn: str | None) -> None:
-        """Hang a subagent on the turn that started it, unless it hangs on one."""
+        """Link a subagent to the turn that started it, unless it has a link."""
         session, parent = pen.session, self._parent
         is_new = session.head_seq == pen.written
         if not is_new:
@@ -157,7 +157,7 @@ class Threads:
 
 
 def _session_of(reader: Reader, parent: Session, thread: str) -> Session | None:
-    """Return the session that a thread has already."""
+    """Return the existing session of a thread."""
     for session_id in reader.session_ids_of_vendor(thread):
         session = reader.session(session_id)
         if session is not None and session.agent == parent.agent and session.id != parent.id:

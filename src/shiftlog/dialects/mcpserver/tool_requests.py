@@ -83,7 +83,7 @@ _FAILURE: dict[str, Field] = {
         examples=("No runner is free",),
     ),
 }
-# A completed turn has no failure: what says of one is accepted and ignored.
+# A completed turn has no failure: fields about one are accepted and ignored.
 COMPLETION = Record(fields={**_TURN_FIELDS, **unlisted(_FAILURE)})
 # The failure comes first, and takes the place of the ignored field of that name.
 FAILURE = Record(fields={**_FAILURE, **_TURN_FIELDS, **_FAILURE})
@@ -262,7 +262,7 @@ _OWN_PARAMS: dict[str, dict[str, Field]] = {
     "sessionlog_delete_session": dict(SESSION),
     "sessionlog_ingest_path": {**ingest.FIELDS, "agent": required(ingest.AGENT)},
 }
-# Reading has nothing to repeat, and an import of transcripts stores each fact once by itself.
+# Reads need no key, and an import of transcripts stores each fact only once anyway.
 _WITHOUT_KEY = ("sessionlog_query", "sessionlog_ingest_path")
 TOOL_PARAMS: dict[str, dict[str, Field]] = {
     name: fields if name in _WITHOUT_KEY else {**fields, "idempotencyKey": requests.KEY}
@@ -303,5 +303,5 @@ ALIAS_PARAMS: dict[str, dict[str, Field]] = {
 
 
 def tool_params(name: str) -> Params:
-    """Return what a tool takes."""
+    """Return the parameters of a tool."""
     return params(TOOL_PARAMS.get(name) or ALIAS_PARAMS[name])

@@ -45,7 +45,7 @@ EVERYWHERE = ""
 
 
 def _given(values: Values, *names: str) -> str | None:
-    """Return the first text of these that says something, else None."""
+    """Return the first of these texts that is not blank, else None."""
     return next((str(values[name]) for name in names if not is_empty(name, values.get(name))), None)
 
 
@@ -78,7 +78,7 @@ async def _open(log: Sessionlog, call: LogCall) -> Result:
 
 
 def _join(log: Sessionlog, writer: Writer, call: LogCall, existing: Session) -> Result:
-    """Make a session that exists current, and fill what it lacks."""
+    """Make an existing session current, and fill its missing facts."""
     pen = log.calls.journal.pen(writer, existing.id, existing)
     lacking = facts_lacking(existing, call.values)
     if lacking:

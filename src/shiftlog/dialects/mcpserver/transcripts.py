@@ -81,7 +81,7 @@ def _shown(report: dict[str, Any]) -> Result:
 
 
 async def take(imports: "Imports", values: Mapping[str, Any], context: CallContext) -> Result:
-    """Import what a call names and return the report; raise what a strict call does not tolerate."""
+    """Import the transcripts that a call names and return the report; a strict call raises for missing or bad ones."""
     from shiftlog.ingest.importing.ports import ImportOptions
 
     given = os.path.expanduser(str(values["path"]))  # noqa: PTH111 - does not raise for an unknown user

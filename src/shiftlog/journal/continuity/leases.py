@@ -4,7 +4,8 @@ from datetime import datetime, timedelta
 
 from shiftlog.journal.continuity.capsule.reading import capsule_of
 from shiftlog.journal.continuity.requests import TAKE_OVER
-from shiftlog.journal.journal import TAKE_IT_OVER, Journal, Request, held
+from shiftlog.journal.holders import held
+from shiftlog.journal.journal import TAKE_IT_OVER, Journal, Request
 from shiftlog.journal.runs.service import Runs
 from shiftlog.model.caller import Caller
 from shiftlog.model.entry import Kind

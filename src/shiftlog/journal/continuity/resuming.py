@@ -27,7 +27,8 @@ from shiftlog.journal.continuity.selection import (
     is_entitled,
 )
 from shiftlog.journal.continuity.taken_back import in_words, shown_taken_back, taken_back
-from shiftlog.journal.journal import Answered, Journal, Request, find_session, held
+from shiftlog.journal.holders import held
+from shiftlog.journal.journal import Answered, Journal, Request, find_session
 from shiftlog.journal.last_session import Asked, without_expired_offer
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.sessions import hold_again, take_lease

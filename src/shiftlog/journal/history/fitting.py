@@ -1,4 +1,4 @@
-"""Fit an answer into `max_chars`: first fewer items, then shorter texts; it stays valid JSON and can be continued."""
+"""Fit an answer into `max_chars`: first fewer items, then shorter texts. It stays valid JSON and can be paged on."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -91,7 +91,7 @@ def _cut(value: Any, max_text: int, max_list: int) -> Any:
 
 
 def _is_name(text: str) -> bool:
-    """Tell ids and hashes, which are useless when cut, from text."""
+    """Return True for ids and hashes, which are useless when cut."""
     return len(text) <= 210 and " " not in text and ("Z-" in text or text.startswith("sha256:"))
 
 

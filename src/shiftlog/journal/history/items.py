@@ -52,7 +52,7 @@ def session_item(session: Session, *, now: Any, runs: Runs) -> Item:
 
 
 def first_run(session: Session, reader: Reader) -> Item:
-    """Return what a session ran first that was opened for its shell alone: its title says no more than `shell`."""
+    """Return the first command, else the directory, of a session that was opened for its shell alone."""
     if session.title != IMPLICIT_TITLE:
         return {}
     command = reader.entries(session.id, limit=1, kinds=(Kind.COMMAND_STARTED,))
@@ -119,7 +119,7 @@ def _decision(entry: Entry) -> str:
 
 
 def file_item(row: FileRow) -> Item:
-    """Show what a turn did to a file."""
+    """Show the changes of a turn to one file."""
     return {
         "kind": "file",
         "path": row.path,
@@ -203,7 +203,7 @@ def session_facts(session: Session, runs: Runs, reader: Reader) -> Item:
 
 
 def _imported_lineage(session: Session) -> Item:
-    """Return where an imported session comes from, as far as anything is known."""
+    """Return the origin of an imported session, as far as it is known."""
     known = {
         "parent_request_id": session.parent_turn,
         "parent_call_id": session.parent_call,
@@ -214,7 +214,7 @@ def _imported_lineage(session: Session) -> Item:
 
 
 def turn_facts(turn: Turn) -> Item:
-    """Return one turn read whole, but for its dialog and actions."""
+    """Return one whole turn without its dialog and actions."""
     return {
         "request_id": turn.request_id,
         "ordinal": turn.ordinal,
@@ -255,7 +255,7 @@ def turn_facts(turn: Turn) -> Item:
 
 
 def seen_files(turn: Turn) -> list[str]:
-    """Return the files that the turn's checkpoints show as changed and that nothing else names."""
+    """Return the files that only the turn's checkpoints show as changed."""
     return [path for path, touch in turn.files.items() if touch.seen]
 
 

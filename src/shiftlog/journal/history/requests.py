@@ -116,7 +116,7 @@ QUERY_HISTORY = Record(
 
 
 def check_question(values: Mapping[str, Any]) -> None:
-    """Refuse a turn without its session, an agent id without a key, oldest matches first, an unreadable expression."""
+    """Refuse a turn without its session, an invalid agent id, matches in oldest-first order, and a bad expression."""
     if values.get("request_id") and not values.get("session_id"):
         raise InvalidParameter.missing("session_id")
     if values.get("agent_id", "").strip():
@@ -128,7 +128,7 @@ def check_question(values: Mapping[str, Any]) -> None:
 
 
 def expression(text: str) -> Expr:
-    """Read a search expression; one that only excludes would list the whole journal and is refused."""
+    """Read a search expression; refuse one that only excludes, as it would list the whole journal."""
     expr = parse(text)
     if not positive_terms(expr):
         raise InvalidParameter.invalid("text", "at least one word that is not negated", text)

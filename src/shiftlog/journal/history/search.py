@@ -32,7 +32,7 @@ Row = TypeVar("Row", TurnRow, FileRow)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Match:
-    """One thing found: a kind, the entry that it was found by and, for a file, the file."""
+    """One match: its kind, the entry that was found and, for a file, the path."""
 
     kind: str
     hit: Hit
@@ -40,7 +40,7 @@ class Match:
 
     @property
     def key(self) -> Key:
-        """Return what tells this thing from others, whichever of its entries fits best now."""
+        """Return the identity of the match; the entry that fits best may change between pages."""
         if self.kind in ("session", "run"):
             return self.kind, self.hit.session_id
         if self.kind in ("turn", "file"):
@@ -59,7 +59,7 @@ class Matches:
 
 
 class Trails:
-    """The results that pages of recent searches have shown. Forgotten ones go on by position."""
+    """The results that the pages of recent searches have shown. A forgotten search continues by position."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[int, list[Key]] = OrderedDict()
@@ -67,13 +67,13 @@ class Trails:
         self._lock = threading.Lock()
 
     def shown(self, trail: int, count: int) -> list[Key] | None:
-        """Return what was shown up to a place on a trail, None for one that is forgotten."""
+        """Return the results shown up to a place on a trail; None for a forgotten trail."""
         with self._lock:
             kept = self._kept.get(trail)
             return None if kept is None or len(kept) < count else kept[:count]
 
     def extend(self, trail: int, count: int, before: Sequence[Key], more: Sequence[Key]) -> int:
-        """Note what a page shows and return its trail; pages read again branch off."""
+        """Add the results of a page and return its trail; a page that is read again begins a branch."""
         with self._lock:
             kept = self._kept.get(trail)
             if kept is None or len(kept) != count:
@@ -138,13 +138,13 @@ def _ranked(reader: Reader, kind: str, expr: Expr, where: Filter, limit: int) ->
     )
     if not picky:
         return [Match(kind=kind, hit=hit) for hit in found.hits], found.total, found.complete
-    # The store judges sessions by their turns; here the turn itself, or its files, must fit.
+    # The store finds sessions by any of their turns; here the turn itself, or its files, must fit.
     picked = list(_picked(reader, kind, where, found.hits, expr))
     return picked, len(picked), found.complete
 
 
 def _picked(reader: Reader, kind: str, where: Filter, hits: Sequence[Hit], expr: Expr) -> Iterator[Match]:
-    """Yield the turns that fit or their files, of a turn's files those first whose own names match."""
+    """Yield the fitting turns, or their files: first those whose own names match."""
     fitting: dict[str, dict[str, list[FileRow | None]]] = {}
     for hit in hits:
         if hit.session_id not in fitting:

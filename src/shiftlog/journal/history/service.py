@@ -58,7 +58,7 @@ class History:
     async def query_history(
         self, arguments: Mapping[str, Any], caller: Caller, warnings: Sequence[Item] = ()
     ) -> Answered:
-        """Search or list sessions, turns and entries, or read one of them whole; warnings of a face have room in it."""
+        """Search or list sessions, turns and entries, or read one whole; `warnings` of a face count in its size."""
         request = self._journal.request("query_history", QUERY_HISTORY, arguments, caller, check_question)
         values = {name: value for name, value in request.values.items() if not _says_nothing(value)}
         if "text" in values:  # masked whole, an operator could be taken for a part of a secret
@@ -196,7 +196,7 @@ def _session_whole(reader: Reader, session: Session, now: datetime, runs: Runs) 
 
 
 def _shared_turns(reader: Reader, session: Session) -> list[Item]:
-    """Return the turns that an imported session copied from others: they are theirs, and shown with it."""
+    """Return the turns that an imported session copied from others; they are shown with it."""
     shown: list[Item] = []
     for shared in session.shared:
         name = str(shared.get("session") or "")
@@ -237,7 +237,7 @@ def _one_turn(reader: Reader, values: Mapping[str, Any], cursor: Cursor) -> Answ
 
 
 def _by_itself(reader: Reader, session_id: str, turn: Turn) -> int:
-    """Count the inputs and restores of a turn, of which no projection keeps a number."""
+    """Count the inputs and restores of a turn; the projection has no number of them."""
     entries = reader.entries(
         session_id, after=turn.begun_seq, until=turn.last_seq, turn=turn.request_id, kinds=BY_ITSELF
     )
@@ -245,7 +245,7 @@ def _by_itself(reader: Reader, session_id: str, turn: Turn) -> int:
 
 
 def _contents(reader: Reader, session_id: str, turn: Turn, after: int, limit: int) -> list[Item]:
-    """Return what a turn holds next, passing over what was cleared."""
+    """Return the next contents of a turn without cleared items."""
     found: list[Item] = []
     while len(found) < limit:
         entries = reader.entries(

@@ -27,12 +27,12 @@ ADOPTS = "adopts"
 # A prompt and the beginning of its turn by the agent are no further apart.
 SAME_MOMENT = timedelta(minutes=10)
 _ITEMS = (Kind.TURN_UPDATED, Kind.DIALOG, Kind.ACTION)
-# What an item has that was recorded from a vendor's own record; an agent's own items have none of them.
+# Facts of items that come from a vendor's own record; items that an agent reported itself have none of them.
 _OF_VENDOR = ("call_id", "record", "vendor")
 
 
 def turn_of_hook(pen: Pen) -> Turn | None:
-    """Return the open turn that a hook began just now and that no agent has made its own yet."""
+    """Return the open turn that a hook began just now and that no agent has adopted yet."""
     turn = pen.turn(pen.session.current_turn or "")
     if turn is None or turn.is_terminal or pen.now - turn.begun_at > SAME_MOMENT:
         return None
@@ -43,7 +43,7 @@ def turn_of_hook(pen: Pen) -> Turn | None:
 
 
 def is_of_earlier_prompt(pen: Pen, turn: Turn) -> bool:
-    """Return True if a hook's turn is of another prompt than the request: it has stopped, or their prompts differ."""
+    """Return True if a hook's turn belongs to an earlier prompt than the request: it stopped, or the prompts differ."""
     stop = read_stops(pen.reader).get(pen.id)
     if stop is not None and stop.turn == turn.request_id:
         return True
@@ -79,7 +79,7 @@ def _is_of_agent(entry: Entry) -> bool:
 
 
 def go_on_in(pen: Pen, turn: Turn, request: Request) -> dict[str, Any]:
-    """Make the hook's turn the agent's: with its words, under the id that it has."""
+    """Adopt the hook's turn under its id, with the agent's title and text."""
     names = ("query_title", "query_text", "model", "plan_file", "todo_id")
     sets = {name: request[name] for name in names if not is_empty(name, request.get(name))}
     adds = {name: fresh(getattr(turn, name), request.get(name) or ()) for name in ("tags", "context_list")}

@@ -40,10 +40,10 @@ PROMPT_TITLE = 1
 BY_RECORD = "continued"
 LOOKED_AHEAD = 4
 _FILLED = ("model", "reasoning_effort")
-# What holds until it changes, so that an old record says nothing about now.
+# These facts hold until they change, so an old record says nothing about the present.
 _PASSING = {"cwd", "branch", "version", "permission_mode", "approval_policy", "sandbox_policy"}
 _OF_SESSION = ("session_updated", "run_updated")
-# Facts about a prompt that find its turn and are not part of it.
+# Facts of a prompt that only serve to find its turn.
 _NOT_KEPT = ("prompt_name", "untimed")
 
 
@@ -90,7 +90,7 @@ class BatchWork:
         self._flush()
 
     def _names(self) -> list[str]:
-        """Return the names of what the batch will ask for, so that all is read at once."""
+        """Return the names of the origins that the batch will look up, so that they are read at once."""
         names = [_session_key(name) for name in self._batch.sessions]
         for item in self._batch.items:
             if item.what == "usage" and item.body and (message := item.body.get("message_id")):
@@ -100,7 +100,7 @@ class BatchWork:
         return names
 
     def _turns_named(self) -> set[tuple[str, str]]:
-        """Return the turns that the batch speaks of, in sessions that are known already."""
+        """Return the turns that the batch mentions, in sessions that are known already."""
         items = self._batch.items
         known = {index: self._id_of(index) for index in dict.fromkeys(item.session for item in items)}
         return {(found, item.turn) for item in items if item.turn and (found := known[item.session]) is not None}
@@ -206,7 +206,7 @@ class BatchWork:
             self._counting.join_family(name.vendor_id, str(parent), session_id, item)
 
     def _tell_origin(self, known: str, item: Incoming) -> None:
-        """Tell what a session was forked from, where a hook or a client opened it and could not know."""
+        """Record the origin of a fork that a hook or a client opened without knowing it."""
         named, pen = str((item.body or {}).get("forked_from") or ""), self._pens[known]
         if named and pen.session.forked_from is None:
             origin = under_vendor_id(self._writer, self._batch.agent, named) or named
@@ -256,7 +256,7 @@ class BatchWork:
             _HANDLERS[what](self, item, pen)
 
     def _again(self, item: Incoming, pen: IntakePen, owner: Origin) -> None:
-        """Count a fact that is known already: again, or copied from another session."""
+        """Count a known fact as a duplicate, or as copied from another session."""
         if item.what in ("turn_updated", "turn_ended") and owner.session_id != pen.id:
             # The turn began in another session but goes on in this one: its end here is this one's own.
             if item.turn and pen.is_open(item.turn):
@@ -276,7 +276,7 @@ class BatchWork:
             shared["turns"].append(owner.turn)
 
     def _repeat_for(self, item: Incoming, pen: IntakePen) -> None:
-        """Write a session's change from a copied record for the copying session too: it holds there as well."""
+        """Write a session's change that a copied record reports: it holds for the copying session too."""
         name = f"own:{pen.id}:{item.key.hex()}"
         if self._origins.origin(name) is None:
             self._origins.put(name, Origin(session_id=pen.id))
@@ -294,7 +294,7 @@ class BatchWork:
     # Turns
 
     def _turn_of(self, item: Incoming, pen: IntakePen) -> str | None:
-        """Return the turn that a fact goes to; one that began in another session is continued in this one."""
+        """Return the turn of a fact; if it began in another session, it is continued in this one."""
         turn = self._turn_there(item, pen)
         if turn is None and item.turn is not None:
             turn = item.turn
@@ -304,7 +304,7 @@ class BatchWork:
         return turn
 
     def _turn_there(self, item: Incoming, pen: IntakePen) -> str | None:
-        """Return the turn that a fact goes to if this session has it; what only describes a turn begins none."""
+        """Return the turn of a fact if this session has it; a fact that only describes a turn begins none."""
         if item.turn is None:
             return None
         turn = self._origins.turn_in(pen.id, item.turn)
@@ -362,7 +362,7 @@ class BatchWork:
         return False
 
     def _adopt(self, item: Incoming, pen: IntakePen) -> None:
-        """Send a vendor's turn to the turn that its agent began with our own tool."""
+        """Map a vendor's turn to the turn that its agent began with our own tool."""
         assert item.turn is not None
         assert item.body is not None
         request_id = str(item.body["request_id"])
@@ -422,7 +422,7 @@ class BatchWork:
             self._write(pen, Kind.SESSION_UPDATED, item.at, changes)
 
     def _is_old(self, item: Incoming, pen: IntakePen) -> bool:
-        """Return True if a session that imports alone tell of has gone on since a record."""
+        """Return True if a session that only imports know has newer activity than a record."""
         return parse(item.at) < pen.session.last_activity and not self._is_live(item)
 
     def _is_live(self, item: Incoming) -> bool:

@@ -54,7 +54,7 @@ class LoneResponse(NamedTuple):
 
 
 class Counting:
-    """Counts what the reports of one batch say, in `counts` too."""
+    """Adds up the token reports of one batch, also in `counts`."""
 
     def __init__(self, origins: Origins, pens: Pens, agent: str, counts: Counter[str]) -> None:
         self._origins = origins
@@ -103,7 +103,7 @@ class Counting:
             self._counts["usage_responses"] += is_new
 
     def _counted(self, name: str, known: Origin, report: dict[str, Any]) -> dict[str, Any]:
-        """Return what is known of the responses of a message."""
+        """Return the known reports about the responses of a message."""
         kept, turn = known.doc or {}, known.turn
         if "e" in kept:
             if name in self._unstored:
@@ -117,7 +117,7 @@ class Counting:
         return expanded(known.session_id, turn, kept)
 
     def join_family(self, thread: str, parent: str, session_id: str, item: Incoming) -> None:
-        """Take a thread for a fork of another; totals that both were counted with count once from now on."""
+        """Record that a thread is a fork of another; totals that both have count once from now on."""
         for copy, other in self._origins.fork(thread, parent, session_id):
             one, two = self._origins.origin(copy), self._origins.origin(other)
             if one is None or two is None or one.doc is None or two.doc is None:
@@ -130,7 +130,7 @@ class Counting:
             self._count(taken_back(again), item, session_id)
 
     def write_responses(self) -> None:
-        """Write what the reports since the last time add up to: one entry a response, not one a line."""
+        """Write the sums of the reports since the last time: one entry for each response, not for each line."""
         responses, self._responses = self._responses, {}
         for name, response in responses.items():
             if isinstance(response, LoneResponse):

@@ -32,7 +32,7 @@ class Family:
         self._agent = agent
 
     def parent_of(self, name: VendorSession, body: Document) -> Document:
-        """Return what is known of a child's parent as the child opens."""
+        """Return the known facts about the parent of a child that opens."""
         parent: Document = body.get("parent") or {}
         link = self._best_link(name, body)
         if link is not None:
@@ -40,13 +40,13 @@ class Family:
         return {"vendor_session": parent["vendor_session"]} if parent.get("vendor_session") else {}
 
     def subagent_of(self, name: VendorSession, body: Document) -> Document:
-        """Return what a child says of itself as it opens, with the name that its parent gave it where it has none."""
+        """Return the facts that a child states about itself; without a name it gets the one that its parent uses."""
         known: Document = body.get("subagent") or {}
         link = self._best_link(name, body) if known else None
         return known if link is None else _named(known, link)
 
     def add_child(self, session_id: str, name: VendorSession, body: Document) -> None:
-        """Register a child under every name that its parent may use, and link it if the parent has spoken."""
+        """Register a child under every name that its parent may use, and link it if its parent has named it already."""
         if not (body.get("parent") or body.get("subagent")):
             return
         for each in _names_of_child(name, body):
@@ -64,7 +64,7 @@ class Family:
             self._offer(f"parent:{name.vendor_id}", session_id, link)
 
     def link(self, session_id: str, turn: str | None, at: str, name: VendorSession, body: Document) -> None:
-        """Take a parent's word for one of its children."""
+        """Record the link of a parent to one of its children."""
         link: Document = {
             "session": session_id,
             "turn": turn,
@@ -118,7 +118,7 @@ class Family:
         return best
 
     def _join(self, child_id: str, link: Document) -> None:
-        """Write a link on both sides, unless a better one stands there."""
+        """Write a link in both sessions, unless they have a better one."""
         child = self._pens[child_id]
         if not child.exists:
             return
@@ -176,7 +176,7 @@ def _shown(link: Document) -> Document:
 
 
 def _names_of_child(name: VendorSession, body: Document) -> Iterator[str]:
-    """Yield the names under which a parent may speak of a child."""
+    """Yield the names under which a parent may refer to a child."""
     yield f"thread:{name.vendor_id}" if name.agent_id is None else f"agent:{name.vendor_id}:{name.agent_id}"
     parent: Document = body.get("parent") or {}
     vendor = parent.get("vendor_session")
@@ -189,7 +189,7 @@ def _names_of_child(name: VendorSession, body: Document) -> Iterator[str]:
 
 
 def _names_in_link(name: VendorSession, body: Document) -> Iterator[str]:
-    """Yield the names of the children that a link of a parent speaks of."""
+    """Yield the names of the children that a parent's link refers to."""
     if body.get("child_agent_id"):
         yield f"agent:{name.vendor_id}:{body['child_agent_id']}"
     if body.get("child_thread_id"):

@@ -99,7 +99,7 @@ class HookSessions:
         return pen
 
     def woken(self) -> IntakePen | None:
-        """Return the session of an agent at work, opened or woken; None for a closed one."""
+        """Return the session of an agent at work, opened or resumed if needed; None for a closed one."""
         if known_session(self._writer, self._fact.agent, *self._named()) is None:
             return self.begin() if self._fact.agent_id is None else self.begin_child()
         pen = self.open_pen()
@@ -162,7 +162,7 @@ class HookSessions:
         return pen
 
     def _predecessor(self) -> Body | None:
-        """Return the session that this process had before the one that it begins with nothing of it."""
+        """Return the session that this process had before it began a fresh one."""
         fact = self._fact
         if fact.source != CLEARED or fact.pid is None:
             return None

@@ -25,7 +25,7 @@ from shiftlog.journal.intake.pen import IntakePen
 from shiftlog.journal.intake.prompts import begun_by_agent, brought_by_import, keep_prompt, turn_now
 from shiftlog.journal.intake.sessions import UNTITLED, add_redactions, stamp_of
 from shiftlog.journal.intake.turns import end_turn, update_turn
-from shiftlog.journal.seen import Sight, write_seen
+from shiftlog.journal.seen_files import SeenFiles, write_seen
 from shiftlog.model.agents import AGENTS
 from shiftlog.model.entry import Kind
 from shiftlog.model.ids import free_id, slug
@@ -69,7 +69,7 @@ class HookIntake:
         return await self._store.write(lambda writer: self._take(writer, fact, cursor))
 
     async def move(self, cursor: Source) -> None:
-        """Keep how far a spool file has been read where there was nothing to take."""
+        """Keep how far a spool file has been read, after a line that was no event."""
         await self._store.write(lambda writer: writer.put_source(cursor))
 
     async def cursor(self, path: str) -> Source | None:
@@ -85,11 +85,11 @@ class HookIntake:
         return await self._store.read(read_stops)
 
     async def end_stopped(self, session_id: str, stop: Stop) -> None:
-        """End a turn that stopped with the response that its hook gave, unless more has come of it since."""
+        """End a stopped turn with the response of its hook, unless the turn has gone on since."""
         await self._store.write(lambda writer: self._end_stopped(writer, session_id, stop))
 
     async def note(self, session_id: str, request_id: str | None, facts: dict[str, Any]) -> None:
-        """Note something about a turn that no event of the agent tells."""
+        """Note something about a turn that no event of the agent reports."""
         body = {"hook": "checkpoint", **facts}
         await self._store.write(
             lambda writer: self._write_with(
@@ -97,11 +97,11 @@ class HookIntake:
             )
         )
 
-    async def add_seen(self, session_id: str, request_id: str, sight: Sight) -> None:
-        """Add files that a turn's checkpoints show as changed; of a terminal turn as an amendment."""
+    async def add_seen(self, session_id: str, request_id: str, seen: SeenFiles) -> None:
+        """Add files that checkpoints show as changed to a turn; a terminal turn gets an amendment."""
 
         def work(writer: Writer) -> None:
-            self._write_with(writer, session_id, lambda pen: write_seen(pen, request_id, sight))
+            self._write_with(writer, session_id, lambda pen: write_seen(pen, request_id, seen))
 
         await self._store.write(work)
 
@@ -156,7 +156,7 @@ class _EventWork:
         self._clock = clock
 
     def run(self) -> str | None:
-        """Write what the event says; return the session that it belongs to."""
+        """Write the event; return its session."""
         if not self._fact.vendor_id:
             return None
         find, write = self._handlers().get(self._fact.name, (self._sessions.open_pen, self._unknown))
@@ -231,7 +231,7 @@ class _EventWork:
             update_turn(pen, turn.request_id, self._fact.at, {"sets": sets}, live=False)
 
     def _keep(self, pen: IntakePen, request_id: str) -> None:
-        """Remember which turn the prompt has, under the name that its transcript will have for it."""
+        """Remember the turn of the prompt under the name that its transcript will use."""
         if self._fact.turn_name is not None:
             origin = Origin(session_id=pen.id, turn=request_id, doc={"live": True})
             self._origins.put(self._fact.turn_name, origin)
@@ -239,7 +239,7 @@ class _EventWork:
             keep_prompt(self._origins, pen.id, self._fact.prompt_name, request_id, taken=False)
 
     def _end_previous(self, pen: IntakePen) -> None:
-        """End the turn before: as it stopped, or as superseded where no transcript will ever tell."""
+        """End the turn before: as it stopped, or as superseded if no transcript will ever report its end."""
         self._end_waiting(pen)
         previous = pen.turn(pen.session.current_turn or "")
         if previous is not None and not previous.is_terminal and not self._fact.transcript_path:
@@ -312,7 +312,7 @@ class _EventWork:
         return turn if turn is not None and turn.begun_at <= parse(self._fact.at) else None
 
     def _asked(self, pen: IntakePen) -> None:
-        """Keep the agent (main or subagent) and the prompt of a call: the call itself names neither."""
+        """Remember the agent (main or subagent) and the prompt of a call: the call itself names neither."""
         fact = self._fact
         if fact.call_id is not None:
             asked = {"prompt_id": fact.prompt_id} if fact.prompt_id else None
@@ -375,7 +375,7 @@ class _EventWork:
 
 
 def end_stopped(reader: Reader, pen: IntakePen, stop: Stop, *, is_last: bool = False) -> None:
-    """Complete the turn of a stop with its response, unless it has ended or more has come of it since.
+    """Complete the turn of a stop with its response, unless it has ended or has gone on since.
 
     Where the stop is the last word on it, as no transcript will tell more, what came since was no more than a notice.
     """
@@ -390,7 +390,7 @@ def end_stopped(reader: Reader, pen: IntakePen, stop: Stop, *, is_last: bool = F
 
 
 def _goes_on(reader: Reader, pen: IntakePen, turn: Turn, since: datetime) -> bool:
-    """Return True if something was done in a turn since a time; its checkpoint at the stop is nothing done."""
+    """Return True if a turn has activity since a time; the checkpoint at its stop is no activity."""
     if turn.last_updated <= since:
         return False
     entries = reader.entries(pen.id, turn=turn.request_id)

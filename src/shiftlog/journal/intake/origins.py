@@ -88,7 +88,7 @@ class Origins:
         return next(iter(self._writer.entries(session_id, after=seq - 1, until=seq)), None)
 
     def owner(self, key: bytes, aliases: Sequence[bytes]) -> Origin | None:
-        """Return who has a fact by its key or one of its aliases."""
+        """Return the owner of a fact, found by its key or one of its aliases."""
         found = self._find(key)
         if found is None:
             for alias in aliases:
@@ -121,7 +121,7 @@ class Origins:
     # Turns under other names
 
     def open_session(self, session_id: str) -> None:
-        """Remember that a session is new: no turn of it can be known under another name."""
+        """Remember that a session is new: none of its turns is mapped yet."""
         self._opened.add(session_id)
 
     def load_turns(self, places: Iterable[tuple[str, str]]) -> None:
@@ -141,7 +141,7 @@ class Origins:
         return self._turns[place]
 
     def map_turn(self, session_id: str, turn: str, request_id: str, *, live: bool = True) -> None:
-        """Send the facts of a vendor's turn to a turn of the journal."""
+        """Map a vendor's turn to a turn of the journal."""
         self._turns[session_id, turn] = request_id
         self.put(_mapping(session_id, turn), Origin(session_id=session_id, turn=request_id, doc={"live": live}))
 

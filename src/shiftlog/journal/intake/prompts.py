@@ -19,7 +19,7 @@ from shiftlog.store.sources import Origin
 
 SAME_PROMPT = timedelta(minutes=10)
 LOOKED_BACK = 50
-# A turn of a transcript without times that no hook had told of begins here.
+# A turn of a transcript without times begins here, if no hook has reported it.
 NEVER = datetime(1970, 1, 2, tzinfo=UTC)
 
 
@@ -56,7 +56,7 @@ def turn_now(pen: IntakePen, origin: Origin) -> Turn | None:
 
 
 def begun_by_agent(reader: Reader, session: Session, at: str) -> Turn | None:
-    """Return the open turn that an agent began for a prompt before the hook that saw the prompt was heard."""
+    """Return the open turn that an agent began for a prompt before the event of its hook arrived."""
     turn = reader.turn(session.id, session.current_turn or "")
     if turn is None or turn.is_terminal or not are_near(at, turn) or turn.begun_at < truncated(parse(at)):
         return None

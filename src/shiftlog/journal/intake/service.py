@@ -42,14 +42,14 @@ class StateLock:
         self._cipher = AESGCM(hmac.digest(key, STATE_LABEL, "sha256"))
 
     def lock(self, state: bytes) -> bytes:
-        """Return a state as it is kept; none stays none."""
+        """Encrypt a state for the database; None stays None."""
         if not state:
             return b""
         nonce = os.urandom(NONCE_BYTES)
         return nonce + self._cipher.encrypt(nonce, state, STATE_LABEL)
 
     def unlock(self, kept: bytes) -> bytes | None:
-        """Return a state that was locked; None for one of another key, whose file is then read whole."""
+        """Decrypt a state; None if another key encrypted it: its file is then read whole."""
         try:
             return self._cipher.decrypt(kept[:NONCE_BYTES], kept[NONCE_BYTES:], STATE_LABEL)
         except (InvalidTag, ValueError):
@@ -86,7 +86,7 @@ class BatchIntake:
         return await self._store.write_bulk(work)
 
     async def secure(self, path: str) -> None:
-        """Make everything written so far last; `path` names a source of it."""
+        """Make everything written so far durable; `path` names one of its sources."""
 
         def work(writer: Writer) -> None:
             source = writer.source(path)
@@ -111,7 +111,7 @@ class BatchIntake:
         return {path: state for path, locked in kept.items() if (state := self._lock.unlock(locked)) is not None}
 
     async def without_project(self, session_ids: Iterable[str]) -> dict[str, dict[str, str | None]]:
-        """Return where sessions began whose projects are not kept, as after an import that was ended before."""
+        """Return the first directories of sessions that have no project yet, as after an interrupted import."""
         wanted = list(session_ids)
 
         def work(reader: Reader) -> dict[str, dict[str, str | None]]:
@@ -146,7 +146,7 @@ class BatchIntake:
 
 
 def _going_on(writer: Writer, source: Source, follows: int) -> Source:
-    """Return a source with what the batches before this one have left of it."""
+    """Return a source as the batches before this one left it."""
     stored = writer.source(source.path)
     if stored is None or stored.cursor + stored.ahead != follows:
         reason = f"the part of {source.path} up to {follows} was not stored"

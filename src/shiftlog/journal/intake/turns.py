@@ -22,12 +22,12 @@ from shiftlog.store.codec.documents import decode_body
 
 SOURCE = "import"
 _TEXTS = (*TEXT_FIELDS, "query_text")
-# What no agent writes itself, so that a transcript may add it to a turn that was written live.
+# Fields that no agent writes itself: a transcript may add them to a turn that was written live.
 _IMAGES = "images"
 
 
 def write(pen: IntakePen, kind: Kind, at: str, body: dict[str, Any], turn: str | None = None) -> None:
-    """Write an entry that follows from others, under a salt that follows from its place."""
+    """Write an entry that is derived from others, under a salt that is derived from its position."""
     pen.write(kind, body, turn, at=at, salt=salt_from(pen.id, str(kind), str(pen.next_seq)))
 
 
@@ -70,7 +70,7 @@ def _with_room(turn: Turn, adds: dict[str, list[Any]]) -> dict[str, list[Any]]:
 
 
 def _beyond(turn: Turn, changes: dict[str, Any]) -> dict[str, Any]:
-    """Return what changes would add to a terminal turn that no amendment holds yet."""
+    """Return the changes to a terminal turn that no amendment holds yet."""
     fields: dict[str, Any] = {**changes.get("set", {}), **changes.get("add", {})}
     for note in turn.amendments:
         for name, value in list(fields.items()):
@@ -83,7 +83,7 @@ def _beyond(turn: Turn, changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def amend(pen: IntakePen, turn: Turn, at: str, fields: dict[str, Any]) -> None:
-    """Note what came later for a terminal turn."""
+    """Write an amendment of a terminal turn."""
     if any(fields.values()):
         body = {"source": SOURCE, "seal": turn.seal, "fields": fields}
         write(pen, Kind.IMPORT_NOTED, at, body, turn.request_id)
@@ -177,7 +177,7 @@ class HeldTurns:
         self._held: dict[tuple[str, str], HeldItems | None] = {}
 
     def of(self, session_id: str, request_id: str, item: Incoming) -> HeldItems | None:
-        """Return what the turn of an item holds; None for one that only transcripts tell of."""
+        """Return the items of a turn that was recorded otherwise; None for a turn that only transcripts report."""
         place = session_id, request_id
         if place not in self._held:
             pen = self._pens[session_id]

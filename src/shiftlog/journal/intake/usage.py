@@ -80,7 +80,7 @@ def tokens_in(counts: Counts) -> int:
 
 
 def is_lone(report: Document, counts: Counts) -> bool:
-    """Return True if the first report of a response is all that its usage entry and `compacted` would hold."""
+    """Return True if the prepared usage entry holds all of a first report: its request id, no copy, no cost."""
     if not report.get("request_id") or report.get("copied") or report.get("cost_usd") is not None:
         return False
     return any(counts)
@@ -175,7 +175,7 @@ def _more_spent(before: Document | None, owner: Document, request: str) -> float
 
 
 def _values(document: Document) -> dict[str, Counts]:
-    """Return what each response of a message id counts with; all zeros are no response."""
+    """Return the counters of each response of a message id; all zeros are no response."""
     values: dict[str, Counts] = {
         request: list(key["counts"]) for request, key in document["keys"].items() if request != ALONE
     }
@@ -224,7 +224,7 @@ def count_first(
 
 
 def taken_back(document: Document) -> Growth:
-    """Return what undoes the counting of a total that is counted elsewhere."""
+    """Return the growth that takes back a total which is counted elsewhere."""
     return _whole(document, sign=-1)
 
 

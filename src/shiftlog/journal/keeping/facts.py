@@ -10,7 +10,7 @@ from shiftlog.store.protocol import Reader
 
 
 def kept_facts(reader: Reader, sessions: Sequence[Session], *, sizes: bool) -> dict[str, dict[str, Any]]:
-    """Return for each session its legal hold, its archive and, with `sizes`, its bytes; leave out what it lacks."""
+    """Return the legal hold, the archive and, with `sizes`, the bytes of each session, as far as it has them."""
     holds = reader.holds()
     taken = reader.bytes_of(session.id for session in sessions) if sizes else {}
     facts: dict[str, dict[str, Any]] = {}

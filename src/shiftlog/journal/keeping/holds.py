@@ -1,4 +1,4 @@
-"""Legal holds: what a person puts on hold is neither erased nor archived until the hold is lifted."""
+"""Legal holds: a session or project on hold is neither erased nor archived until a person lifts the hold."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -14,7 +14,7 @@ MOST_REASON_CHARS = 1000
 
 
 def hold_on(session: Session, holds: Iterable[Hold]) -> Hold | None:
-    """Return the first of the holds that covers a session: its own, or that of its project."""
+    """Return the first hold that covers a session: its own, or that of its project."""
     workspace = (session.workspace or "").rstrip("/")
     projects = {workspace, workspace.rpartition("/")[2]} - {""}
     return next(
@@ -73,7 +73,7 @@ class Holds:
         return await self._journal.store.write(work)
 
     async def all(self, *, lifted: bool = False) -> list[Hold]:
-        """Return the holds in force, or with `lifted` all that ever were."""
+        """Return the holds in force; with `lifted` also those that were lifted."""
         return await self._journal.store.read(lambda reader: reader.holds(lifted=lifted))
 
     def _reason(self, given: str) -> str:

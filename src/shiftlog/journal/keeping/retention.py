@@ -37,13 +37,13 @@ class RetentionTerms:
 
     @property
     def shortest(self) -> int:
-        """Return the fewest days after which anything is erased; 0 if nothing ever is."""
+        """Return the smallest number of days after which a session is erased; 0 if none ever is."""
         return min((days for days in (self.days, *self.projects.values()) if days), default=0)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """A session that was kept long enough, and the entries to erase; with `held` it is on legal hold and stays."""
+    """A session whose time is over, and the entries to erase; with `held` it is on legal hold and stays."""
 
     session: Session
     days: int
@@ -52,7 +52,7 @@ class Due:
 
 
 class Retention:
-    """Finds and erases what was kept long enough."""
+    """Finds and erases sessions whose time is over."""
 
     def __init__(self, journal: Journal, terms: RetentionTerms, erase: Erase) -> None:
         self._journal = journal
@@ -60,7 +60,7 @@ class Retention:
         self._erase = erase
 
     async def due(self) -> list[Due]:
-        """Return the sessions that were kept long enough, those on hold too."""
+        """Return the sessions whose time is over, also those on hold."""
         if not self._terms.shortest:
             return []
         now = self._journal.clock.now()
@@ -77,7 +77,7 @@ class Retention:
                 yield Due(session=session, days=days, entries=entries, held=held)
 
     async def sweep(self) -> list[Due]:
-        """Erase what is due and not on hold; return it."""
+        """Erase and return the sessions that are due and not on hold."""
         done: list[Due] = []
         for due in await self.due():
             if due.held:

@@ -30,13 +30,13 @@ LOOKED_AT_ONCE = 500
 
 CLIENT, PRICED = "client", "prices"
 TOKENS = ("input_tokens", "cached_input_tokens", "output_tokens")
-# What clients send for "unknown"; as a figure it says nothing.
+# Clients send these for "unknown"; as figures they count as absent.
 _SILENT_WHEN_ZERO = frozenset({*TOKENS, "duration_ms"})
 
-# Closes the session of a run for a reason, and says whether it did.
+# Closes the session of a run for a reason; returns True if it did.
 CloseSession = Callable[[Writer, Pen, str], bool]
 Figures = dict[str, Any]
-# What a part of a session used on a day: the day, the model, and how much.
+# The usage of a part of a session on a day: day, model, usage.
 DayPart = tuple[str, str | None, Usage]
 
 REASONS = {RunStatus.OK: "completed", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "manual_close"}
@@ -62,7 +62,7 @@ class Runs:
     # Ending
 
     def end(self, pen: Pen, values: Mapping[str, Any]) -> None:
-        """End the run of a session that closes; figures that cannot be taken are named in a warning.
+        """End the run of a session that closes; a warning names figures that cannot be used.
 
         Without figures a running run ends well, without a stated exit code.
         """
@@ -74,7 +74,7 @@ class Runs:
             self._write(pen, run, figures, values)
 
     def warn_of_ignored(self, pen: Pen, values: Mapping[str, Any]) -> None:
-        """Name in a warning the figures of a request that are not taken, unless they are those that stand already."""
+        """Warn of figures that are ignored, unless they equal the stored ones."""
         figures, run = stated(values), pen.session.run
         if figures and run is None:
             pen.warn("no_run", "The session has no run; its figures were ignored")
@@ -199,7 +199,7 @@ class Runs:
         return used.tokens
 
     def _beyond(self, session: Session) -> list[DayPart]:
-        """Return what a session used after its run had ended with stated tokens, as of one that was reopened."""
+        """Return the usage of a session after its run ended with stated tokens, for example after it was reopened."""
         parts: list[DayPart] = []
         if not goes_beyond(session):
             return parts
@@ -212,7 +212,7 @@ class Runs:
         return parts
 
     def parts_of(self, session: Session, reader: Reader | None = None) -> list[tuple[str | None, Usage]]:
-        """Return what each model of a session used, priced by its own name; one part if the models are not recorded."""
+        """Return the usage of each model of a session, priced by its name; one part if the models are not recorded."""
         run = session.run
         if not session.model_usage or _reported_by(run):
             used = self._used_in_run(session, reader)
@@ -227,7 +227,7 @@ class Runs:
         return list(parts.items())
 
     def _billed_parts(self, session: Session, reader: Reader | None) -> Iterator[tuple[str | None, Usage]]:
-        """Yield what was used under each name that a session is billed under, priced; then what has no name."""
+        """Yield the priced usage of each name under which a session is billed, then the usage without a name."""
         for billed, used in session.model_usage.items():
             cost = used.cost_usd if used.cost_usd is not None else self._cost_of(session, billed, used, reader)
             yield billed, changed(used, cost_usd=cost)
@@ -255,7 +255,7 @@ class Runs:
         return [[(day, model, part) for day, part in sorted(sums.items())] for model, sums in daily.items()]
 
     def _with_days_beyond(self, session: Session, beyond: list[DayPart], reader: Reader | None) -> list[list[DayPart]]:
-        """Return what a run was closed with on the day of its start, and what came after its end on its own days."""
+        """Return the figures of a run on the day of its start, and later usage on its own days."""
         first, model = session.started.date().isoformat(), _model(session)
         daily = {model: [(first, model, self._used_in_run(session, reader) or Usage())]}
         for part in beyond:
@@ -265,7 +265,7 @@ class Runs:
     def _priced_days(
         self, session: Session, model: str | None, whole: float, days: list[tuple[str, Usage]], reader: Reader | None
     ) -> list[tuple[str, Usage]]:
-        """Return days with their costs; the first has what the others leave of the whole."""
+        """Return days with their costs; the first day gets the rest of the whole."""
         first = session.started.date().isoformat()
         at = {day: datetime.fromisoformat(day).replace(tzinfo=UTC) for day, _ in days}
         costs = {day: self.prices.cost_of(model, part, at[day]) or 0.0 for day, part in days}
@@ -290,11 +290,11 @@ class Runs:
         return [model for model, used in self.parts_of(session) if model and used.cost_usd is None]
 
     def _priced(self, session: Session, used: Usage) -> float | None:
-        """Return what the prices make of some tokens; of none they cannot say that the work was free."""
+        """Return the cost of tokens; None without tokens, since the work need not have been free."""
         return self.prices.cost_of(_model(session), used, session.started) if used.tokens else None
 
     def _cost_of(self, session: Session, model: str, used: Usage, reader: Reader | None) -> float | None:
-        """Return what the prices make of what a model used, each response at the price in force as it came."""
+        """Return the cost of a model's usage, each response at the price of its time."""
         changes = self.prices.changes(model)
         if reader is None or not any(session.started < change <= session.last_activity for change in changes):
             return self.prices.cost_of(model, used, session.started)
@@ -313,7 +313,7 @@ class Runs:
     # Processes
 
     def gone(self, reader: Reader) -> list[str]:
-        """Name the sessions with a running run whose process is not there any more."""
+        """Return the ids of sessions with a running run whose process is gone."""
         where = Filter(run_status=str(RunStatus.RUNNING), with_run=True)
         found: list[str] = []
         after: tuple[int, int] | None = None
@@ -323,12 +323,12 @@ class Runs:
         return found
 
     def is_gone(self, session: Session) -> bool:
-        """Return True if a session has a running run whose process is not there any more."""
+        """Return True if a session has a running run whose process is gone."""
         run = session.run
         return run is not None and run.status is RunStatus.RUNNING and self._is_gone(run)
 
     def orphan(self, pen: Pen) -> None:
-        """Give a running run up as orphaned, unless its process can be seen to run."""
+        """Mark a running run as orphaned, unless its process is seen to run."""
         run = pen.session.run
         if run is not None and run.status is RunStatus.RUNNING and not self._is_seen(run):
             pen.write(Kind.RUN_UPDATED, {"status": str(RunStatus.ORPHANED)})
@@ -337,7 +337,7 @@ class Runs:
         return run.pid is not None and self._is_here(run) and not self._is_seen(run)
 
     def _is_seen(self, run: Run) -> bool:
-        """Return True if the very process of a run is there; a process that was never seen had ended before."""
+        """Return True if the process of a run is alive; a process that was never seen had ended before."""
         if run.pid is None or run.pid_started is None or not self._is_here(run):
             return False
         return self._process_started(run.pid) == run.pid_started
@@ -378,7 +378,7 @@ def _sum_of(costs: Iterable[float | None]) -> float | None:
 
 
 def _rest_of(session: Session) -> Usage | None:
-    """Return what a session used beyond what is kept by the names of models."""
+    """Return the usage of a session that is not kept under a model's name."""
     if session.usage is None:
         return None
     names = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens", "reasoning_tokens")
@@ -388,7 +388,7 @@ def _rest_of(session: Session) -> Usage | None:
 
 
 def _together(one: Usage, other: Usage) -> Usage:
-    """Add two usages; a cost that is unknown on one side is unknown of both."""
+    """Add two usages; if one cost is unknown, the sum is unknown."""
     is_known = one.cost_usd is not None and other.cost_usd is not None
     return one.plus(other) if is_known else changed(one.plus(other), cost_usd=None)
 

@@ -36,7 +36,7 @@ _running = msgspec.msgpack.Decoder(Running).decode
 
 
 class ClientCommands:
-    """Writes what becomes of the commands of clients."""
+    """Records the commands of clients."""
 
     def __init__(self, log: ShellLog) -> None:
         self._log = log
@@ -59,14 +59,14 @@ class ClientCommands:
         def work(pen: Pen, writer: Writer) -> None:
             running = _read_running(writer)
             known = running.pop(str(facts["command_id"]), None)
-            pen.automatic = is_left  # a command that the daemon took along tells nothing of the agent
+            pen.automatic = is_left  # a command that ended with the daemon is no act of the agent
             self._log.put(pen, Kind.COMMAND_FINISHED, facts, known.turn if known is not None else None)
             _write_running(writer, running)
 
         await self._log.write_beside(session_id, work)
 
     async def end_left(self) -> None:
-        """Record the end of the commands that an earlier daemon left: how they ended is not known."""
+        """Record the end of the commands that an earlier daemon left; their outcome is unknown."""
         for command_id, left in (await self._log.read(_read_running)).items():
             if left.daemon == self._daemon:
                 continue

@@ -15,7 +15,7 @@ from shiftlog.journal.continuity.service import Continuity
 from shiftlog.journal.journal import Journal, closed_error, find_session
 from shiftlog.journal.pen import Pen
 from shiftlog.journal.rules import next_order
-from shiftlog.journal.seen import Sight, write_seen
+from shiftlog.journal.seen_files import SeenFiles, write_seen
 from shiftlog.journal.sessions import Sessions
 from shiftlog.journal.shells.reserve import DiskReserve
 from shiftlog.journal.texts import SHELL
@@ -35,7 +35,7 @@ T = TypeVar("T")
 
 
 class ShellLog:
-    """Write and read what shells did."""
+    """Writes and reads the record of shells."""
 
     def __init__(
         self, journal: Journal, sessions: Sessions, continuity: Continuity, redactor: Redactor, reserve: DiskReserve
@@ -73,7 +73,7 @@ class ShellLog:
         self._journal.check_writer(reader, session, caller)
 
     async def check_live(self, session_id: str) -> None:
-        """Raise SessionClosed for a session that has ended; what its shells still have to say is taken."""
+        """Raise SessionClosed for a session that has ended; records of its running commands are still written."""
 
         def work(reader: Reader) -> None:
             session = find_session(reader, session_id)
@@ -139,7 +139,7 @@ class ShellLog:
 
     def _put_end(self, pen: Pen, request_id: str | None, facts: Facts) -> None:
         turn = pen.turn(request_id) if request_id else None
-        # A command that its server took along tells nothing of the agent.
+        # A command that ended with its server is no act of the agent.
         pen.automatic = facts.get("state") == "unknown" or bool(facts.get("interrupted_by"))
         self.put(pen, Kind.COMMAND_FINISHED, facts, request_id if turn else None)
         if turn is not None and not turn.is_terminal:
@@ -170,32 +170,32 @@ class ShellLog:
         """Record any other fact of a shell's session."""
         await self._write(session_id, lambda pen: self.put(pen, kind, facts, open_turn_of(pen)))
 
-    async def files_seen(self, session_id: str, request_id: str, sight: Sight) -> None:
+    async def files_seen(self, session_id: str, request_id: str, seen: SeenFiles) -> None:
         """Record files of a turn that checkpoints show as changed; the next write makes this durable too."""
 
         def work(pen: Pen) -> None:
             named: dict[str, Any] = {
-                "files": [{"path": path} for path in sight.files],
-                "workspace": sight.workspace,
+                "files": [{"path": path} for path in seen.files],
+                "workspace": seen.workspace,
             }
             masked: dict[str, Any]
             masked, _, _ = self._redactor.value(named, by_rule=True, path_fields=frozenset({"path", "workspace"}))
-            files = zip((str(file["path"]) for file in masked["files"]), sight.files.values(), strict=True)
+            files = zip((str(file["path"]) for file in masked["files"]), seen.files.values(), strict=True)
             pen.automatic = True
-            write_seen(pen, request_id, replace(sight, files=dict(files), workspace=masked["workspace"]))
+            write_seen(pen, request_id, replace(seen, files=dict(files), workspace=masked["workspace"]))
 
         await self._write(session_id, work, lasting=False)
 
     async def _write(
         self, session_id: str, work: Callable[[Pen], T], *, lasting: bool = True, caller: Caller | None = None
     ) -> T:
-        """Write what a shell has to say; on behalf of a caller only where that one may write."""
+        """Run work that writes about a shell; for a caller only if that one may write."""
         return await self.write_beside(session_id, lambda pen, _: work(pen), lasting=lasting, caller=caller)
 
     async def write_beside(
         self, session_id: str, work: Callable[[Pen, Writer], T], *, lasting: bool = True, caller: Caller | None = None
     ) -> T:
-        """Write entries, and what is kept beside them, in one transaction; raise LookupError without the session."""
+        """Write entries, and records beside them, in one transaction; raise LookupError without the session."""
 
         def transaction(writer: Writer) -> T:
             session = writer.session(session_id)
@@ -267,11 +267,11 @@ class ShellLog:
         return await self._journal.store.read(work)
 
     async def shell(self, shell_id: str) -> KnownShell | None:
-        """Return what is known of one shell."""
+        """Return the recorded facts of one shell."""
         return await self._journal.store.read(lambda reader: _find(reader, shell_id))
 
     async def command(self, command_id: str) -> KnownCommand | None:
-        """Return what is known of one command."""
+        """Return the recorded facts of one command."""
 
         def work(reader: Reader) -> KnownCommand | None:
             known = _find(reader, command_id.rpartition("#")[0])

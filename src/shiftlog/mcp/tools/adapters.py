@@ -1,4 +1,4 @@
-"""Native tools from service methods: plain answers, session handles from the transport, Delx's shapes."""
+"""Adapters that make native tools of service methods: plain answers, session handles of the transport, Delx's prose."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -7,7 +7,7 @@ from shiftlog.dialects.delx.profiles import Presented
 from shiftlog.dialects.delx.requests import unreserved
 from shiftlog.journal.journal import resolve_session_id
 from shiftlog.mcp.registry import Reply, Run, Tool
-from shiftlog.mcp.tools.briefs import with_lease_note
+from shiftlog.mcp.tools.short_answers import with_lease_note
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.params.fields import Record, Schema
@@ -83,7 +83,7 @@ def _is_same(reader: Reader, one: str, other: str) -> bool:
     """Return True if two names belong to the same session."""
     try:
         return one == other or resolve_session_id(reader, one) == resolve_session_id(reader, other)
-    except ShiftlogError:  # the handle is no name of any session, or of several
+    except ShiftlogError:  # the handle names no session, or several
         return False
 
 

@@ -84,7 +84,7 @@ def ingest_tools(app: App) -> tuple[Tool, ...]:
         try:
             report = await asyncio.shield(running)
         except asyncio.CancelledError:
-            # What was begun ends with its batch.
+            # The import ends after the running batch.
             stop.set()
             await asyncio.wait({running})
             raise

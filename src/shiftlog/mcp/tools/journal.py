@@ -14,7 +14,7 @@ from shiftlog.dialects.delx.requests import CLOSE_SESSION, RESUME_SESSION
 from shiftlog.journal.history.requests import QUERY_HISTORY
 from shiftlog.journal.requests import BEGIN_TURN, FINISH_TURN, OPEN_SESSION, SESSION_ID, UPDATE_TURN
 from shiftlog.mcp.registry import Tool
-from shiftlog.mcp.tools import briefs, outputs
+from shiftlog.mcp.tools import outputs, short_answers
 from shiftlog.mcp.tools.adapters import (
     native,
     presented,
@@ -23,7 +23,7 @@ from shiftlog.mcp.tools.adapters import (
     with_handle,
     without_reserved,
 )
-from shiftlog.mcp.tools.briefs import briefly, with_detail
+from shiftlog.mcp.tools.short_answers import shortened, with_detail
 from shiftlog.model.caller import Caller
 from shiftlog.params.fields import Record
 
@@ -117,7 +117,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
     sessions, delx, history = app.sessions, app.delx, app.history
 
     def told(service: Callable[[Mapping[str, Any], Caller], Awaitable[T]]) -> Callable[..., Awaitable[T]]:
-        """Return a service that knows what the hooks of its caller's client have told."""
+        """Return a service that first takes the hook events of its caller's client."""
 
         async def run(arguments: Mapping[str, Any], caller: Caller) -> T:
             await app.hear_hooks(caller)
@@ -132,7 +132,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
             OPEN_SESSION_TEXT,
             with_detail(OPEN_SESSION, listed=False),
             outputs.OPEN_SESSION,
-            briefly(briefs.OPEN_SESSION, through(told(sessions.open_session))),
+            shortened(short_answers.OPEN_SESSION, through(told(sessions.open_session))),
         ),
         tool(
             "resume_session",
@@ -161,7 +161,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
             BEGIN_TURN_TEXT,
             with_detail(BEGIN_TURN, listed=False),
             outputs.BEGIN_TURN,
-            briefly(briefs.BEGIN_TURN, handled(through(sessions.begin_turn))),
+            shortened(short_answers.BEGIN_TURN, handled(through(sessions.begin_turn))),
         ),
         tool(
             "update_turn",
@@ -169,7 +169,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
             UPDATE_TURN_TEXT,
             with_detail(UPDATE_TURN, listed=False),
             outputs.UPDATE_TURN,
-            briefly(briefs.UPDATE_TURN, handled(through(sessions.update_turn))),
+            shortened(short_answers.UPDATE_TURN, handled(through(sessions.update_turn))),
         ),
         tool(
             "finish_turn",
@@ -177,7 +177,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
             FINISH_TURN_TEXT,
             with_detail(FINISH_TURN, listed=False),
             outputs.FINISH_TURN,
-            briefly(briefs.FINISH_TURN, handled(through(sessions.finish_turn))),
+            shortened(short_answers.FINISH_TURN, handled(through(sessions.finish_turn))),
             idempotent=True,
         ),
         tool(
@@ -186,7 +186,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
             QUERY_HISTORY_TEXT,
             with_detail(QUERY_HISTORY),
             outputs.QUERY_HISTORY,
-            briefly(briefs.QUERY_HISTORY, reading_with_handle(app.store, history.query_history)),
+            shortened(short_answers.QUERY_HISTORY, reading_with_handle(app.store, history.query_history)),
             read_only=True,
             idempotent=True,
         ),

@@ -16,7 +16,7 @@ OBJECTS: Schema = {"type": "array", "items": OPEN_OBJECT}
 
 
 def record(properties: Schema, *, null: bool = False, also: tuple[str, ...] = ()) -> Schema:
-    """Describe an object; every property is always there but those in `also`."""
+    """Describe an object whose properties are all required except those in `also`."""
     return {
         "type": ["object", "null"] if null else "object",
         "properties": properties,
@@ -25,7 +25,7 @@ def record(properties: Schema, *, null: bool = False, also: tuple[str, ...] = ()
 
 
 def answer(always: Schema, sometimes: Schema) -> Schema:
-    """Describe an answer of which some keys are only there if they say something."""
+    """Describe an answer whose empty keys may be left out."""
     return {"type": "object", "properties": {**always, **sometimes}, "required": list(always)}
 
 

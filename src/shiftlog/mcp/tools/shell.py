@@ -13,9 +13,8 @@ import anyio
 from shiftlog.app.app import App
 from shiftlog.mcp.calls import client_is_gone, client_name, confirm_with_client, report_progress
 from shiftlog.mcp.registry import Run, Tool
-from shiftlog.mcp.tools import briefs
+from shiftlog.mcp.tools import short_answers
 from shiftlog.mcp.tools.adapters import native, through, with_handle
-from shiftlog.mcp.tools.briefs import briefly, with_detail
 from shiftlog.mcp.tools.outputs import (
     FLAG,
     NUMBER,
@@ -30,6 +29,7 @@ from shiftlog.mcp.tools.outputs import (
     record,
     said,
 )
+from shiftlog.mcp.tools.short_answers import shortened, with_detail
 from shiftlog.model.caller import Caller
 from shiftlog.model.nouns import changed
 from shiftlog.shell import requests
@@ -216,7 +216,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             OPEN_SHELL_TEXT,
             with_detail(requests.OPEN_SHELL, listed=False),
             OPENED,
-            briefly(briefs.OPEN_SHELL, handled(call("open_shell"))),
+            shortened(short_answers.OPEN_SHELL, handled(call("open_shell"))),
             open_world=True,
         ),
         tool(
@@ -225,7 +225,7 @@ def shell_tools(app: App) -> tuple[Tool, ...]:
             RUN_COMMAND_TEXT,
             with_detail(requests.RUN_COMMAND),
             RAN,
-            briefly(briefs.RUN_COMMAND, through(partial(run_cancellable, app))),
+            shortened(short_answers.RUN_COMMAND, through(partial(run_cancellable, app))),
             destructive=True,
             open_world=True,
         ),

@@ -7,9 +7,8 @@ from typing import Any
 from shiftlog.app import workspaces as requests
 from shiftlog.app.app import App
 from shiftlog.mcp.registry import Run, Tool
-from shiftlog.mcp.tools import briefs
+from shiftlog.mcp.tools import short_answers
 from shiftlog.mcp.tools.adapters import native, through
-from shiftlog.mcp.tools.briefs import briefly, with_detail
 from shiftlog.mcp.tools.outputs import (
     FLAG,
     NUMBER,
@@ -24,6 +23,7 @@ from shiftlog.mcp.tools.outputs import (
     record,
     said,
 )
+from shiftlog.mcp.tools.short_answers import shortened, with_detail
 from shiftlog.model.caller import Caller
 
 CREATE_TEXT = """\
@@ -165,7 +165,7 @@ def workspace_tools(app: App) -> tuple[Tool, ...]:
             RESTORE_TEXT,
             with_detail(requests.RESTORE_CHECKPOINT, listed=False),
             RESTORED,
-            briefly(briefs.RESTORE_CHECKPOINT, call("restore_checkpoint")),
+            shortened(short_answers.RESTORE_CHECKPOINT, call("restore_checkpoint")),
             destructive=True,
         ),
     )

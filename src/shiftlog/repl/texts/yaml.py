@@ -28,7 +28,7 @@ _CORE = "tag:yaml.org,2002:"
 _FORMER_ENDS = "\x85\u2028\u2029"
 _PRIVATE_USE = range(0xE000, 0xF900)
 
-# What is written without quotes; no reader takes it for anything but text.
+# Texts that are written without quotes: no reader takes them for anything else.
 _PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_./@+-]*(?: [A-Za-z0-9_./@+-]+)*")
 _RESERVED = frozenset("true false null yes no on off y n".split())
 _UNPRINTABLE = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")

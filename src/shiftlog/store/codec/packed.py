@@ -77,7 +77,7 @@ def packed(document: bytes) -> bytes:
 
 
 def unpacked(data: bytes) -> bytes:
-    """Return the JSON text of a kept document; raise ZstdError for a damaged one."""
+    """Return the JSON text of a stored document; raise ZstdError for a damaged one."""
     if data[:1] != MARK:
         return data
     return _coders.unpack_second(data[2:]) if data[:2] == SECOND else _coders.unpack_first(data[1:])

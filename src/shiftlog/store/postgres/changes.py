@@ -1,4 +1,4 @@
-"""Telling other processes which sessions have changed, by NOTIFY, and hearing it, by LISTEN.
+"""News of changed sessions between processes: announced with NOTIFY, received with LISTEN.
 
 Changes are announced after their commit, several at once, in a transaction of their own: a NOTIFY inside a commit would
 make the commits of all processes wait for one another. An announcement can get lost, so a listener must look by itself
@@ -32,14 +32,14 @@ _ANNOUNCE = (
     "SELECT set_config('synchronous_commit', 'off', true), pg_notify(%s, payload) FROM unnest(%s::text[]) AS payload"
 )
 
-# Told which sessions have changed; None means that any may have.
+# Called with the ids of changed sessions; None means that any may have changed.
 Heard = Callable[[frozenset[str] | None], None]
 
 log = logging.getLogger(__name__)
 
 
 class Announcer:
-    """A thread that tells other processes which sessions this one has changed."""
+    """A thread that announces the changed sessions of this process to the others."""
 
     def __init__(self, pool: Pool) -> None:
         self._pool = pool
@@ -136,7 +136,7 @@ class ChangeListener:
             self._ending.wait(wait_s)
 
     def _listen(self, connection: Connection) -> bool:
-        """Pass on what is heard; return False once the connection turns out to be deaf, True at the end."""
+        """Pass on announcements; return False if the connection turns out to receive none, True at the end."""
         if is_pooled(connection):  # the first echo may pass: both statements can meet the same connection behind it
             return self._deaf()
         connection.execute(f"LISTEN {CHANNEL}".encode())

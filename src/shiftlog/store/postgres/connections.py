@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL: the pool, what each connection is told, and how our statements and values reach it."""
+"""Connections to PostgreSQL: the pool, the settings of each connection, and how statements and values are sent."""
 
 from collections.abc import Iterable, Sequence
 from functools import lru_cache, partial
@@ -135,7 +135,7 @@ class PendingDatabase(PostgresDatabase):
         return super().execute(sql, values)
 
     def stored(self, sql: str, *values: Any) -> psycopg.Cursor[tuple[Any, ...]]:
-        """Run a query that no waiting row concerns."""
+        """Run a query that no waiting row can affect."""
         return super().execute(sql, values)
 
     def flush(self) -> None:
@@ -159,7 +159,7 @@ class PendingDatabase(PostgresDatabase):
             self._has_savepoint = True
 
     def end_work(self, *, failed: bool) -> None:
-        """Keep the changes of a work, or take them back."""
+        """Keep the changes of a work, or roll them back."""
         if self._has_savepoint:
             if failed:
                 super().execute("ROLLBACK TO piece")
@@ -167,5 +167,5 @@ class PendingDatabase(PostgresDatabase):
             self._has_savepoint = False
 
     def end_works(self) -> None:
-        """No further work will fail: what follows concerns all of them."""
+        """All works have ended: a failure from here on concerns all of them."""
         self._is_alone = True

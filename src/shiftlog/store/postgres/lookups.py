@@ -1,4 +1,4 @@
-"""Looking up what the works of a transaction will ask for, for all of them at once, and nouns of earlier transactions.
+"""Looking up the facts that the works of a transaction need, all at once, and nouns kept from earlier transactions.
 
 A session and its turns follow from its entries. So what an earlier transaction has stored is still so if the head of
 the chain is the same, which is read again with the lock on it.
@@ -62,7 +62,7 @@ class KeptNouns:
             pending.recent.turns[session_id, request_id] = turn
 
     def take(self, pending: Pending) -> None:
-        """Keep what the works of a transaction have left."""
+        """Keep the sessions and turns as a transaction left them."""
         recent = pending.recent
         turns: dict[str, dict[str, Turn]] = {}
         for (session_id, request_id), turn in recent.turns.items():
@@ -105,7 +105,7 @@ def look_up(db: PendingDatabase, pending: Pending, kept: KeptNouns, abouts: Iter
 
 
 def _take(pending: Pending, names: Iterable[str], found: Iterable[tuple[Any, ...]]) -> None:
-    """Note facts, and that there are no others about these sessions."""
+    """Note the found facts, and that these sessions have no others."""
     known = pending.known
     for name in names:
         known.leases[name], known.grants[name], known.turns[name] = None, {}, {}

@@ -12,7 +12,7 @@ _NOTHING = "(?!)"
 
 
 def columns(session: Session) -> dict[str, object]:
-    """Return what of a session has a column of its own."""
+    """Return the values of a session that have columns of their own."""
     return {**session_columns(session), "subagent": 1 if session.subagent else None, "tags": list(session.tags)}
 
 

@@ -1,4 +1,4 @@
-"""Questions about a database before any store is open: what it is, and which migrations it has."""
+"""Questions about a database before a store is open: its name, version and migrations."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -60,7 +60,7 @@ def described(url: str) -> Described:
 
 
 def place(url: str) -> str:
-    """Return an address without its passwords; nothing is asked of the database."""
+    """Return an address without its passwords; the database is not asked."""
     return " ".join(f"{name}={value}" for name, value in conninfo_to_dict(url).items() if "password" not in name)
 
 

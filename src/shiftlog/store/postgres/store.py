@@ -74,7 +74,7 @@ class PostgresStore:
 
     @property
     def fault(self) -> StorageError | None:
-        """Return None: no fault is known ahead, since the next work may reach the server."""
+        """Return None: faults are not known in advance, since the next work may reach the server."""
         return None
 
     @property
@@ -95,7 +95,7 @@ class PostgresStore:
         self._announcer = Announcer(pool)
         self._announcer.start()
         lasting = "off" if self._durability == "process" else None
-        # A server that is set not to wait for its disk is told to, where we promised that.
+        # We promised that commits last, so a server that does not wait for its disk is told to.
         self._writer = PostgresWriterThread(
             pool,
             self._answer,
@@ -147,7 +147,7 @@ class PostgresStore:
         return await self._open_writer().queue.submit(work, lasting=False, is_bulk=True)
 
     async def sync(self) -> None:
-        """Commit something that waits for the disk, if the last commits did not: it takes the earlier ones along."""
+        """Make the last commits durable, if they did not wait for the disk, with one that does."""
         writer = self._writer
         if writer is not None and writer.owes_sync:
             await self.write(lambda _: None)

@@ -47,7 +47,7 @@ class Findable(NamedTuple):
 
 
 def findable(text: str) -> Findable:
-    """Return what a text is found by."""
+    """Return the columns by which a text is found."""
     words = words_of(text)
     places: defaultdict[str, list[int]] = defaultdict(list)
     for place, word in enumerate(words, 1):

@@ -34,7 +34,7 @@ from shiftlog.store.sql.tallies import add
 
 _log = logging.getLogger("shiftlog.store")
 
-# Callers who were just answered ask again; how long the next group waits for them, at most.
+# The next group waits at most this long for callers that were just answered and ask again.
 GATHER_S = 0.02
 # How often a work meets others in its way before its caller is told, and how long it waits for a new connection.
 MOST_TRIES = 12
@@ -74,7 +74,7 @@ class PostgresWriterThread:
         self.commit_s = 0.0
         self._pool = pool
         self._answer = answer
-        # Told which sessions a commit has changed.
+        # Called with the sessions that a commit has changed.
         self._tell = tell
         # What `synchronous_commit` is set to: for commits that must last, and for the others.
         self._levels = {True: lasting, False: passing}
@@ -86,7 +86,7 @@ class PostgresWriterThread:
 
     @property
     def owes_sync(self) -> bool:
-        """True if a commit did not wait for the disk, so that a crash of the server could still undo it."""
+        """Return True if a commit did not wait for the disk, so that a crash of the server could still undo it."""
         return self._passed > self._made_last
 
     def start(self) -> None:
@@ -212,10 +212,10 @@ class PostgresWriterThread:
             connection.execute(f"SELECT {_SETTING.format('synchronous_commit', level)}".encode())
 
     def _was_committed(self, commit_id: uuid.UUID) -> bool:
-        """Ask how a transaction ended.
+        """Return True if a transaction was committed.
 
-        Its row is claimed: where that works, the transaction was not committed and never will be, since its own row
-        would be the second one. While it is still under way, the claim waits for it.
+        The row of its id is inserted here: if that works, the transaction was not committed and never will be, since
+        its own row would be the second one. While it is still under way, the insert waits for it.
         """
         deadline = time.monotonic() + self._statement_s
         while True:

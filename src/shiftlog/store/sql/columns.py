@@ -19,12 +19,12 @@ TURN_COLUMNS = ("status", "updated_ms", "plan_file", "todo_id")
 
 
 def turn_columns(turn: Turn) -> tuple[str, int, str, str]:
-    """Return what of a turn can change and has a column of its own."""
+    """Return the values of a turn that can change and have columns of their own."""
     return turn.status.value, whole_second_ms(turn.last_updated), turn.plan_file, turn.todo_id
 
 
 def session_columns(session: Session) -> dict[str, str | int | None]:
-    """Return what of a session has a column of its own, but for the count of its entries."""
+    """Return the values of a session that have columns of their own, except the count of its entries."""
     run = session.run
     return {
         "id": session.id,

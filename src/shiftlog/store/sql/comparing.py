@@ -17,7 +17,7 @@ from shiftlog.store.sql.rows import entry_id, fetch_blob
 
 
 class Comparison:
-    """Names what the tables of one session show otherwise than they should."""
+    """Names the differences between the tables of one session and its entries."""
 
     def __init__(self, db: Database, key: int, columns: Callable[[Session], dict[str, Any]]) -> None:
         self._db = db

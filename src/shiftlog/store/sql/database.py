@@ -1,4 +1,4 @@
-"""A connection to an SQL database as the shared statements use it, and what is written differently in each database.
+"""A connection to an SQL database as the shared statements use it, and the parts that each database spells differently.
 
 Statements have `?` for each value. Their text is the same for every call, so that a database can prepare it once.
 """
@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 Row = tuple[Any, ...]
 
-# Stands for no limit, in a statement that has one.
+# Used in place of no limit, in statements that need one.
 NO_LIMIT = (1 << 62) - 1
 
 

@@ -26,7 +26,7 @@ class RecentNouns:
     _version: object = None
 
     def begin(self, version: object) -> None:
-        """Drop what may no longer be so; called inside a transaction with the version of the database's data."""
+        """Drop values that may be outdated; called inside a transaction with the version of the database's data."""
         if version != self._version or self.stored_bytes > MOST_BYTES:
             self.forget()
         self._version = version

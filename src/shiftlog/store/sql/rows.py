@@ -28,7 +28,7 @@ def entry_id(session_key: int, seq: int) -> int:
 
 
 def whole_second_ms(at: datetime) -> int:
-    """Return a time as activity is sorted: whole seconds, so that a burst of writes leaves the indexes alone."""
+    """Return the sort key of an activity: whole seconds, so that a burst of writes changes no index."""
     return int(at.timestamp()) * 1000
 
 
@@ -112,7 +112,7 @@ class Changes(Queries):
     """Writing over one connection, inside one transaction."""
 
     def _put(self, put: Put, row: Row) -> None:
-        """Store a row; a store may keep it back as long as no statement can tell."""
+        """Store a row; a store may delay it while no statement can see the difference."""
         self._db.execute(put.sql, row)
 
     def _put_all(self, put: Put, rows: Sequence[Row]) -> None:

@@ -84,7 +84,7 @@ def are_right(db: Database) -> bool:
 
 
 def _alike(stored: Sequence[float], figures: Sequence[float]) -> bool:
-    """Return True if figures are equal, but for what adding costs in another order changes in the last digits."""
+    """Return True if figures are equal; the last digits of costs may differ, as they depend on the order of adding."""
     return len(stored) == len(figures) and all(map(partial(math.isclose, abs_tol=1e-6), stored, figures))
 
 
@@ -98,12 +98,12 @@ def _sums(db: Database) -> Tallies:
 
 
 def is_owed(db: Database) -> bool:
-    """Return True if a migration has made the tallies and could not fill them itself, or a session's are not known."""
+    """Return True if the tallies must be computed: a migration could not fill them, or a session's are unknown."""
     return db.execute("SELECT 1 FROM unbuilt WHERE projection = 'tallies'").fetchone() is not None
 
 
 def note_owed(db: Database) -> None:
-    """Have the tallies computed again when the store is opened."""
+    """Have the tallies computed again at the next opening of the store."""
     db.execute("INSERT INTO unbuilt VALUES ('tallies') ON CONFLICT DO NOTHING")
 
 

@@ -185,7 +185,7 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlKeepingWriter, SqlReader):
         )
 
     def _compact(self, outcome: Body) -> Body | list[int]:
-        """Return an outcome without what its entry says anyway, if it is the receipt of one.
+        """Return an outcome without the facts that its entry has, if it is the receipt of one.
 
         Every call leaves one for a day, and hardly any is ever read.
         """
@@ -222,7 +222,7 @@ class SqlWriter(SqlClientWriter, SqlImportWriter, SqlKeepingWriter, SqlReader):
         try:
             self._tally(self.session(session_id), None)
         except msgspec.MsgspecError:
-            note_owed(self._db)  # what its damaged document counted for is not known
+            note_owed(self._db)  # the figures of a damaged document are unknown
         self._recent.sessions.pop(session_id, None)
         self._recent.turns.clear()
         key = self._key(session_id)

@@ -59,7 +59,7 @@ def _is_short_of_descriptors() -> bool:
 
 
 def _cause(error: BaseException, path: Path | None) -> str | None:
-    """Return what is wrong with the disk below a file, None if that is not the cause or not known."""
+    """Return the fault of the disk below a file; None if the disk is not known to be the cause."""
     if isinstance(error, apsw.FullError):
         return FULL
     if isinstance(error, OSError):
@@ -80,7 +80,7 @@ _NUMBERS = {
 
 
 def disk_trouble(path: Path) -> str | None:
-    """Return why a file on this disk cannot be written, None if nothing speaks against it."""
+    """Return why a file on this disk cannot be written; None if it probably can."""
     try:
         disk = os.statvfs(path.parent)
     except OSError:

@@ -20,7 +20,7 @@ FILTERS = FilterSql(SPELLING)
 
 
 def columns(session: Session) -> dict[str, str | int | None]:
-    """Return what of a session has a column of its own; tags are a JSON list there."""
+    """Return the values of a session that have columns of their own; tags are a JSON list."""
     return {**session_columns(session), "tags": encode(session.tags).decode() if session.tags else None}
 
 

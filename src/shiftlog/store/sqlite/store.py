@@ -71,7 +71,7 @@ class SqliteStore:
 
     @property
     def has_lost_log(self) -> bool:
-        """True if the log was deleted under the store; all is safe once the store was closed and opened anew."""
+        """Return True if the log was deleted under the store; closing and opening the store makes everything safe."""
         return self._writer is not None and self._writer.has_lost_log
 
     async def __aenter__(self) -> Self:

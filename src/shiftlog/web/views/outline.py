@@ -10,7 +10,7 @@ from typing import Any
 from starlette.requests import Request
 
 from shiftlog.app.app import App
-from shiftlog.control.files import seen_outside
+from shiftlog.journal.history.changed_files import seen_outside
 from shiftlog.journal.history.items import commit_facts
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import InvalidParameter

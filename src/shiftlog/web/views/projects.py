@@ -8,7 +8,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from shiftlog.app.app import App
-from shiftlog.control.files import FILES_SHOWN, changed_files
+from shiftlog.control.files import FILES_SHOWN
+from shiftlog.journal.history.changed_files import changed_files
 from shiftlog.journal.history.items import entry_item
 from shiftlog.journal.texts import DECISION
 from shiftlog.journal.usage.service import total_usage

@@ -8,7 +8,7 @@ from typing import Any
 from starlette.requests import Request
 
 from shiftlog.app.app import App
-from shiftlog.control.files import checkpoints_around
+from shiftlog.journal.history.changed_files import checkpoints_around
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.shell_errors import WorkspaceRequired

@@ -1,6 +1,6 @@
-"""Short answers of the native tools: what a model needs next, without what is null, default or was just sent.
+"""Short answers of the native tools: without fields that are null, have their default, or were sent with the call.
 
-Services answer in full; `detail: full` passes that on. The tables here say, per tool, what is left out.
+Services answer in full; `detail: full` passes that on. The tables here name the fields that each tool leaves out.
 """
 
 from collections.abc import Mapping
@@ -22,15 +22,16 @@ LEASE_NOTE = (
     "Renewed while your client is connected. At its end the session is suspended; nothing is lost, and "
     "resume_session continues it."
 )
-# What a stream of output is like when there is nothing to say about it.
+# A stream of output like this is left out.
 _PLAIN_STREAM = {"binary": False, "open": False, "spool_full": False, "cursor": None}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Brief:
-    """Fields left out: `full_only` always, `sent` if the call named it, `defaults` if equal, and empty values.
+class ShortForm:
+    """The fields that a tool leaves out: empty ones, and all named here but for `first` and `kept`.
 
-    `kept` stays even if empty. With `deep`, empty values inside objects and lists go, too.
+    `full_only` are left out always, `sent` if the call named them, `defaults` if they have this value. `kept` ones stay
+    even if empty, and `first` ones lead. With `deep`, empty values inside objects and lists go, too.
     """
 
     full_only: frozenset[str] = frozenset()
@@ -64,7 +65,7 @@ class Brief:
 
 
 def _item(item: Answer, sent: set[str]) -> Answer:
-    """Return an item of a list without the call that its own ids say, and without a summary that repeats its title."""
+    """Return an item of a list without the call for more, the ids that were sent, and a summary equal to its title."""
     left_out = {"more", *sent, *(["summary"] if item.get("summary") == item.get("title") else [])}
     return {name: value for name, value in item.items() if name not in left_out}
 
@@ -73,7 +74,7 @@ def _is_nothing(value: object) -> bool:
     return value is None or value in ([], (), {})
 
 
-# Parts of recorded facts that say nothing as long as they are so, and hashes, which only a proof needs.
+# Left out inside objects: fields with these values, and hashes, which only a proof needs.
 _INNER_DEFAULTS: dict[str, object] = {
     "exclusive": False,
     "session_type": "interactive_desktop",
@@ -88,7 +89,7 @@ _INNER_FULL_ONLY = frozenset({"seal", "head_hash"})
 
 
 def _filled(value: Any) -> Any:
-    """Return a value without the parts of its objects that say nothing, at any depth."""
+    """Return a value without empty and default fields, at any depth."""
     if isinstance(value, list):
         return [_filled(item) for item in cast("list[Any]", value)]
     if not isinstance(value, dict):
@@ -107,7 +108,7 @@ def _receipt(receipt: Answer) -> Answer:
 
 
 def _streams(output: Answer) -> Answer:
-    """Return the streams about which there is something to say besides their text."""
+    """Return the streams that are not plain text read to its end."""
     told = {
         name: {"bytes": stream["bytes"], "lines": stream["lines"], **unlike}
         for name, stream in output.items()
@@ -123,13 +124,13 @@ def _denied(programs: list[Answer]) -> Answer:
 
 
 def with_detail(params: Record, *, listed: bool = True) -> Record:
-    """Return the parameters of a tool that answers in short unless it is asked for more."""
+    """Return the parameters with `detail`, for a tool with short answers."""
     detail = replace(DETAIL, wording=params.wording, listed=listed)
     return replace(params, fields={**params.fields, "detail": detail})
 
 
-def briefly(brief: Brief, run: Run) -> Run:
-    """Return a tool that answers in short; its service never sees `detail`, so that a repeat may ask for more."""
+def shortened(form: ShortForm, run: Run) -> Run:
+    """Return a tool with short answers; its service never sees `detail`, so that a repeated call may ask for more."""
 
     async def short(caller: Caller, arguments: object) -> Any:
         if not isinstance(arguments, dict):
@@ -141,32 +142,32 @@ def briefly(brief: Brief, run: Run) -> Run:
         if not isinstance(reply, Reply) or isinstance(reply.data, list):
             return reply
         data = with_lease_note(reply.data)
-        return replace(reply, data=data if full else brief.of(data, given))
+        return replace(reply, data=data if full else form.of(data, given))
 
     return short
 
 
 def with_lease_note(answer: Answer) -> Answer:
-    """Return an answer whose lease says what renews it and what its end means."""
+    """Add a note to the lease of an answer: what renews it, and what its end means."""
     lease = answer.get("lease")
     if not lease or not lease.get("expires_at"):
         return answer
     return {**answer, "lease": {**lease, "note": LEASE_NOTE}}
 
 
-OPEN_SESSION = Brief(
+OPEN_SESSION = ShortForm(
     sent=frozenset({"agent", "agent_id", "resonance_tier", "model", "reasoning_effort"}),
     defaults={"joined": False},
     first=("run_id", "session_id"),
     kept=frozenset({"run_id", "predecessor"}),
 )
-QUERY_HISTORY = Brief(kept=frozenset({"items", "next_cursor"}), deep=True)
-BEGIN_TURN = Brief(full_only=frozenset({"timestamp"}), sent=frozenset({"session_id"}), first=("request_id",))
-UPDATE_TURN = Brief(full_only=frozenset({"last_updated"}), sent=frozenset({"session_id", "request_id"}))
-FINISH_TURN = Brief(
+QUERY_HISTORY = ShortForm(kept=frozenset({"items", "next_cursor"}), deep=True)
+BEGIN_TURN = ShortForm(full_only=frozenset({"timestamp"}), sent=frozenset({"session_id"}), first=("request_id",))
+UPDATE_TURN = ShortForm(full_only=frozenset({"last_updated"}), sent=frozenset({"session_id", "request_id"}))
+FINISH_TURN = ShortForm(
     full_only=frozenset({"finished_at"}), sent=frozenset({"session_id", "request_id"}), defaults={"error_code": ""}
 )
-OPEN_SHELL = Brief(
+OPEN_SHELL = ShortForm(
     full_only=frozenset({"created_at", "kill_scope"}),
     sent=frozenset({"transport", "name", "workspace"}),
     defaults={
@@ -179,7 +180,7 @@ OPEN_SHELL = Brief(
     },
     deep=True,
 )
-RUN_COMMAND = Brief(
+RUN_COMMAND = ShortForm(
     full_only=frozenset({"shell_id", "session_id", "request_id", "command", "enforcement_note", "programs_total"}),
     defaults={
         "verdict": "allowed",
@@ -193,7 +194,7 @@ RUN_COMMAND = Brief(
     },
     first=("stdout", "stderr", "exit_code"),
 )
-RESTORE_CHECKPOINT = Brief(
+RESTORE_CHECKPOINT = ShortForm(
     defaults={
         "changes_truncated": False,
         "dry_run": False,
