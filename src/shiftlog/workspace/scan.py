@@ -36,7 +36,7 @@ fi
 printf '\\0'
 [ -n "$position" ] && [ -f "$GIT_DIR/refs/checkpoints/$position" ] && printf 1
 printf '\\0'
-git diff-files -z >"$dirty" &
+git diff-files --ignore-submodules=all -z >"$dirty" &
 looking=$!
 git ls-files -z -o "$@" || exit 11
 wait "$looking" || exit 12

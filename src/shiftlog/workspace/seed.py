@@ -104,11 +104,12 @@ tree=$(git rev-parse -q --verify "$head^{tree}" 2>/dev/null)
 # Runs everything that needs only the index concurrently: the last commit's tree if the index equals it, all files that
 # the rules include, and the differences from the index. The files are listed as if none were tracked, which also finds
 # new files; a tracked file that is not listed is gone or excluded. The checkpoint tree of usual files is made here too.
+# Submodules are not looked at: git would run `git status` there, and with it the programs that they configure.
 _WATCH = f"""
 {_GIT}
 position=$1 key=$2
 shift 2
-git -c core.preloadIndex=false diff-files -z >"$GIT_DIR/seed.dirty" &
+git -c core.preloadIndex=false diff-files --ignore-submodules=all -z >"$GIT_DIR/seed.dirty" &
 looking=$!
 (
 {_HEAD}

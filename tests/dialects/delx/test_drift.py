@@ -3,6 +3,7 @@
 import os
 import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -15,6 +16,8 @@ from shiftlog.model.caller import LIBRARY
 from shiftlog.model.entry import Kind
 from shiftlog.store.protocol import Writer
 from tests.journal.harness import NOON, Harness, open_harness
+
+SIGNATURE = "-----BEGIN PGP SIGNATURE-----\n \n none\n -----END PGP SIGNATURE-----"
 
 
 class Workspace:
@@ -214,6 +217,38 @@ async def test_nothing_that_the_workspace_configures_is_executed(harness: Harnes
     await opened(harness, workspace.root)
     workspace.write("a.py", "changed", NOON + timedelta(minutes=1))
     assert (await resumed(harness))["files_changed"] == ["a.py"]
+    assert not mark.exists()
+
+
+async def test_no_signature_is_checked_and_no_object_fetched_by_programs_of_the_workspace(
+    harness: Harness, tmp_path: Path
+) -> None:
+    workspace = Workspace(tmp_path / "w")
+    trap, mark = tmp_path / "trap", tmp_path / "sprung"
+    trap.write_text(f"#!/bin/sh\ntouch '{mark}'\nexit 1\n")
+    trap.chmod(0o755)
+    workspace.commit("a.py", "a", NOON - timedelta(hours=2))
+    await opened(harness, workspace.root)
+    signed = workspace.git("cat-file", "commit", "HEAD", at=NOON).replace("\n\n", f"\ngpgsig {SIGNATURE}\n\n", 1)
+    (tmp_path / "signed").write_text(signed)
+    later = NOON + timedelta(minutes=1)
+    made = workspace.git("hash-object", "-t", "commit", "-w", str(tmp_path / "signed"), at=later).strip()
+    workspace.git("reset", "--quiet", "--hard", made, at=later)
+    workspace.git("config", "gpg.program", str(trap), at=later)
+    workspace.git("config", "log.showSignature", "true", at=later)
+    settings = {"url": str(tmp_path), "promisor": "true", "uploadpack": str(trap)}
+    for name, value in settings.items():
+        workspace.git("config", f"remote.origin.{name}", value, at=later)
+    workspace.git("config", "core.repositoryFormatVersion", "1", at=later)
+    workspace.git("config", "extensions.partialClone", "origin", at=later)
+    tree = workspace.git("rev-parse", "HEAD^{tree}", at=later).strip()
+    (workspace.root / ".git/objects" / tree[:2] / tree[2:]).unlink()
+    for command in (("reflog", "show", "--format=%H"), ("ls-tree", "HEAD")):
+        with suppress(subprocess.CalledProcessError):
+            workspace.git(*command, at=later)
+        assert mark.exists(), f"the trap works for {command}"
+        mark.unlink()
+    await resumed(harness)
     assert not mark.exists()
 
 

@@ -56,6 +56,28 @@ def test_a_directory_that_is_there_says_its_origin_or_its_first_commit(tmp_path:
     assert project_key(SessionLocation(cwd=str(other)), {}) == "example.org/team/app"
 
 
+def test_a_directory_whose_commits_are_missing_runs_nothing_to_fetch_them(tmp_path: Path) -> None:
+    repository, ran = tmp_path / "r", tmp_path / "ran"
+    trap = tmp_path / "trap"
+    trap.write_text(f"#!/bin/sh\ntouch {ran}\nexit 1\n")
+    trap.chmod(0o755)
+    repository.mkdir()
+
+    def git(*arguments: str) -> None:
+        subprocess.run(["git", *arguments], cwd=repository, check=False, capture_output=True)
+
+    git("init", "-q")
+    (repository / ".git/HEAD").write_text("1" * 40 + "\n")
+    settings = {"remote.far.url": str(tmp_path), "remote.far.promisor": "true", "remote.far.uploadpack": str(trap)}
+    for name, value in {**settings, "core.repositoryFormatVersion": "1", "extensions.partialClone": "far"}.items():
+        git("config", name, value)
+    git("rev-list", "HEAD")
+    assert ran.exists(), "the trap works"
+    ran.unlink()
+    assert project_key(SessionLocation(cwd=str(repository)), {}) == str(repository)
+    assert not ran.exists()
+
+
 @pytest.mark.parametrize("cwd", ["x" * 5000, ".", "src", "a\0b", "/nowhere/at/all"])
 def test_a_directory_that_cannot_be_asked_is_its_own_project(cwd: str) -> None:
     """Also a relative one: it says nothing about the directory of this process."""

@@ -58,5 +58,6 @@ WAYS: dict[str, str] = {
     "through /proc": 'cd "$D" && echo gone > /proc/self/cwd/keep.txt',
     "shred": 'shred -n 1 "$T"',
     "split": 'cd "$D" && printf x | split -b 1 -a 3 - p && mv paaa keep.txt',
+    "flags": 'chattr +d "$T"',
     "user attribute": 'python3 -c \'import os, sys; os.setxattr(sys.argv[1], "user.gone", b"1")\' "$T"',
 }

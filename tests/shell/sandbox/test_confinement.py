@@ -1,10 +1,12 @@
 """What the sandbox modes hold: files outside stay as they are whatever program is used, and inside under read-only."""
 
+import fcntl
 import os
 import socket
 import stat
 import subprocess
 import threading
+from array import array
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +14,12 @@ from pathlib import Path
 import pytest
 
 from shiftlog.model.shell_errors import SandboxUnavailable
+from shiftlog.shell.sandbox.sandbox import Sandbox
 from tests.shell.sandbox.conftest import Shells, needs_confinement
 from tests.shell.sandbox.damage import WAYS
 
 pytestmark = needs_confinement()
+_GET_FLAGS = 0x80086601  # FS_IOC_GETFLAGS
 Make = Callable[..., Shells]
 BOTH = pytest.mark.parametrize("bwrap", [True, False], ids=["bwrap", "landlock alone"])
 
@@ -25,8 +29,11 @@ def _state(path: Path) -> tuple[object, ...]:
     if not path.is_file() or path.is_symlink():
         return ("not there",)
     facts = path.stat()
-    names = sorted(os.listxattr(path))
-    return path.read_bytes(), stat.S_IMODE(facts.st_mode), facts.st_uid, facts.st_ino, facts.st_mtime_ns, names
+    names, flags = sorted(os.listxattr(path)), array("l", [0])
+    with path.open("rb") as opened:
+        fcntl.ioctl(opened, _GET_FLAGS, flags)
+        content = opened.read()
+    return content, stat.S_IMODE(facts.st_mode), facts.st_uid, facts.st_ino, facts.st_mtime_ns, names, flags
 
 
 def _script(way: str, victim: Path) -> str:
@@ -199,6 +206,17 @@ def test_a_process_outside_cannot_be_signalled(make_shells: Make) -> None:
         assert outside.poll() is None
         outside.kill()
     assert ran.out.strip() == "137"
+
+
+def test_without_a_space_of_its_own_a_shell_shares_no_memory_and_no_queue(make_shells: Make) -> None:
+    shells = make_shells("workspace-write")
+    machine = replace(shells.sandbox.capabilities, own_terminals=False)
+    sandbox = Sandbox(machine, use_bwrap=False)
+    try:
+        ran = replace(shells, sandbox=sandbox).run("ipcmk -M 64; ipcmk -S 1; ipcmk -Q; true")
+    finally:
+        sandbox.close()
+    assert (ran.out, ran.err.count("Operation not permitted")) == ("", 3), ran
 
 
 def test_no_device_can_be_made_or_opened_for_writing(make_shells: Make) -> None:

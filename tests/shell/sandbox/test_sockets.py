@@ -89,6 +89,7 @@ def test_a_service_outside_cannot_be_reached_by_any_path(make_shells: Make, bwra
             "folder/service.sock",
             f"/proc/self/root{service}",
             f"/proc/1/root{service}",
+            f"/proc/{os.getpid()}/root{service}",
         ):
             assert "reached" not in _says(shells, STREAM.format(kind="socket.SOCK_STREAM", path=path))
             assert "reached" not in _says(shells, STREAM.format(kind="socket.SOCK_SEQPACKET", path=path))

@@ -11,6 +11,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cache
 
+from shiftlog.guard import foreign_git
+
 GIT_S = 3.0
 
 _ADDRESS = re.compile(
@@ -88,8 +90,7 @@ def _key_of_directory(path: str) -> str | None:
 
 
 def _git(path: str, *arguments: str) -> str | None:
-    # The directory's own configuration must not run anything.
-    command = ["git", "-C", path, "-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", *arguments]
+    command = [*foreign_git.COMMAND, "-C", path, *arguments]
     try:
         done = subprocess.run(
             command,
@@ -99,6 +100,7 @@ def _git(path: str, *arguments: str) -> str | None:
             timeout=GIT_S,
             check=False,
             stdin=subprocess.DEVNULL,
+            env=foreign_git.environment(),
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -6,29 +6,23 @@ from subprocess import DEVNULL
 
 import anyio
 
-_GIT = (
-    "git",
-    "--no-pager",
-    "--literal-pathspecs",
-    "-c",
-    "core.fsmonitor=false",
-    "-c",
-    "core.hooksPath=/dev/null",
-    "-c",
-    "core.quotePath=false",
-)
+from shiftlog.guard import foreign_git
 
 
 async def ask_git(workspace: str, *commands: Sequence[str]) -> list[str | None]:
     """Run git commands at the same time and return what each printed, None for one that failed."""
     printed: list[str | None] = [None] * len(commands)
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
-    environment |= {"GIT_OPTIONAL_LOCKS": "0", "GIT_TERMINAL_PROMPT": "0", "LC_ALL": "C"}
+    settings = foreign_git.environment()
 
     async def run(n: int, command: Sequence[str]) -> None:
         try:
             done = await anyio.run_process(
-                [*_GIT, *command], stdin=DEVNULL, stderr=DEVNULL, check=False, cwd=workspace, env=environment
+                [*foreign_git.COMMAND, *command],
+                stdin=DEVNULL,
+                stderr=DEVNULL,
+                check=False,
+                cwd=workspace,
+                env=settings,
             )
         except OSError:  # no git on this machine, or the folder went away
             return

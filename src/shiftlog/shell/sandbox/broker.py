@@ -156,8 +156,7 @@ class Broker:
             return
         is_shell = self.shell_pid is None and request.real == self._rules.shell
         if is_shell:
-            self.shell_pid = call.pid
-        if is_shell:
+            self._begin(call.pid)
             self.listener.let_pass(call)
             return
         if self._is_helper(request):
@@ -169,6 +168,13 @@ class Broker:
             self._let_start(call, request, answer)
         else:
             self.listener.answer(call, errno.EACCES)
+
+    def _begin(self, shell_pid: int) -> None:
+        """Learn the shell's process and mounts: no program of the shell has run yet."""
+        self.shell_pid = shell_pid
+        for calls in (self._metadata, self._sockets):
+            if calls is not None:
+                calls.places.look(shell_pid)
 
     def _let_start(self, call: Notification, request: _StartRequest, answer: _Decision) -> None:
         """Let the kernel start the program; the tracer compares what it loads with what was judged."""

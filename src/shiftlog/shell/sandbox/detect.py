@@ -282,7 +282,8 @@ def _try_bwrap(why: dict[str, str]) -> str | None:
     if path is None:
         why["bwrap"] = "bubblewrap is not installed"
         return None
-    command = [path, "--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--tmpfs", "/run", "/bin/sh", "-c", ":"]
+    mounts = ["--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--tmpfs", "/run"]
+    command = [path, "--unshare-ipc", *mounts, "/bin/sh", "-c", ":"]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_PROBE_S, check=False, env={})
     except (OSError, subprocess.TimeoutExpired) as problem:

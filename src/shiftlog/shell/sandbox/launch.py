@@ -265,6 +265,7 @@ class Launch:
             metadata=("broker" if broker else "refused") if watched else "free",
             guard_truncate=watched and abi < 3,
             sockets=self._spec.confined and broker and self._machine.takes_sockets,
+            own_ipc=self.own_terminals or not self._spec.confined,
         )
 
     def _landlock(self, files: RuleFiles) -> landlock.LandlockPlan | None:

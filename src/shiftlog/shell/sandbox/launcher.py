@@ -25,9 +25,11 @@ FAILED_STATUS = 125
 _LAST_CAPABILITY = 63
 _SIGPIPE, _SIGXFSZ = 13, 25
 _RLIMIT_CORE = 4
-_NEW_MOUNTS, _NEW_USER = 0x20000, 0x10000000
+_NEW_MOUNTS, _NEW_IPC, _NEW_USER = 0x20000, 0x8000000, 0x10000000
 _RECURSIVE_SLAVE = 1 << 19 | 1 << 14
 _NO_SETUID_NO_EXEC = 2 | 8
+_READ_ONLY_AGAIN = 1 | 2 | 8 | 32 | 4096  # MS_REMOUNT and MS_BIND: of this one mount
+_SHARED_DEVICES = (b"null", b"zero", b"full", b"random", b"urandom", b"tty")
 
 
 class LaunchPlan:
@@ -90,6 +92,7 @@ def main() -> None:
         kernel.libc.signal(_SIGXFSZ, None)
         if plan.places is not None:
             _check_mounts(plan.places)
+            _keep_devices()
         if plan.own_terminals:
             make_own_terminals()
         _limit()
@@ -132,6 +135,16 @@ def _check_mounts(places: Mapping[bytes, int]) -> None:
             raise OSError(116, f"{os.fsdecode(path)} became writable while the shell was opened")
 
 
+def _keep_devices() -> None:
+    """Keep root from changing modes and owners of the null devices, which are the machine's own.
+
+    Bubblewrap could do it only so that they cannot be opened any more; on a read-only mount they can.
+    """
+    if os.geteuid() == 0:
+        for name in _SHARED_DEVICES:
+            _libc_call("mount", None, b"/dev/" + name, None, ctypes.c_ulong(_READ_ONLY_AGAIN), None)
+
+
 def _is_on(path: bytes, mount: bytes) -> bool:
     """Return True if a path leads to this mount, and not to another one that covers it."""
     try:
@@ -147,9 +160,9 @@ def _is_on(path: bytes, mount: bytes) -> bool:
 
 
 def make_own_terminals() -> None:
-    """Give this process and its descendants terminals of their own at /dev/pts; raises `OSError`."""
+    """Give this process and its descendants terminals of their own at /dev/pts, and shared memory; raises `OSError`."""
     user, group = os.geteuid(), os.getegid()
-    _libc_call("unshare", _NEW_MOUNTS | (_NEW_USER if user else 0))
+    _libc_call("unshare", _NEW_MOUNTS | _NEW_IPC | (_NEW_USER if user else 0))
     if user:
         for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
             descriptor = os.open(f"/proc/self/{name}", os.O_WRONLY)

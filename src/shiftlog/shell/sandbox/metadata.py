@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.notify import Listener, Notification
+from shiftlog.shell.sandbox.places import ShellPlaces
 from shiftlog.shell.sandbox.processes import (
     AT_EMPTY_PATH,
     AT_FDCWD,
@@ -22,7 +23,6 @@ from shiftlog.shell.sandbox.processes import (
     signed,
 )
 
-_NULL_DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/tty"})
 _XATTR_SIZE_MAX = 65536
 _Change = Callable[[bytes], None]
 
@@ -31,7 +31,7 @@ class MetadataCalls:
     """Carries out chmod and similar calls within the writable paths, and refuses them elsewhere."""
 
     def __init__(self, writable: tuple[str, ...]) -> None:
-        self._writable = tuple(place.rstrip("/") for place in writable)
+        self.places = ShellPlaces(writable)
         self._names = {number: name for name, number in kernel.NUMBERS.items()}
 
     def answer(self, listener: Listener, call: Notification) -> None:
@@ -49,7 +49,7 @@ class MetadataCalls:
         try:
             if not listener.still_valid(call):
                 return
-            if not self._may_change(os.readlink(f"/proc/self/fd/{fd}")):
+            if not self._may_change(fd):
                 raise Unresolved(errno.EROFS, "outside the writable places")
             try:
                 change(b"/proc/self/fd/%d" % fd)
@@ -59,10 +59,10 @@ class MetadataCalls:
             os.close(fd)
         listener.answer(call, 0)
 
-    def _may_change(self, real: str) -> bool:
-        if not real.startswith("/") or real.startswith("/memfd:") or real in _NULL_DEVICES:
-            return True  # pipes, sockets and memory have no path
-        return any(real == place or real.startswith(place + "/") for place in self._writable)
+    def _may_change(self, fd: int) -> bool:
+        path = os.readlink(f"/proc/self/fd/{fd}")
+        # Pipes, sockets and memory have no path.
+        return not path.startswith("/") or path.startswith("/memfd:") or self.places.hold(fd)
 
 
 def _target(name: str, args: tuple[int, ...], memory: ProcessMemory) -> tuple[int, bytes, int]:

@@ -29,7 +29,7 @@ def arguments(
     shared_memory: bool,
 ) -> list[str]:
     """Return the command line up to the program; the shell sees these real paths."""
-    words = [bwrap, "--die-with-parent", "--ro-bind", "/", "/", "--dev", "/dev"]
+    words = [bwrap, "--die-with-parent", "--unshare-ipc", "--ro-bind", "/", "/", "--dev", "/dev"]
     words += ["--tmpfs", "/dev/shm"] if shared_memory and Path("/dev/shm").is_dir() else []
     words += ["--bind", temp, "/tmp", "--tmpfs", "/run"]
     if Path("/var/tmp").is_dir() and not Path("/var/tmp").is_symlink():

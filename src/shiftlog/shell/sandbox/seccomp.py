@@ -27,14 +27,26 @@ METADATA_BY_FD = ("fchmod", "fchown", "fsetxattr", "fremovexattr")
 METADATA_TWINS = ("setxattrat", "removexattrat", "file_setattr")
 # Calls that reach into another process or around the filter; builds do not need them.
 _REACH = ("ptrace", "process_vm_readv", "process_vm_writev", "pidfd_getfd")
-_CONFINED = ("open_by_handle_at", "io_uring_setup", "kexec_load", "kexec_file_load", "bpf", "userfaultfd")
+# The kernel keeps keys for the user, not for the shell, and starts a program for a key that it lacks.
+_CONFINED = ("open_by_handle_at", "io_uring_setup", "kexec_load", "kexec_file_load", "bpf", "userfaultfd",
+             "add_key", "request_key", "keyctl")  # fmt: skip
+# Memory, semaphores and queues that all processes of a user share by number or name.
+_SHARED = ("shmget", "shmat", "shmctl", "semget", "semop", "semtimedop", "semctl", "msgget", "msgsnd", "msgrcv",
+           "msgctl", "mq_open", "mq_unlink")  # fmt: skip
+# Requests that change a file which is open for reading only: its flags, version, encryption and the like. Of btrfs,
+# f2fs and bcachefs, whose requests also make and remove directories, only those that copy extents remain.
+_CHANGING = (0x40086602, 0x40046602, 0x40087602, 0x40047602, 0x40086604, 0x401C5820, 0x40806685, 0x800C6613,
+             0xC0506617, 0xC0406618, 0xC0406619, 0x6609, 0x40047211)  # fmt: skip
+_FILE_SYSTEMS, _OF_ONE_KIND = (0x9400, 0xF500, 0xBC00), 0xFF00
+_COPYING = (0x40049409, 0x4020940D, 0xC0189436)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilterOptions:
     """The rules of a filter; `metadata` says who controls chmod and similar calls without read-only mounts.
 
-    With `sockets` the broker connects sockets; local datagrams, which need no connection, are refused.
+    With `sockets` the broker connects sockets; local datagrams, which need no connection, are refused. `own_ipc` says
+    that the shell shares memory and queues with no other program.
     """
 
     broker: bool
@@ -43,6 +55,7 @@ class FilterOptions:
     metadata: str = "free"  # free | broker | refused
     guard_truncate: bool = False
     sockets: bool = False
+    own_ipc: bool = True
 
 
 def _do(code: int, value: int, yes: int = 0, no: int = 0) -> bytes:
@@ -97,13 +110,28 @@ def _truncating_open(flags_at: int) -> bytes:
     )  # fmt: skip
 
 
-def _limits_of_others() -> bytes:
-    """Refuse to set another process's limit of file locks, by which processes inside and outside of shells differ."""
-    return (
-        _argument(1) + _do(_EQUAL, _RLIMIT_LOCKS, 1, 0) + _do(_RETURN, _ALLOW)
-        + _argument(0) + _do(_EQUAL, 0, 1, 0) + _refuse(errno.EPERM)
-        + _do(_RETURN, _ALLOW)
-    )  # fmt: skip
+def _limits_of_others(*, confined: bool) -> bytes:
+    """Refuse to set limits of other processes: a confined shell none, because a limit of time ends a process.
+
+    By the limit of file locks, processes inside and outside of shells differ, so no shell sets that of others.
+    """
+    ours = _argument(0) + _do(_EQUAL, 0, 0, 1) + _do(_RETURN, _ALLOW)
+    if confined:
+        reads = _argument(2) + _do(_EQUAL, 0, 0, 3) + _do(_LOAD, _ARGUMENTS_AT + 20) + _do(_EQUAL, 0, 0, 1)
+        return ours + reads + _do(_RETURN, _ALLOW) + _refuse(errno.EPERM)
+    locks = _argument(1) + _do(_EQUAL, _RLIMIT_LOCKS, 1, 0) + _do(_RETURN, _ALLOW)
+    return ours + locks + _refuse(errno.EPERM)
+
+
+def _requests(*, changing: bool) -> bytes:
+    """Refuse requests that type into a terminal; without `changing` also those that change files behind Landlock."""
+    refused = (_TIOCSTI, _TIOCLINUX) if changing else (_TIOCSTI, _TIOCLINUX, *_CHANGING)
+    body = _argument(1) + b"".join(_do(_EQUAL, number, 0, 1) + _refuse(errno.EPERM) for number in refused)
+    if not changing:
+        body += b"".join(_do(_EQUAL, number, 0, 1) + _do(_RETURN, _ALLOW) for number in _COPYING)
+        body += _do(_AND, _OF_ONE_KIND)
+        body += b"".join(_do(_EQUAL, kind, 0, 1) + _refuse(errno.ENOTTY) for kind in _FILE_SYSTEMS)
+    return body + _do(_RETURN, _ALLOW)
 
 
 def build(options: FilterOptions) -> bytes:
@@ -121,11 +149,12 @@ def build(options: FilterOptions) -> bytes:
     if options.broker:
         parts += [_call("execve", notify), _call("execveat", notify)]
     parts += [_call(name, _refuse(errno.EPERM)) for name in _REACH]
-    parts.append(_call("prlimit64", _limits_of_others()))
+    parts.append(_call("prlimit64", _limits_of_others(confined=options.confined)))
     if options.confined:
         parts += [_call(name, _refuse(errno.EPERM)) for name in _CONFINED]
-        terminal = _argument(1) + _do(_EQUAL, _TIOCSTI, 1, 0) + _do(_EQUAL, _TIOCLINUX, 0, 1) + _refuse(errno.EPERM)
-        parts.append(_call("ioctl", terminal + _do(_RETURN, _ALLOW)))
+        parts.append(_call("ioctl", _requests(changing=options.metadata == "free")))
+    if not options.own_ipc:
+        parts += [_call(name, _refuse(errno.EPERM)) for name in _SHARED]
     if options.metadata != "free":
         answer = notify if options.metadata == "broker" else _refuse(errno.EPERM)
         parts += [_call(name, answer) for name in METADATA_BY_PATH + METADATA_BY_FD]

@@ -13,6 +13,7 @@ import threading
 
 from shiftlog.shell.sandbox import kernel
 from shiftlog.shell.sandbox.notify import Listener, Notification
+from shiftlog.shell.sandbox.places import ShellPlaces
 from shiftlog.shell.sandbox.processes import AT_FDCWD, ProcessMemory, Unresolved, open_file, process_of, signed
 
 _ADDRESS_MAX = 128  # the kernel's own limit
@@ -24,7 +25,7 @@ class SocketCalls:
     """Carries out `connect`; a path must lie below the reachable directories, abstract sockets are refused."""
 
     def __init__(self, reachable: tuple[str, ...]) -> None:
-        self._reachable = tuple(place.rstrip("/") for place in reachable)
+        self.places = ShellPlaces(reachable)
         self._room = threading.BoundedSemaphore(_AT_ONCE)
 
     def answer(self, listener: Listener, call: Notification) -> None:
@@ -55,8 +56,7 @@ class SocketCalls:
         if os.stat(f"/proc/{call.pid}").st_uid != os.geteuid():
             raise Unresolved(errno.EACCES, "another user")  # must not use our rights
         target, _text = open_file(call.pid, AT_FDCWD, path)
-        real = os.readlink(f"/proc/self/fd/{target}")
-        if not any(real.startswith(place + "/") for place in self._reachable):
+        if not self.places.hold(target):
             os.close(target)
             raise Unresolved(errno.EACCES, "outside the shell's own directories")
         return target
