@@ -14,8 +14,10 @@ from shiftlog.guard.bash.tree import BashWord, Dyn, Lit, Part
 from shiftlog.guard.bash.words import HOLE, Arg
 
 ANY = "*"
+NAME = "\ue001"  # stands for some plain word without a dash before it, such as a branch or a number
 MAX_VALUES = 8
-PLAIN = re.compile(r"(?!-)[\w./@%+=~-]*", re.A)
+BRANCH = "\ue002"  # stands for the name of a git branch, which may hold signs that mean something to a shell
+PLAIN = re.compile(rf"(?!-)[\w./@%+=~{NAME}{BRANCH}-]*", re.A)
 NUMBERS = frozenset("!$?#")  # parameters that are always numbers
 UNSTEADY = re.compile(
     r"IFS|REPLY|MAPFILE|OPT\w+|COPROC\w*|BASH\w*|_|DIRSTACK|FUNCNAME|PIPESTATUS|(?:COMP|READLINE)_\w+"
@@ -63,14 +65,24 @@ class Values:
         if self.open or not all(choices) or len(choices) > MAX_VALUES:
             return []
         found = ["".join(pieces) for pieces in product(*choices)]
-        return found if len(found) <= MAX_VALUES else []
+        return found if len(found) <= MAX_VALUES and not any(map(_stands_for_other, found)) else []
 
     def _choices(self, part: Part) -> list[str]:
         if isinstance(part, Lit):
             return [part.text] if part.quoted or PLAIN.fullmatch(part.text.lstrip("-")) else []
         name = parameter_name(part)
+        if name == "SHELL" and name not in self.known:
+            return ["sh"]  # the login shell, which takes its arguments like any other
         values = self.known.get(name) if name in self.settled and not UNSTEADY.fullmatch(name) else None
         return sorted(values) if values else []
+
+    def may_become(self, word: BashWord, wanted: str) -> bool:
+        """Return True unless commands of this shell set all of a word's variables, and to other texts."""
+        choices = [[part.text] if isinstance(part, Lit) else self._choices(part) for part in word.parts]
+        if self.open or not all(choices) or len(choices) > MAX_VALUES:
+            return True
+        found = {"".join(pieces) for pieces in product(*choices)}
+        return wanted in found or (not wanted.startswith("-") and any(map(_stands_for_other, found)))
 
     def is_plain(self, part: Part, *, unset: bool) -> bool:
         """Return True if a part is one word without meaning to a shell; `unset` holds for variables never set here."""
@@ -79,7 +91,12 @@ class Values:
             return name in NUMBERS or isinstance(part, Lit)
         if UNSTEADY.fullmatch(name) or not name.isidentifier():
             return False
-        return unset if name not in self.known else self.known[name] is not None
+        values = self.known.get(name, frozenset[str]() if unset else None)
+        return values is not None and not any(BRANCH in value for value in values)
+
+
+def _stands_for_other(text: str) -> bool:
+    return NAME in text or BRANCH in text
 
 
 def parameter_name(part: Dyn) -> str:
