@@ -17,11 +17,13 @@ ANY = "*"
 NAME = "\ue001"  # stands for some plain word without a dash before it, such as a branch or a number
 MAX_VALUES = 8
 BRANCH = "\ue002"  # stands for the name of a git branch, which may hold signs that mean something to a shell
-PLAIN = re.compile(rf"(?!-)[\w./@%+=~{NAME}{BRANCH}-]*", re.A)
+TAIL = "\ue003"  # stands for any text after a known beginning
+PLAIN = re.compile(rf"(?!-)[\w./@%+=~{NAME}{BRANCH}{TAIL}-]*", re.A)
 NUMBERS = frozenset("!$?#")  # parameters that are always numbers
 UNSTEADY = re.compile(
     r"IFS|REPLY|MAPFILE|OPT\w+|COPROC\w*|BASH\w*|_|DIRSTACK|FUNCNAME|PIPESTATUS|(?:COMP|READLINE)_\w+"
 )
+OPEN = re.compile(rf"[{NAME}{BRANCH}{TAIL}]")
 SEPARATORS = re.compile(r"[^\w./@%+=~-]*", re.A)  # values of IFS that split no plain value
 
 
@@ -65,7 +67,7 @@ class Values:
         if self.open or not all(choices) or len(choices) > MAX_VALUES:
             return []
         found = ["".join(pieces) for pieces in product(*choices)]
-        return found if len(found) <= MAX_VALUES and not any(map(_stands_for_other, found)) else []
+        return found if len(found) <= MAX_VALUES and not OPEN.search("".join(found)) else []
 
     def _choices(self, part: Part) -> list[str]:
         if isinstance(part, Lit):
@@ -82,7 +84,9 @@ class Values:
         if self.open or not all(choices) or len(choices) > MAX_VALUES:
             return True
         found = {"".join(pieces) for pieces in product(*choices)}
-        return wanted in found or (not wanted.startswith("-") and any(map(_stands_for_other, found)))
+        if any(TAIL in text for text in found) and not all(part.quoted for part in word.parts):
+            return True
+        return wanted in found or any(_stands_for(text, wanted) for text in found)
 
     def is_plain(self, part: Part, *, unset: bool) -> bool:
         """Return True if a part is one word without meaning to a shell; `unset` holds for variables never set here."""
@@ -92,11 +96,17 @@ class Values:
         if UNSTEADY.fullmatch(name) or not name.isidentifier():
             return False
         values = self.known.get(name, frozenset[str]() if unset else None)
-        return values is not None and not any(BRANCH in value for value in values)
+        return values is not None and not any(BRANCH in value or TAIL in value for value in values)
 
 
-def _stands_for_other(text: str) -> bool:
-    return NAME in text or BRANCH in text
+def _stands_for(text: str, wanted: str) -> bool:
+    """Return True if a text with open parts may be another one."""
+    found = OPEN.search(text)
+    return (
+        found is not None
+        and wanted.startswith(text[: found.start()])
+        and not (wanted.startswith("-") and not found.start() and found.group() != TAIL)
+    )
 
 
 def parameter_name(part: Dyn) -> str:
@@ -118,4 +128,6 @@ def assigned_text(value: Arg) -> str | None:
     parts: list[Part] = value.word.parts if value.word is not None else []
     if value.value is None and len(parts) == 1 and isinstance(parts[0], Dyn) and parameter_name(parts[0]) in NUMBERS:
         return "1"
+    if value.value is None and value.prefix and PLAIN.fullmatch(value.prefix):
+        return value.prefix + TAIL
     return value.value

@@ -177,7 +177,8 @@ class Survey(Late):
                     self.doubt_hidden(text_of(word.parts)[0], word.start)
         args = resolve_words(node.words)
         if node.redirects:
-            position = position._replace(stdin=self._visit_redirects(node.redirects, position, program))
+            stdin = self._visit_redirects(node.redirects, position, program)
+            position = position._replace(stdin=stdin, certain=False)  # a redirection that fails stops the command
             if self.names is not None:
                 self._note_named_data(args, node.redirects, position.stdin)
         if args:
@@ -270,6 +271,10 @@ class Survey(Late):
         self.writes_something = True
         if arg.value is not None:
             self.writes[arg.value] = content if program == "cat" else None
+
+    def may_have_ended(self, name: str) -> bool:
+        """Return True if a builtin may not run here: after a `return`, or because a function has its name."""
+        return self._returned or name in self.functions
 
     def visit_argv(self, args: list[Arg], position: Position) -> None:
         """Follow one argument list to every program that it starts."""

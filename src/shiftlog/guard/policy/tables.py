@@ -115,7 +115,9 @@ PRINTERS = frozenset(
         "micromamba shell hook", "brew shellenv", "opam env", "fnm env", "mise activate", "mise env", "starship init",
         "zoxide init", "direnv hook", "dircolors", "keychain", "luarocks path", "minikube docker-env", "minikube -p",
         "docker-machine env", "poetry env activate", "kubectl completion", "helm completion", "gh completion",
-        "npm completion", "pip completion", "docker completion", "register-python-argcomplete",
+        "npm completion", "uv generate-shell-completion", "uvx --generate-shell-completion",
+        "rustup completions", "atuin init", "kind completion", "pip completion", "docker completion",
+        "register-python-argcomplete",
         "/opt/homebrew/bin/brew shellenv", "/home/linuxbrew/.linuxbrew/bin/brew shellenv",
     )
 )  # fmt: skip
