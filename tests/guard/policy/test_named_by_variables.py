@@ -17,6 +17,17 @@ x=echo; bash -c '$x ls'
 x=echo | true; $x ls
 (x=echo); $x ls
 x=echo true; $x ls
+export x=echo & $x ls
+export x=echo | true; $x ls
+(export x=echo); $x ls
+false && export x=echo; $x ls
+export x=echo >/nonexistent/f; $x ls
+export() { :; }; export x=echo; $x ls
+if true; then export x=echo; fi; $x ls
+export x=echo; export x=l''s; $x
+export x=$y; $x ls
+f() { export x=echo; }; $x ls
+declare -u x=echo; $x ls
 false && x=echo; $x ls
 x=echo >/nonexistent/f; $x ls
 x=echo; unset x; $x ls

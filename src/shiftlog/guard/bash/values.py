@@ -14,12 +14,16 @@ from shiftlog.guard.bash.tree import BashWord, Dyn, Lit, Part
 from shiftlog.guard.bash.words import HOLE, Arg
 
 ANY = "*"
+NAME = "\ue001"  # stands for some plain word without a dash before it, such as a branch or a number
 MAX_VALUES = 8
-PLAIN = re.compile(r"(?!-)[\w./@%+=~-]*", re.A)
+BRANCH = "\ue002"  # stands for the name of a git branch, which may hold signs that mean something to a shell
+TAIL = "\ue003"  # stands for any text after a known beginning
+PLAIN = re.compile(rf"(?!-)[\w./@%+=~{NAME}{BRANCH}{TAIL}-]*", re.A)
 NUMBERS = frozenset("!$?#")  # parameters that are always numbers
 UNSTEADY = re.compile(
     r"IFS|REPLY|MAPFILE|OPT\w+|COPROC\w*|BASH\w*|_|DIRSTACK|FUNCNAME|PIPESTATUS|(?:COMP|READLINE)_\w+"
 )
+OPEN = re.compile(rf"[{NAME}{BRANCH}{TAIL}]")
 SEPARATORS = re.compile(r"[^\w./@%+=~-]*", re.A)  # values of IFS that split no plain value
 
 
@@ -63,14 +67,26 @@ class Values:
         if self.open or not all(choices) or len(choices) > MAX_VALUES:
             return []
         found = ["".join(pieces) for pieces in product(*choices)]
-        return found if len(found) <= MAX_VALUES else []
+        return found if len(found) <= MAX_VALUES and not OPEN.search("".join(found)) else []
 
     def _choices(self, part: Part) -> list[str]:
         if isinstance(part, Lit):
             return [part.text] if part.quoted or PLAIN.fullmatch(part.text.lstrip("-")) else []
         name = parameter_name(part)
+        if name == "SHELL" and name not in self.known:
+            return ["sh"]  # the login shell, which takes its arguments like any other
         values = self.known.get(name) if name in self.settled and not UNSTEADY.fullmatch(name) else None
         return sorted(values) if values else []
+
+    def may_become(self, word: BashWord, wanted: str) -> bool:
+        """Return True unless commands of this shell set all of a word's variables, and to other texts."""
+        choices = [[part.text] if isinstance(part, Lit) else self._choices(part) for part in word.parts]
+        if self.open or not all(choices) or len(choices) > MAX_VALUES:
+            return True
+        found = {"".join(pieces) for pieces in product(*choices)}
+        if any(TAIL in text for text in found) and not all(part.quoted for part in word.parts):
+            return True
+        return wanted in found or any(_stands_for(text, wanted) for text in found)
 
     def is_plain(self, part: Part, *, unset: bool) -> bool:
         """Return True if a part is one word without meaning to a shell; `unset` holds for variables never set here."""
@@ -79,7 +95,18 @@ class Values:
             return name in NUMBERS or isinstance(part, Lit)
         if UNSTEADY.fullmatch(name) or not name.isidentifier():
             return False
-        return unset if name not in self.known else self.known[name] is not None
+        values = self.known.get(name, frozenset[str]() if unset else None)
+        return values is not None and not any(BRANCH in value or TAIL in value for value in values)
+
+
+def _stands_for(text: str, wanted: str) -> bool:
+    """Return True if a text with open parts may be another one."""
+    found = OPEN.search(text)
+    return (
+        found is not None
+        and wanted.startswith(text[: found.start()])
+        and not (wanted.startswith("-") and not found.start() and found.group() != TAIL)
+    )
 
 
 def parameter_name(part: Dyn) -> str:
@@ -101,4 +128,6 @@ def assigned_text(value: Arg) -> str | None:
     parts: list[Part] = value.word.parts if value.word is not None else []
     if value.value is None and len(parts) == 1 and isinstance(parts[0], Dyn) and parameter_name(parts[0]) in NUMBERS:
         return "1"
+    if value.value is None and value.prefix and PLAIN.fullmatch(value.prefix):
+        return value.prefix + TAIL
     return value.value

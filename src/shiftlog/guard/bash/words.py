@@ -19,6 +19,7 @@ MAX_BRACED_CHARS = 2000
 MAX_HOLES = 4
 SPECIAL = re.compile(rf"[{{~*?\[\\{HOLE}]")
 GLOB = re.compile(r"[*?\[]")
+GLOB_SIGN = re.compile(r"[*?\[\]\\]")
 SUBSCRIPT = re.compile(r"\w\[")
 SEQUENCE = re.compile(r"(-?\d+)\.\.(-?\d+)(?:\.\.(-?\d+))?|([A-Za-z])\.\.([A-Za-z])(?:\.\.(-?\d+))?")
 
@@ -131,6 +132,9 @@ def is_stdin(arg: Arg) -> bool:
 
 def may_become(arg: Arg, word: str) -> bool:
     """Return True if a dynamic argument can expand to this word."""
+    if arg.glob and HOLE not in arg.text:  # each name that it finds begins and ends like the pattern
+        pieces = GLOB_SIGN.split(arg.text.casefold())
+        return word.casefold().startswith(pieces[0]) and word.casefold().endswith(pieces[-1])
     if arg.splits or arg.text.count(HOLE) > MAX_HOLES:
         return True
     pattern = ".*".join(re.escape(piece) for piece in arg.text.split(HOLE))

@@ -6,7 +6,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 
-from shiftlog.guard.bash.tree import Assign, BashWord, Dyn, holds_download
+from shiftlog.guard.bash.tree import Assign, BashWord, Dyn, Lit, holds_download
 from shiftlog.guard.bash.values import Values
 from shiftlog.guard.bash.words import (
     HOLE,
@@ -73,6 +73,9 @@ class Builtins(ABC):
     @abstractmethod
     def assigned_texts(self, value: Arg) -> Sequence[str | None]: ...
 
+    @abstractmethod
+    def may_have_ended(self, name: str) -> bool: ...
+
     def visit_builtin(self, name: str, args: list[Arg], position: Position) -> None:
         """Follow the programs that a builtin starts now or sets up for later."""
         inside = position._replace(via=(*position.via, name), depth=position.depth + 1, certain=False)
@@ -130,7 +133,7 @@ class Builtins(ABC):
             case "test" | "[":
                 self.test_arguments(args, inside, arithmetic=False)
             case _ if name in tables.DECLARATIONS:
-                self._visit_declaration(name, args, inside)
+                self._visit_declaration(name, args, inside, certain=position.certain and not self.may_have_ended(name))
             case _ if name in NAME_BUILTINS:
                 self._visit_names(name, args, inside, certain=position.certain)
             case _:
@@ -181,7 +184,7 @@ class Builtins(ABC):
         if not is_process(rest[0]):
             self.values.open_all()
 
-    def _visit_declaration(self, name: str, args: list[Arg], position: Position) -> None:
+    def _visit_declaration(self, name: str, args: list[Arg], position: Position, *, certain: bool) -> None:
         for arg in args:
             if arg.text.startswith("-") and "n" in arg.text and name in ("declare", "typeset", "local"):
                 # Assignments to one name change the other from then on, in later commands too.
@@ -198,6 +201,8 @@ class Builtins(ABC):
                 if number:
                     self.set_by_arithmetic(arg.text.partition("=")[2], arg.at)
                 self.set_from_argument(arg, position)
+                if certain and NAME.fullmatch(arg.text.partition("=")[0]):
+                    self.values.settled.add(arg.text.partition("=")[0])
             elif arg.value is None and not arg.glob:
                 code = "$(" in arg.text or "`" in arg.text
                 self.doubt("a variable whose name is not literal", arg.text, arg.at, "lists" if code else "allow")
@@ -290,7 +295,7 @@ class Builtins(ABC):
         plain, bracket, key = name.partition("[")
         if bracket:
             self.visit_expansions(key, arg.at, position)
-        self.set_variable(plain, with_holes(value, arg.at, arg.word), position, key=key.rstrip("]"))
+        self.set_variable(plain, with_holes(value, arg.at, _after_name(arg.word)), position, key=key.rstrip("]"))
 
     def set_array(self, assign: Assign, position: Position) -> None:
         """Follow an array assignment, element by element."""
@@ -349,6 +354,15 @@ class Builtins(ABC):
             self.visit_expansions(value.text.replace(HOLE, ""), value.at, position)
             if value.value != "":
                 self.visit_script(value, position._replace(via=(*position.via, name)))
+
+
+def _after_name(word: BashWord | None) -> BashWord | None:
+    """Return the word of the value in `NAME=value`."""
+    first = word.parts[0] if word is not None and word.parts else None
+    if word is None or not isinstance(first, Lit) or "=" not in first.text:
+        return word
+    value = Lit(first.text.partition("=")[2], first.quoted)
+    return BashWord(word.start, word.end, [*([value] if value.text else []), *word.parts[1:]])
 
 
 def _names_given(name: str, args: list[Arg]) -> list[Arg]:

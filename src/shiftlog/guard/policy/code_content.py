@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from shiftlog.guard.policy.code_files import CodeFile, Language, code_files
+from shiftlog.guard.policy.code_files import CodeFile, Language, code_files, runs_code
 from shiftlog.guard.policy.tables import SEDS, SHELLS, STARTING
 
 if TYPE_CHECKING:
@@ -58,7 +58,8 @@ def _judge_script(judge: Judge, file: CodeFile, text: str, cwd: str, *, whole: b
     open_ended = found.syntax_error is not None or any(one.list is None for one in found.violations)
     lines = (line for line in text.splitlines() if not line.lstrip().startswith("#"))
     named = _named(judge, lines) if open_ended else None
-    judged = whole and not open_ended and found.verdict != "not_checked"
+    opaque = open_ended or found.verdict == "not_checked" or any(runs_code(start) for start in found.starts)
+    judged = whole and not opaque
     return ContentJudgement(
         violations=kept, asks=asks, named=named, files=_nested(found, file, cwd), judged=judged and not kept
     )

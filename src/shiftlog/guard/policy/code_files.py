@@ -14,7 +14,17 @@ from typing import Literal
 
 from shiftlog.guard.policy.filters import awk_runs, filter_files, sed_runs
 from shiftlog.guard.policy.found import Start
-from shiftlog.guard.policy.tables import BUILDERS, FILTERS, INTERPRETERS, MAKES, READS_CODE, RUNNERS, SEDS
+from shiftlog.guard.policy.open_arguments import subcommand
+from shiftlog.guard.policy.tables import (
+    BUILDERS,
+    FILTERS,
+    INTERPRETERS,
+    MAKES,
+    READS_CODE,
+    RUNNERS,
+    SEDS,
+    SUBCOMMANDS,
+)
 from shiftlog.guard.policy.tools import option_values
 
 Language = Literal["shell", "code", "make", "npm", "any"]
@@ -38,6 +48,17 @@ VALUED: dict[str, frozenset[str]] = {
     "gdb": frozenset(("-x",)),
 }
 LOADED = frozenset(("-r", "--require", "--import", "--loader", "--experimental-loader", "-l", "-x"))
+COMPILERS = re.compile(r"(?:.*-)?(?:gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(?:-[0-9.]+)?")
+COMPILER_PLUGINS = ("-B", "-specs", "--specs", "-fplugin", "-fpass-plugin", "-wrapper", "-Xclang", "-ld-path", "@")
+# Subcommands of git beside those in the tables; all others may be aliases or programs of their own.
+GIT_OTHERS = frozenset(
+    "bisect bugreport bundle checkout-index column commit-graph credential diagnose diff-files difftool fast-export "
+    "fast-import fetch-pack filter-branch fmt-merge-msg help index-pack interpret-trailers mailinfo mailsplit "
+    "maintenance merge-file merge-index merge-tree mergetool mktag mktree pack-objects pack-redundant pack-refs "
+    "patch-id prune prune-packed rebase receive-pack repack replace request-pull rerere send-email send-pack shell "
+    "show-branch show-index stage stripspace submodule unpack-file unpack-objects upload-archive upload-pack var "
+    "verify-pack verify-tag version whatchanged".split()
+)
 ENDINGS = ("rb", "js", "lua")
 OWN_FILES: dict[str, tuple[str, ...]] = {
     "just": ("justfile", ".justfile", "Justfile"),
@@ -96,7 +117,19 @@ def runs_code(start: Start) -> bool:
         return True
     if base in FILTERS:
         return sed_runs(start.args) if base in SEDS else awk_runs(start.args)
+    if base == "git":
+        return _may_be_alias(start)
+    if COMPILERS.fullmatch(base):
+        return any(arg.text.startswith(COMPILER_PLUGINS) for arg in start.args)
     return base in RUNNERS or base in BUILDERS or any(each.fullmatch(base) for each in (CODE_RUNNERS, INTERPRETERS))
+
+
+def _may_be_alias(start: Start) -> bool:
+    """Return True if `git` reads settings that the command names, or its subcommand is none of git's own."""
+    if any(arg.text.lower().startswith(("include.", "includeif.")) for arg in start.args):
+        return True
+    said = subcommand(start)
+    return said is not None and said not in SUBCOMMANDS["git"] | GIT_OTHERS
 
 
 def _files_of(start: Start, places: tuple[str, ...]) -> Iterator[CodeFile]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
-from shiftlog.guard.bash.values import ANY
+from shiftlog.guard.bash.values import ANY, Values
 from shiftlog.guard.bash.words import Arg
 
 StartKind = Literal["program", "builtin", "function", "script"]
@@ -21,7 +21,8 @@ class Start:
     `surety`: a `setting` names a program that another one may start (PAGER, GIT_SSH_COMMAND); `stored` is code in a
     variable. `later`: inside a function body, where the name may be a function by then. `defined`: a function that is
     certain to exist. `code` is a file that an interpreter reads from its standard input. `unjudged`: it runs
-    text that only names of files or the output of a known tool complete.
+    text that only names of files or the output of a known tool complete. `values` are those of the shell that
+    starts it.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Start:
     defined: bool = False
     code: Arg | None = None
     unjudged: bool = False
+    values: Values | None = None
 
 
 @dataclass(slots=True)

@@ -13,7 +13,6 @@ from typing import Literal
 
 from shiftlog.guard.bash.script import SyntaxFault, describe_fault, line_and_column, read_script
 from shiftlog.guard.bash.tree import Effort, Fault, TooMuch, Unclosed
-from shiftlog.guard.bash.words import may_become, show
 from shiftlog.guard.policy.copies import copies
 from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
 from shiftlog.guard.policy.files import FileIdentity, NoFiles
@@ -25,13 +24,12 @@ from shiftlog.guard.policy.lists import (
     Lists,
     ShellRules,
     Source,
-    base_name,
     denied_names,
 )
+from shiftlog.guard.policy.open_arguments import open_arguments
 from shiftlog.guard.policy.programs import Survey
 from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict
-from shiftlog.guard.policy.tables import SUBCOMMANDS
 from shiftlog.guard.secrets.redactor import names_secret
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import PolicyDenied, PolicyUndecidable
@@ -296,35 +294,8 @@ class Judge:
         if (rules.deny or rules.ask) and not self.kernel:
             writes = survey.writes_something or bool(survey.writes)
             relevant.extend(copies(survey.starts, survey.reads, self._lists, cwd, writes=writes))
-            relevant.extend(self._open_arguments(survey, cwd))
+            relevant.extend(open_arguments(survey.starts, self._lists, cwd, survey.prints_branch))
         return relevant
-
-    def _open_arguments(self, survey: Survey, cwd: str) -> list[Doubt]:
-        """Doubt dynamic arguments that may complete an entry of several words."""
-        found: dict[int, Doubt] = {}
-        for entry in (*self.rules.deny, *self.rules.ask):
-            if len(entry.words) < 2:
-                continue
-            for start in survey.starts:
-                given = {arg.value for arg in start.args}
-                missing = [word for word in entry.words[1:] if word not in given]
-                if (
-                    not missing
-                    or _is_another_subcommand(start, entry)
-                    or not self._lists.matches(entry, start.name, cwd)
-                ):
-                    continue
-                candidates = [
-                    arg
-                    for arg in start.args
-                    if arg.value is None and any(may_become(arg, w) for w in missing)
-                    if not survey.prints_branch(arg)
-                ]
-                if any(arg.splits for arg in candidates) or len(candidates) >= len(missing):
-                    first = candidates[0]
-                    what = f"the argument '{show(first)}' of '{start.name}'"
-                    found[first.at] = Doubt(what, show(first), first.at, "text only")
-        return list(found.values())
 
     def _add_fault(self, fault: Fault, questions: list[Doubt]) -> None:
         too_much = isinstance(fault, TooMuch)
@@ -332,13 +303,6 @@ class Judge:
             # The kernel checks lists only, so with the dangerous rules on an unread text cannot be left to it.
             when = "refuse" if too_much and self.rules.dangerous else "lists"
             questions.append(Doubt(fault.what, "", fault.at, when))
-
-
-def _is_another_subcommand(start: Start, entry: ListEntry) -> bool:
-    """Return True if a literal first argument says that a program does something else than an entry names."""
-    known = SUBCOMMANDS.get(base_name(start.name), frozenset())
-    said = start.args[0].value if start.args else None
-    return said in known and entry.words[1] in known and said != entry.words[1]
 
 
 def _undecidable(text: str, doubt: Doubt) -> Violation:

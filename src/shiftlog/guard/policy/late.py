@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
-from shiftlog.guard.bash.tree import AndOr, Dyn, Lit, Part, Redirect, Simple, TooMuch
-from shiftlog.guard.bash.values import PLAIN, Values, array_name, assigned_text, parameter_name
+from shiftlog.guard.bash.tree import AndOr, Dyn, Lit, Node, Part, Redirect, Simple, TooMuch
+from shiftlog.guard.bash.values import BRANCH, NAME, PLAIN, Values, array_name, assigned_text, parameter_name
 from shiftlog.guard.bash.words import HOLE, Arg, literal, resolve_words, show, text_of
 from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.builtins import Builtins
@@ -33,6 +34,7 @@ class Late(Builtins):
     starts: list[Start]
     writes: dict[str, Arg | None]
     writes_something: bool
+    writes_startup: bool  # a file that programs read by themselves
     written_data: str
     loops: bool
 
@@ -41,9 +43,17 @@ class Late(Builtins):
         self._decide()
         for name in sorted(self.finders & self.defined_anywhere):  # a function of that name may print another program
             self.doubt(f"what '{name}' prints", name, 0, "lists")
-        if "PATH" in self.values.known and self.names is not None:
-            for start in self.starts:  # the text does not tell which file has the name
-                start.unjudged = start.unjudged or (start.kind == "program" and "/" not in start.name)
+        if self.names is not None:
+            self._mark_unjudged()
+
+    def _mark_unjudged(self) -> None:
+        """Mark what runs code that no argument names: found on another PATH, or loaded by a variable or a file."""
+        loads = self.writes_startup or any(map(tables.LOADING.fullmatch, self.values.known))
+        for start in self.starts:
+            base = start.name.rsplit("/", 1)[-1]
+            named = "PATH" in self.values.known and start.kind == "program" and "/" not in start.name
+            copied = base in tables.COPIERS and any(tables.STARTUP_FILES.fullmatch(arg.text) for arg in start.args)
+            start.unjudged = start.unjudged or loads or named or copied
 
     def _decide(self) -> None:
         for _ in range(MAX_ROUNDS):
@@ -112,7 +122,10 @@ class Late(Builtins):
         """Return the values that a variable may get; None stands for an unknown one."""
         parts = [part for part in (value.word.parts if value.word else ()) if part != Lit("", True)]
         part = parts[0] if len(parts) == 1 and value.value is None and value.text == HOLE else None
-        return (self._looked_up(part) if isinstance(part, Dyn) else []) or [assigned_text(value)]
+        if not isinstance(part, Dyn):
+            return [assigned_text(value)]
+        printed = NAME if self._prints_word(part) else BRANCH if self._prints(part, tables.BRANCHES) else None
+        return self._looked_up(part) or [printed or assigned_text(value)]
 
     def _looked_up(self, part: Dyn) -> list[str]:
         """Return the programs that `command -v` and its like look for in a substitution, and "": there may be none."""
@@ -220,7 +233,8 @@ class Late(Builtins):
             self._wait(lambda: None if all(self._is_plain(part, unset=unset) for part in dynamic) else doubt())
 
     def _is_plain(self, part: Dyn, *, unset: bool) -> bool:
-        return self.values.is_plain(part, unset=unset) or (unset and self._prints(part, tables.PLACES))
+        known = self.values.is_plain(part, unset=unset) or self._prints_word(part)
+        return known or (unset and self._prints(part, tables.PLACES))
 
     def sets_environment(self, arg: Arg) -> bool:
         """Return True for what tools such as `ssh-agent` print for `eval`."""
@@ -232,21 +246,56 @@ class Late(Builtins):
 
     def _prints(self, part: Dyn, known: frozenset[tuple[str, ...]]) -> bool:
         """Return True if a substitution is one of these commands, by literal words."""
+        words = self._printing(part)
+        whole = known is not tables.PRINTERS
+        return all(HARMLESS.fullmatch(word) for word in words) and any(
+            tuple(words if whole else words[: len(head)]) == head for head in known
+        )
+
+    def _prints_word(self, part: Dyn) -> bool:
+        """Return True if a substitution prints one plain word without a dash before it, or nothing."""
+        words = self._printing(part)
+        if words[:1] == ["date"]:
+            formats = [word for word in words if word.startswith("+")]
+            return len(formats) == 1 and tables.DATE_FORMAT.fullmatch(formats[0]) is not None
+        if words[:1] in (["dirname"], ["basename"]) and len(words) == 2:
+            return PLAIN.fullmatch(words[1].replace("{}", "")) is not None and "/-" not in words[1]
+        return self._prints(part, tables.ONE_WORD)
+
+    def _printing(self, part: Dyn) -> list[str]:
+        """Return the literal words of the one command in a substitution; nothing if they may mean another program."""
         script = part.script or []
         node = script[0] if len(script) == 1 else None
         if not isinstance(node, Simple) or node.assigns or node.redirects or not node.words:
-            return False
+            return []
         words = [arg.value for arg in resolve_words(node.words)]
-        harmless = [word for word in words if word and HARMLESS.fullmatch(word)]
-        if len(harmless) < len(words) or harmless[0] in self.functions or harmless[0] in self.aliases:
-            return False
-        whole = known is not tables.PRINTERS
-        return any(tuple(harmless if whole else harmless[: len(head)]) == head for head in known)
+        literals = [word for word in words if word]
+        if len(literals) < len(words) or literals[0] in self.functions or literals[0] in self.aliases:
+            return []
+        return literals
+
+    def as_one_word(self, arg: Arg) -> Arg:
+        """Return an argument that stays one word, because all that it substitutes is one."""
+        parts = arg.word.parts if arg.word and arg.splits and not arg.glob else []
+        printed = [self._prints_word(part) for part in parts if isinstance(part, Dyn)]
+        literal_too = any(isinstance(part, Lit) and part.text for part in parts)
+        return replace(arg, splits=False) if printed and all(printed) and literal_too else arg
 
     def prints_branch(self, arg: Arg) -> bool:
         """Return True if an argument is the name of a git branch, which is no option."""
         parts = [part for part in (arg.word.parts if arg.word else ()) if part != Lit("", True)]
         return len(parts) == 1 and isinstance(parts[0], Dyn) and self._prints(parts[0], tables.BRANCHES)
+
+    def printed_text(self, stage: Node) -> Arg | None:
+        """Return the text that an `echo` of literal words prints."""
+        if not isinstance(stage, Simple) or stage.assigns or stage.redirects or not stage.words:
+            return None
+        name, *given = [arg.value for arg in resolve_words(stage.words)]
+        text = " ".join(word for word in given if word is not None)
+        plain = None not in given and "\\" not in text and not text.startswith("-")
+        if name != "echo" or not plain or name in self.defined_anywhere | {*self.functions, *self.aliases}:
+            return None
+        return literal(text, stage.start)
 
     def lists_files(self, first: int, stdin: Stdin) -> bool:
         """Return True if a stage of a pipe, whose starts begin at `first`, prints names of files."""

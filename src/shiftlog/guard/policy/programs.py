@@ -12,13 +12,24 @@ from posixpath import normpath
 from shiftlog.guard.bash import tree
 from shiftlog.guard.bash.script import read_expansions, read_script
 from shiftlog.guard.bash.values import Values
-from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, resolve_word, resolve_words, show, text_of
+from shiftlog.guard.bash.words import (
+    HOLE,
+    Arg,
+    is_process,
+    is_stdin,
+    literal,
+    resolve_word,
+    resolve_words,
+    show,
+    text_of,
+    with_holes,
+)
 from shiftlog.guard.policy import tables
-from shiftlog.guard.policy.filters import sed_runs
+from shiftlog.guard.policy.filters import filter_files, sed_runs
 from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start, Stdin, When
 from shiftlog.guard.policy.late import Late
 from shiftlog.guard.policy.lists import DeniedNames
-from shiftlog.guard.policy.tools import downloads_to, option_values, takes_stdin, tool_commands
+from shiftlog.guard.policy.tools import downloads_to, local_command, option_values, takes_stdin, tool_commands
 from shiftlog.guard.policy.wrappers import FIND_STARTS, Unwrapped, unwrap
 
 MAX_NESTED_TEXTS = 24
@@ -46,6 +57,7 @@ class Survey(Late):
         self.writes: dict[str, Arg | None] = {}
         self.reads: list[Arg] = []
         self.writes_something = False
+        self.writes_startup = False
         self.written_data = ""
         self.downloaded: set[str] = set()
         self.passing: set[str] = set(definitions.passing)
@@ -106,7 +118,9 @@ class Survey(Late):
             first = len(self.starts)
             self._visit(stage, position._replace(stdin=stdin, certain=False))
             listed = self.lists_files(first, stdin)
+            printed = self.printed_text(stage)
             stdin = Stdin("pipe", stdin.download or self._downloads_since(first), file_names=listed)
+            stdin = stdin if printed is None else Stdin("text", text=printed)
 
     def _downloads_since(self, first: int) -> bool:
         return any(start.name.rsplit("/", 1)[-1] in tables.DOWNLOADERS for start in self.starts[first:])
@@ -163,7 +177,8 @@ class Survey(Late):
                     self.doubt_hidden(text_of(word.parts)[0], word.start)
         args = resolve_words(node.words)
         if node.redirects:
-            position = position._replace(stdin=self._visit_redirects(node.redirects, position, program))
+            stdin = self._visit_redirects(node.redirects, position, program)
+            position = position._replace(stdin=stdin, certain=False)  # a redirection that fails stops the command
             if self.names is not None:
                 self._note_named_data(args, node.redirects, position.stdin)
         if args:
@@ -228,6 +243,7 @@ class Survey(Late):
         for redirect in redirects:
             path = text_of(redirect.target.parts)[0] if redirect.target is not None and redirect.op in WRITING else ""
             if tables.STARTUP_FILES.fullmatch(path):
+                self.writes_startup = True
                 self._doubt_named(self.written_data, f"what programs run from '{path}' with", redirect.start)
 
     def _input_from(self, redirect: tree.Redirect, target: tree.BashWord, stdin: Stdin) -> Stdin:
@@ -256,6 +272,10 @@ class Survey(Late):
         if arg.value is not None:
             self.writes[arg.value] = content if program == "cat" else None
 
+    def may_have_ended(self, name: str) -> bool:
+        """Return True if a builtin may not run here: after a `return`, or because a function has its name."""
+        return self._returned or name in self.functions
+
     def visit_argv(self, args: list[Arg], position: Position) -> None:
         """Follow one argument list to every program that it starts."""
         first = args[0]
@@ -268,6 +288,7 @@ class Survey(Late):
         if not name:
             return
         if self.names is not None:
+            args = [first, *map(self.as_one_word, args[1:])]
             self.calls.append((self.values, args, position))
         base = name.rsplit("/", 1)[-1]
         if name in self.aliases and "/" not in name:
@@ -281,7 +302,9 @@ class Survey(Late):
                 kind = "builtin"
         later = position.body and kind == "program" and not position.started and not position.via
         defined = kind == "function" and self.functions[name]
-        self.starts.append(Start(name, args[1:], first.at, position.via, kind, position.surety, later, defined))
+        start = Start(name, args[1:], first.at, position.via, kind, position.surety, later, defined)
+        start.values = self.values
+        self.starts.append(start)
         self._returned = self._returned or (kind == "builtin" and name == "return")
         if kind != "program" and name in tables.BUILTINS:
             self.visit_builtin(name, args[1:], position)
@@ -458,6 +481,8 @@ class Survey(Late):
             self.visit_text(text, inside, data=True)
             if text.text.strip() == HOLE:
                 self.doubt(f"the command that '{base}' is told to run", "", text.at, "lists")
+        if base == "ssh" and self.names is not None:
+            self._visit_ssh(args, at, position)
         for arg in args if base == "git" else ():
             if arg.text.startswith("--exec-path="):
                 self.doubt("where 'git' finds its programs", arg.text, arg.at, "allow")
@@ -466,12 +491,25 @@ class Survey(Late):
         elif base in tables.DOWNLOADERS:
             self.writes.update(dict.fromkeys(downloads_to(base, args)))
 
+    def _visit_ssh(self, args: list[Arg], at: int, position: Position) -> None:
+        """Visit what `ssh` runs on this same machine; only denied programs count there."""
+        told = local_command(args)
+        inside = position._replace(
+            via=(*position.via, "ssh"), depth=position.depth + 1, certain=False, elsewhere=True, surety="setting"
+        )
+        if told:
+            self.visit_text(with_holes(" ".join(arg.text for arg in told), at), inside, data=True)
+        elif told is not None and position.stdin.kind == "text":
+            self._visit_stdin("ssh", at, inside)
+
     def _visit_opaque(self, name: str, base: str, args: list[Arg], position: Position) -> None:
         """Check programs that run files or code; only needed if nothing but the text is checked."""
         at = args[0].at
         self._visit_written(Arg(name, name, at), position)
         if "/" in name or base in tables.RUNNERS:
             self._doubt_named_data(base, args, at)
+        if base in tables.READS_COMMANDS and position.stdin.kind == "text" and position.stdin.text is not None:
+            self._doubt_named(position.stdin.text.text, f"what '{base}' reads with", at)
         if any(is_process(value) for value in option_values(args, tables.CODE_OPTIONS.get(base, ()))):
             self.doubt(f"what '{base}' reads from a substitution", base, at, "text only")
         if tables.INTERPRETERS.fullmatch(base):
@@ -485,10 +523,13 @@ class Survey(Late):
             code += "\n" + stdin.text.text
         operands = [arg for arg in args if not arg.text.startswith("-")]
         processes = [arg for arg in operands if is_process(arg)]
-        if tables.READS_CODE.fullmatch(base) and (processes or (stdin.kind == "pipe" and takes_stdin(base, args))):
+        reads = tables.READS_CODE.fullmatch(base) or _reads_script(base, args)
+        if reads and (processes or (stdin.kind == "pipe" and (base in tables.FILTERS or takes_stdin(base, args)))):
             self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
-        elif tables.READS_CODE.fullmatch(base) and stdin.kind == "file":
+        elif reads and stdin.kind == "file":
             self.starts[-1].code = stdin.text
+        elif base in tables.TERMINALS or (reads and base in tables.SEDS):
+            self._doubt_named(code, f"code for '{base}' with", at)
         elif base in tables.SEDS and sed_runs(args):
             self.doubt("what 'sed' runs", base, at, "text only")
         elif base in tables.MAKES:
@@ -497,3 +538,9 @@ class Survey(Late):
             self._doubt_named("\n".join((*told, *settings)).replace("=", "= "), f"code for '{base}' with", at)
         elif base not in tables.SEDS and tables.STARTING.search(code):
             self._doubt_named(code, f"code for '{base}' with", at)
+
+
+def _reads_script(base: str, args: list[Arg]) -> bool:
+    """Return True if `sed` or `awk` reads its program from the standard input."""
+    files = filter_files(base, args) if base in tables.FILTERS else []
+    return any(name == "-" or is_stdin(literal(name, 0)) for name in files)

@@ -36,6 +36,13 @@ STARTUP_FILES = re.compile(
     r"sitecustomize\.py|usercustomize\.py|crontab)"
 )
 
+# Variables that make programs load code or settings of somewhere else.
+LOADING = re.compile(
+    r"LD_\w+|HOME|XDG_CONFIG_\w+|PYTHON(?:PATH|STARTUP|HOME|USERBASE|INSPECT|BREAKPOINT)|PERL5(?:OPT|LIB|DB)|"
+    r"RUBY(?:OPT|LIB)|NODE_(?:OPTIONS|PATH)|GIT_(?:CONFIG\w*|DIR|EXEC_PATH|TEMPLATE_DIR)|GCC_EXEC_PREFIX|"
+    r"COMPILER_PATH|_?JAVA_\w*OPTIONS|CLASSPATH|LUA_\w+|R_(?:PROFILE|ENVIRON)\w*|VIMINIT|EXINIT|MAKE(?:FLAGS|FILES)|"
+    r"BASH_ENV|ENV|ZDOTDIR|TCLLIBPATH|OPENSSL_CONF|GCONV_PATH|INPUTRC"
+)
 INTERPRETERS = re.compile(
     r"(?:python|pypy|perl|ruby|node|nodejs|php|lua|luajit|tclsh|wish|expect|guile|julia|Rscript|R|ocaml|ghci|groovy|"
     r"jshell|deno|bun|osascript|awk|gawk|mawk|nawk|original-awk|sed|gsed|vim?|nvim|ex|view|ed|emacs|gdb|lldb|dc|make|"
@@ -108,7 +115,9 @@ PRINTERS = frozenset(
         "micromamba shell hook", "brew shellenv", "opam env", "fnm env", "mise activate", "mise env", "starship init",
         "zoxide init", "direnv hook", "dircolors", "keychain", "luarocks path", "minikube docker-env", "minikube -p",
         "docker-machine env", "poetry env activate", "kubectl completion", "helm completion", "gh completion",
-        "npm completion", "pip completion", "docker completion", "register-python-argcomplete",
+        "npm completion", "uv generate-shell-completion", "uvx --generate-shell-completion",
+        "rustup completions", "atuin init", "kind completion", "pip completion", "docker completion",
+        "register-python-argcomplete",
         "/opt/homebrew/bin/brew shellenv", "/home/linuxbrew/.linuxbrew/bin/brew shellenv",
     )
 )  # fmt: skip
@@ -117,17 +126,31 @@ QUIET = frozenset(
     "find seq fd fdfind ls xargs sort uniq head tail grep egrep fgrep wc cd echo pwd true test [ tac shuf sh "
     "bash".split()
 )
+# Programs that run shell text which others type or send to them.
+TERMINALS = frozenset(("tmux", "screen"))
 LISTERS = frozenset("find fd fdfind ls seq".split())
 LINE_FILTERS = frozenset("sort uniq head tail grep tac shuf".split())
 BRANCHES = frozenset({("git", "branch", "--show-current"), ("git", "rev-parse", "--abbrev-ref", "HEAD")})
+# Commands that print one word of letters and digits, or nothing.
+ONE_WORD = frozenset(
+    tuple(words.split())
+    for words in (
+        "uname -s", "uname -m", "uname -r", "uname -p", "arch", "nproc", "whoami", "id -u", "id -g", "id -un", "id -gn",
+        "git rev-parse HEAD", "git rev-parse --short HEAD", "dpkg --print-architecture", "getconf LONG_BIT",
+        "getconf _NPROCESSORS_ONLN",
+    )
+)  # fmt: skip
+DATE_FORMAT = re.compile(r"\+(?=%)(?:%[-_0^#]?[A-DF-NP-Za-mo-su-y]|[\w.:-])+", re.A)
 LOOKUPS = frozenset("which whereis whence command type".split())
 FINDERS = frozenset({("which",), ("command", "-v"), ("type", "-P")})  # they print the path of a program, or nothing
 RUNNERS = frozenset("make gmake bmake npm yarn pnpm just ninja rake run-parts ansible-playbook docker tox nox".split())
+READS_COMMANDS = RUNNERS | frozenset(("crontab", "kubectl", "podman"))  # from their standard input
 # Programs that run code of a project or of a package which no argument names as a file.
 BUILDERS = frozenset(
     "cargo go mvn gradle bazel bazelisk meson scons waf ant sbt lein mix stack cabal dotnet swift zig composer cmake "
-    "ctest invoke fab foreman honcho overmind pip pip3 pipx uvx npx bunx pre-commit crontab emacsclient kubectl podman "
-    "nerdctl".split()
+    "ctest invoke fab foreman honcho overmind pip pip3 pipx uv uvx npx bunx pre-commit crontab emacsclient kubectl "
+    "podman nerdctl poetry pdm hatch rye pipenv conda mamba java ansible terraform tofu task logrotate supervisord "
+    "systemctl service dpkg apt apt-get aptitude yum dnf apk rpm ssh".split()
 )
 SEDS = frozenset(("sed", "gsed"))
 FILTERS = SEDS | frozenset(("awk", "gawk", "mawk", "nawk", "original-awk"))  # their operands are data
@@ -141,13 +164,24 @@ CODE_OPTIONS: dict[str, tuple[str, ...]] = {
 SUBCOMMANDS: dict[str, frozenset[str]] = {
     "git": frozenset(
         "add am apply archive blame branch cat-file checkout cherry-pick clean clone commit config describe diff "
-        "diff-tree fetch for-each-ref format-patch grep init log ls-files ls-tree merge merge-base mv name-rev notes "
-        "pull push reflog reset restore rev-list rev-parse revert rm shortlog show show-ref status switch tag".split()
+        "check-ignore check-ref-format cherry commit-tree count-objects diff-index fsck gc hash-object "
+        "diff-tree fetch for-each-ref format-patch grep init log ls-files ls-remote ls-tree merge merge-base mv "
+        "name-rev notes pull push range-diff read-tree reflog remote reset restore rev-list rev-parse revert rm "
+        "shortlog show show-ref sparse-checkout stash status switch symbolic-ref tag update-index update-ref "
+        "verify-commit worktree write-tree".split()
     ),
     "docker": frozenset(
-        "build cp images info inspect kill load login logs port ps pull push rename restart rm rmi save start stats "
-        "stop system tag top version volume wait".split()
+        "attach build buildx builder commit container context cp diff events export history image images import info "
+        "inspect kill load login logout logs manifest network pause port ps pull push rename restart rm rmi save "
+        "search start stats stop system tag top unpause update version volume wait".split()
     ),
+}
+# Options before the subcommand whose value is the next word.
+GLOBAL_VALUES: dict[str, frozenset[str]] = {
+    "git": frozenset(
+        "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()
+    ),
+    "docker": frozenset("-H --host -c --context --config -l --log-level --tlscacert --tlscert --tlskey".split()),
 }
 MAKES = frozenset(("make", "gmake", "bmake"))
 DESCRIPTOR = re.compile(r"/dev/fd/|/proc/[^/]+/fd/")
@@ -288,7 +322,7 @@ ENV = OptionTable(
     assignments=True,
 )  # fmt: skip
 XARGS = OptionTable(
-    "0oprtx", "adEILnPs",
+    "0oprtx", "adEIJLnPRsS",
     "arg-file= delimiter= eof replace max-lines max-args= max-procs= max-chars= interactive no-run-if-empty verbose "
     "exit null open-tty show-limits process-slot-var=",
     attached="eil",

@@ -6,13 +6,26 @@ import re
 from collections.abc import Iterator
 
 from shiftlog.guard.bash.words import HOLE, Arg, is_stdin, with_holes
-from shiftlog.guard.policy.tables import COMMAND_OPTIONS, GIT_COMMAND_KEYS, MAKES, SSH_COMMAND_KEYS, VALUED_LETTERS
-
-GIT_VALUES = frozenset(
-    "-C -c --git-dir --work-tree --namespace --exec-path --config-env --super-prefix --attr-source".split()
+from shiftlog.guard.policy.tables import (
+    COMMAND_OPTIONS,
+    GIT_COMMAND_KEYS,
+    GLOBAL_VALUES,
+    MAKES,
+    SSH_COMMAND_KEYS,
+    VALUED_LETTERS,
 )
+
+GIT_VALUES = GLOBAL_VALUES["git"]
 GIT_CONFIG_VALUES = frozenset("-f --file --blob -t --type --default --comment --value".split())
 SHORTEST_NAME = 4  # of an abbreviated long option
+# Option letters before the one whose value is code; none of them takes a value.
+CODE_LETTERS = {
+    "perl": re.compile(r"-[acflnpsStTuUwWX0-9]*[eE]"),
+    "python": re.compile(r"-[bBdEIOPqRsSuvVx]*c"),
+    "ruby": re.compile(r"-[alnpsSUvwW0-9]*e"),
+    "php": re.compile(r"-[nqe]*r"),
+}
+THIS_MACHINE = re.compile(r"(?:localhost[^/]*|ip6-l\w+|127\.[0-9.]+|0(?:\.0\.0\.0)?|\[?::1?\]?)(?::\d+)?/?", re.I)
 KEEPS_NAME = re.compile(r"--remote-name|-(?!-).*O", re.S)  # of `curl`
 GIT_VALUED_LETTERS = "ABCcefmtoubjX"
 GIT_TEXT_OPTIONS = {
@@ -120,6 +133,17 @@ def _ssh_commands(args: list[Arg]) -> Iterator[Arg]:
             yield with_holes(found.group(2), setting.at)
 
 
+def local_command(args: list[Arg]) -> list[Arg] | None:
+    """Return the words that `ssh` has a shell of this same machine run; None if its host is another one."""
+    index = 0
+    while index < len(args) and args[index].text.startswith("-"):
+        letters = args[index].text[1:]
+        valued = next((at for at, letter in enumerate(letters) if letter in VALUED_LETTERS["ssh"]), -2)
+        index += 2 if valued == len(letters) - 1 else 1
+    host = args[index].text.removeprefix("ssh://").rpartition("@")[2] if index < len(args) else ""
+    return args[index + 1 :] if THIS_MACHINE.fullmatch(host) else None
+
+
 def _socat_commands(args: list[Arg]) -> Iterator[Arg]:
     for arg in args:
         kind, colon, command = arg.text.partition(":")
@@ -186,7 +210,16 @@ def takes_stdin(base: str, args: list[Arg]) -> bool:
     """Return True if a program may read its code from its standard input."""
     if any(is_stdin(arg) for arg in args):
         return True
+    if any(_holds_code(base, arg) for arg in args[:1]):
+        return False
     if base in MAKES:
         return any(arg.value is None or arg.value.endswith("-") for arg in args)
     first = next((arg.text for arg in args if arg.text == "-" or not arg.text.startswith("-")), "-")
     return first == "-"
+
+
+def _holds_code(base: str, arg: Arg) -> bool:
+    """Return True if an option such as `-lne'print'` has code in the same word."""
+    family = next((name for name in CODE_LETTERS if base.startswith(name)), "")
+    found = CODE_LETTERS[family].match(arg.prefix) if family else None
+    return found is not None and len(arg.text) > found.end()

@@ -162,9 +162,11 @@ def _with_hole(arg: Arg, mark: str) -> Arg:
 
 
 def _find(args: list[Arg]) -> Unwrapped:
-    answer = Unwrapped(hidden=_hides_start(args), splitting=[arg for arg in args if arg.splits and HOLE in arg.text])
+    answer = Unwrapped(splitting=[arg for arg in args if arg.splits and HOLE in arg.text])
+    outside: list[Arg] = []  # what is no part of a program's arguments
     index = 0
     while index < len(args):
+        outside.append(args[index])
         if args[index].value in FIND_STARTS:
             stop = index + 1
             while stop < len(args) and args[stop].value != ";":
@@ -174,17 +176,33 @@ def _find(args: list[Arg]) -> Unwrapped:
             argv = [_with_hole(arg, "{}") for arg in args[index + 1 : stop]]
             if argv:
                 answer.argvs.append(argv)
+                _follow_clause(args[index + 2 : stop], answer)
             index = stop
+            outside += args[stop : stop + 1]
         index += 1
+    answer.hidden = answer.hidden or _hides_start(outside)
     return answer
+
+
+def _follow_clause(words: list[Arg], answer: Unwrapped) -> None:
+    """Note what starts a further program if a dynamic argument of `-exec` is the sign that ends it."""
+    for index, arg in enumerate(words):
+        if arg.value is None and (may_become(arg, ";") or may_become(arg, "+")):
+            rest = words[index + 1 :]
+            answer.hidden = answer.hidden or any(each.value in FIND_STARTS for each in rest)
+            answer.splitting += [each for each in rest if _may_start(each)]
+            break
+
+
+def _may_start(arg: Arg) -> bool:
+    return arg.value is None and any(may_become(arg, start) for start in FIND_STARTS)
 
 
 def _hides_start(args: list[Arg]) -> bool:
     """Return True if a dynamic word may expand to `-exec`."""
     ends = [index for index, arg in enumerate(args) if arg.value in (";", "+") or arg.text.startswith(HOLE)]
     return any(
-        arg.value is None
-        and any(may_become(arg, start) for start in FIND_STARTS)
+        _may_start(arg)
         and (not index or args[index - 1].value not in tables.FIND_VALUES)
         and not args[index + 1].text.startswith(("-", "(", "!"))
         for index, arg in enumerate(args[: ends[-1]] if ends else [])
@@ -246,6 +264,7 @@ def _su(args: list[Arg]) -> Unwrapped:
         return Unwrapped(hidden=True)
     answer = Unwrapped()
     operands: list[Arg] = []
+    shell: Arg | None = None
     rest = args
     while rest:
         found = read_options(rest, tables.SU)
@@ -254,13 +273,14 @@ def _su(args: list[Arg]) -> Unwrapped:
         text = found.value("-c", "--command", "--session-command")
         if text is not None:
             answer.texts.append(text)
-        shell = found.value("-s", "--shell")
-        if shell is not None:
-            answer.argvs.append([shell])
+        shell = found.value("-s", "--shell") or shell
         operands.extend(found.rest[:1])
         rest = found.rest[1:]
     names = [arg for arg in operands if arg.value != "-"]
-    if len(names) > 1 and not answer.texts:
+    if shell is not None:
+        answer.argvs += [[shell, literal("-c", text.at), text] for text in answer.texts] or [[shell, *names[1:]]]
+        answer.texts = []
+    elif len(names) > 1 and not answer.texts:
         answer.argvs.append([literal("sh", names[0].at), *names[1:]])
     elif not answer.texts:
         answer.reads_stdin = True
