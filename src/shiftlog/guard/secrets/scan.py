@@ -170,6 +170,14 @@ def _character_start(data: bytes, position: int) -> int:
     return position
 
 
+def _find_in_texts(line: str, signs: Signs | None = None, *, settings: bool = False) -> Iterator[SecretSpan]:
+    """Yield the findings in a line and in the lines of the texts inside its strings."""
+    signs = look(line.encode("latin-1")) if signs is None else signs
+    yield from find_in_line(line, signs, settings=settings)
+    if signs:
+        yield from find_in_escaped_lines(line, signs)
+
+
 @dataclass(slots=True)
 class Scan:
     """The masking of one text: feed it with `push`, end it with `close`. `classes` counts the masked secrets."""
@@ -270,10 +278,8 @@ class Scan:
         findings, opens_key = self._find_in_block(line, signs, data, start, after, final=final)
         if signs:
             settings = Sign.NAME in signs.kinds and any(map(blocks.is_section, self._recent))
-            findings += find_in_line(line, signs, settings=settings)
+            findings += _find_in_texts(line, signs, settings=settings)
         findings += self._follower.find(line)  # uses up what was announced, so nothing after it may ask for more data
-        if signs:
-            findings += find_in_escaped_lines(line, signs)
         findings += self.rules.find(line)
         out.append(self._mask(line, findings, start) if findings else data[start:end])
         self._follower.read(line, findings, announces=Sign.FOLLOW in signs.kinds)
@@ -315,7 +321,7 @@ class Scan:
             if not counted:
                 return line.encode("latin-1")
             line = "".join(self._pieces(line, counted))
-            counted = merge_overlaps(self._countable(line, [*find_in_line(line), *self.rules.find(line)]))
+            counted = merge_overlaps(self._countable(line, [*_find_in_texts(line), *self.rules.find(line)]))
         return placeholder(counted[0].kind, by_rule=self.rules.by_rule).encode() if counted else line.encode("latin-1")
 
     def _report(self, findings: Iterable[SecretSpan], offset: int) -> None:
@@ -462,7 +468,7 @@ class Scan:
         findings: list[SecretSpan] = []
         signs = look(window)
         if signs or self.rules.patterns:
-            in_line = find_in_line(line, signs)
+            in_line = _find_in_texts(line, signs)
             found = [*self._find_keys(line, b"", 0, 0, final=True)[0], *in_line, *self.rules.find(line)]
             findings = merge_overlaps(finding for finding in found if self.rules.allow(finding.kind))
         covered = start + self._covered

@@ -53,15 +53,20 @@ _find_words, _find_shapes = which_match((*_WORDS, NAMED_PLACES)), which_match(_S
 _WHOLE_BYTES = 1024
 _AROUND = ((160, 320), (640, 384), (64, 1024))
 _STEP = 128
+BREAK = b"\\n"  # a line break of a text inside a string
 
 
 class LinePart(NamedTuple):
-    """A part of a line around hints: what the triggers find in it, and the rows of the tables of places."""
+    """A part of a line around hints: what the triggers find in it, and the rows of the tables of places.
+
+    If it is a line of a text inside a string (`inner`), its words are left to `escaped`, which decodes the text first.
+    """
 
     start: int
     end: int
     kinds: frozenset[int]
     rows: tuple[int, ...]
+    inner: bool = False
 
 
 class Signs(NamedTuple):
@@ -125,7 +130,7 @@ class SuspiciousLines:
             parts = (_look_at(self._data, start, start, end, hints),)
         else:
             parts = tuple(_look_at(self._data, start, *part) for part in self._parts(start, end))
-        parts = tuple(part for part in parts if part.kinds or part.rows)
+        parts = tuple(part for part in parts if part.kinds or part.rows or part.inner)
         return Signs(frozenset().union(*(part.kinds for part in parts)), parts) if parts else _NOTHING
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[int, int, set[int]]]:
@@ -134,7 +139,7 @@ class SuspiciousLines:
         begin, stop, _ = spans[0]
         hints: set[int] = set()
         for first, last, index in spans:
-            if first > stop:
+            if first >= stop:
                 yield begin, stop, hints
                 begin, hints = first, set[int]()
             stop = max(stop, last)
@@ -142,21 +147,26 @@ class SuspiciousLines:
         yield begin, stop, hints
 
     def _around(self, index: int, start: int, end: int) -> Iterator[tuple[int, int, int]]:
-        """Yield what stands around the hits of a hint in a line."""
-        (before, after), hit = _AROUND[index], self._next[index]
+        """Yield what stands around the hits of a hint in a line; an escaped line break ends it."""
+        (before, after), data, hit = _AROUND[index], self._data, self._next[index]
         while 0 <= hit < end:
-            yield max(start, hit - before), min(end, hit + _STEP + after), index
-            hit = _hints[index](self._data, hit + _STEP, end) if hit + _STEP < end else -1
+            inner = hit + len(BREAK) if data.startswith(BREAK, hit) else hit
+            begin, stop = data.rfind(BREAK, max(start, hit - before), inner), data.find(BREAK, inner, inner + after)
+            begin = max(start, hit - before) if begin < 0 else begin + len(BREAK)
+            stop = min(end, hit + _STEP + after) if stop < 0 else min(end, stop + len(BREAK))
+            yield begin, stop, index
+            position = min(stop, inner + _STEP)
+            hit = _hints[index](data, position, end) if position < end else -1
 
 
 def _look_at(data: bytes, line: int, start: int, end: int, hints: set[int]) -> LinePart:
     """Run the triggers of some hints on a part of the line that starts at `line`."""
-    text = data[start:end]
-    kinds = _find_words(text) if _NAMES in hints else []
+    text, inner = data[start:end], data.endswith(BREAK, line, start)
+    kinds = _find_words(text) if _NAMES in hints and not inner else []
     if _SHOWN in hints:
         kinds = [*kinds, *(Sign.ADDRESS + index for index in _find_shapes(text))]
-    rows = sorted(rows_in(text)) if _PLACES in hints or Sign.NAMED_PLACE in kinds else ()
-    return LinePart(start - line, end - line, frozenset(kinds), tuple(rows))
+    rows = sorted(rows_in(text)) if (_PLACES in hints or Sign.NAMED_PLACE in kinds) and not inner else ()
+    return LinePart(start - line, end - line, frozenset(kinds), tuple(rows), inner)
 
 
 def look(line: bytes) -> Signs:
@@ -177,7 +187,8 @@ def find_in_line(line: str, signs: Signs | None = None, *, settings: bool = Fals
     data = line.encode("latin-1")
     signs = look(data) if signs is None else signs
     for part in signs.parts:
-        yield from _find_in_part(line, data, part, settings=settings)
+        if not part.inner:
+            yield from _find_in_part(line, data, part, settings=settings)
     if Sign.NAME in signs.kinds or Sign.FOLLOW in signs.kinds:
         yield from find_row(line)
 
@@ -189,7 +200,7 @@ def find_only_places(line: str) -> Iterator[SecretSpan]:
 
 
 def _find_in_part(line: str, data: bytes, part: LinePart, *, settings: bool) -> Iterator[SecretSpan]:
-    start, end, kinds, rows = part
+    start, end, kinds, rows, _ = part
     if Sign.NAME in kinds:
         for finding in find_assignments(line, data, start, end, settings=settings):
             if finding.kind == PASSWORD and (kind := token_kind(line[finding.start : finding.end])) is not None:
