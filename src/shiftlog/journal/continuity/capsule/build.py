@@ -56,11 +56,11 @@ def build_capsule(
     `statement` is one that is being made now; without it the newest one that the journal holds counts.
     Raise ValueError for a budget under 2,000 bytes; any other is always kept.
     """
-    gathered = CapsuleFacts({turn.request_id: turn for turn in turns})
+    gathered = CapsuleFacts({turn.request_id: turn for turn in turns}, session.abandoned)
     for entry in entries:
         gathered.take(entry)
     stated, statement_seq, stated_at = _statement(gathered.statements, statement, now)
-    for turn in turns:
+    for turn in _in_force(turns, session):
         for seq, facts in _fields_of(turn):
             for text in _texts(facts, "design_decisions"):
                 gathered.decide(text, seq, spoken=False)
@@ -83,7 +83,7 @@ def build_capsule(
         "stated": _stated(stated, stated_at, now) if stated else None,
     }
     lists["requirements"] = _requirements(turns)
-    lists["asked"] = _asked(turns, singles["open_turn"])
+    lists["asked"] = _asked(_in_force(turns, session), singles["open_turn"])
     if handed:
         left_out = inherit(handed, lists, singles, _since(stated, turns, gathered))
         omitted = Counter(omitted) + Counter(left_out)
@@ -100,6 +100,11 @@ def _since(stated: Mapping[str, Any], turns: Sequence[Turn], gathered: CapsuleFa
         has_finished=bool(completed),
         is_resolved=gathered.is_resolved,
     )
+
+
+def _in_force(turns: Sequence[Turn], session: Session) -> list[Turn]:
+    """Return the turns that the user did not rewind."""
+    return [turn for turn in turns if turn.request_id not in session.abandoned]
 
 
 def is_head(receipt: str) -> bool:
@@ -128,8 +133,9 @@ def _lists(
         for turn in turns
         if turn.status is TurnStatus.COMPLETED
     ]
+    in_force = _in_force(turns, session)
     opened = [
-        recorded(turn.query_title.strip(), turn.begun_seq) for turn in turns if turn.status is TurnStatus.IN_PROGRESS
+        recorded(turn.query_title.strip(), turn.begun_seq) for turn in in_force if turn.status is TurnStatus.IN_PROGRESS
     ]
     commits: dict[str, Aged] = {}
     for turn in turns:
@@ -140,7 +146,8 @@ def _lists(
     forgotten = set(ended[:-_ENDED_SHELLS])
     shells = [shell for shell_id, shell in gathered.shells.items() if shell_id not in forgotten]
     head: list[Aged] = [(_NEWEST, f"{_HEAD}{session.head_hash}")] if session.head_hash else []
-    told = {name: _told(turns, gathered, name) for name in ("next", "do_not", "refuted")}
+    told = {name: _told(in_force, gathered, name) for name in ("next", "do_not")}
+    told["refuted"] = _told(turns, gathered, "refuted")
     completed_until = max((turn.begun_seq for turn in turns if turn.status is TurnStatus.COMPLETED), default=0)
     plan = [step for step in gathered.planned() if step[0] > completed_until]
     planned = _first_told(chain(opened, gathered.unfinished(), told["next"], plan))
@@ -148,7 +155,7 @@ def _lists(
     return {
         "done": _in_order(done),
         "next": _in_order(aged for aged in planned if compared(_text(aged[1])) not in done_words),
-        "blockers": _in_order(_blockers(turns, gathered)),
+        "blockers": _in_order(_blockers(in_force, gathered)),
         "decisions": _in_order(gathered.decisions["decisions"]),
         "do_not": _live(chain(gathered.decisions["do_not"], told["do_not"]), gathered),
         "refuted": _once(chain(gathered.decisions["refuted"], told["refuted"], gathered.failed())),
@@ -280,6 +287,8 @@ def _outcome(turn: Turn, gathered: CapsuleFacts, restores: Sequence[TakenBack]) 
     touched = [(path, gathered.touched_at(touch, turn)) for path, touch in turn.files.items()]
     commands = gathered.commands_of(turn.request_id) if restores else ()
     who = next((one.who for one in reversed(restores) if one.takes(touched, turn, commands)), None)
+    if turn.request_id in gathered.abandoned:
+        text = f"left by a rewind of the conversation: {text}"
     return f"taken back by {who}, wholly or in part: {text}" if who else text
 
 
@@ -312,7 +321,7 @@ def _goal(session: Session, turns: Sequence[Turn], stated: str) -> Item:
 
 
 def _open_turn(session: Session, turns: Sequence[Turn], gathered: CapsuleFacts) -> Item | None:
-    unfinished = [turn for turn in turns if not turn.is_terminal]
+    unfinished = [turn for turn in _in_force(turns, session) if not turn.is_terminal]
     current = [turn for turn in unfinished if turn.request_id == session.current_turn] or unfinished[-1:]
     if not current:
         return None

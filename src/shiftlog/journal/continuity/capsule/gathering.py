@@ -4,7 +4,7 @@ Erased entries, and items cleared from their turn, do not count. `build` joins t
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
@@ -77,6 +77,8 @@ class CapsuleFacts:
     """The facts found in one pass over the entries; each list is in the order of the journal."""
 
     turns: Mapping[str, Turn]
+    # Turns that the user rewound: what was decided and planned in them holds no more.
+    abandoned: Collection[str] = ()
     decisions: dict[str, list[Aged]] = field(default_factory=lambda: {"do_not": [], "refuted": [], "decisions": []})
     known: set[str] = field(default_factory=set[str])
     # By their compared words, then by their files.
@@ -149,7 +151,7 @@ class CapsuleFacts:
     def _say(self, facts: Mapping[str, Any], entry: Entry) -> None:
         text = text_of(facts, "content")
         self._resolve(text, entry.seq)
-        if facts.get("category") == "decision":
+        if facts.get("category") == "decision" and (entry.turn not in self.abandoned or _REFUTED.match(text)):
             self.decide(text, entry.seq, spoken=True)
         if self._use_tool(facts, entry):
             return
@@ -194,10 +196,10 @@ class CapsuleFacts:
 
     def _act(self, facts: Mapping[str, Any], entry: Entry) -> None:
         text = text_of(facts, "description")
+        if not text or entry.turn in self.abandoned:
+            return
         if facts.get("type") == "design_decision":
             self.decide(text, entry.seq, spoken=False)
-        if not text:
-            return
         # The same action, told again in any turn, tells how it went on, also where its plan named no file.
         words, path = compared(text), text_of(facts, "file_path")
         told = self.actions.setdefault(words, {})
