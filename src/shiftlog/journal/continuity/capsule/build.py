@@ -28,6 +28,7 @@ STATED_LISTS = ("done", "next", "blockers", "do_not", "refuted")
 _ENDED_SHELLS = 5
 _CHECKPOINTS = 20
 _HEAD = "head "
+_INTERRUPTED = "Turn aborted: interrupted"
 _ASKED = 3
 _ASKED_BYTES = 600
 _NO_PROSE = re.compile(r"#{1,6}\s.*|#+|[-*_=~`]{3,}.*|\*\*[^*]+\*\*:?|__[^_]+__:?|[-*+]|\d+[.)]|[^.!?]{1,60}:")
@@ -165,7 +166,7 @@ def _lists(
             for seq, command in gathered.last_commands()
         ],
         "shells": list(enumerate(shells)),
-        "checkpoints": _latest_of_each(gathered.checkpoints),
+        "checkpoints": _latest_of_each(gathered.checkpoints.values()),
         "receipts": [*_in_order(commits.values()), *head],
     }
 
@@ -187,18 +188,24 @@ def _was_over_later(turn: Turn, seq: int, gathered: CapsuleFacts) -> bool:
 
 
 def _blockers(turns: Sequence[Turn], gathered: CapsuleFacts) -> list[Aged]:
-    """Return what still stands in the way: neither resolved nor of a turn that was completed after all."""
+    """Return what still stands in the way: neither resolved nor of a turn that was completed after all.
+
+    An interruption stands in the way of nothing once the user went on with another turn.
+    """
     found: dict[str, Aged] = {}
+    last = turns[-1].request_id if turns else None
     completed = {compared(turn.query_title): turn.ordinal for turn in turns if turn.status is TurnStatus.COMPLETED}
     for turn in turns:
         for seq, facts in _fields_of(turn):
             for text in _texts(facts, "blockers"):
                 at = gathered.added.get((turn.request_id, "blockers", text), seq)
-                if not _was_over_later(turn, at, gathered):
+                is_over = text == _INTERRUPTED and turn.request_id != last
+                if not is_over and not _was_over_later(turn, at, gathered):
                     found.setdefault(compared(text), recorded(text, at))
         note = turn.failure_note.strip()
         was_completed = completed.get(compared(turn.query_title), -1) > turn.ordinal
-        if turn.status is TurnStatus.FAILED and note and not was_completed:
+        is_over = was_completed or (note == _INTERRUPTED and turn.request_id != last)
+        if turn.status is TurnStatus.FAILED and note and not is_over:
             found.setdefault(compared(note), recorded(note, turn.begun_seq))
     return _live(found.values(), gathered)
 
@@ -221,7 +228,7 @@ def _first_told(items: Iterable[Aged]) -> list[Aged]:
     return list(found.values())
 
 
-def _latest_of_each(checkpoints: Sequence[Aged]) -> list[Aged]:
+def _latest_of_each(checkpoints: Iterable[Aged]) -> list[Aged]:
     """Return checkpoints without repeats of one label."""
     newest: dict[object, Aged] = {}
     for age, item in checkpoints:
@@ -237,13 +244,18 @@ def _requirements(turns: Sequence[Turn]) -> list[Aged]:
 def _asked(turns: Sequence[Turn], open_turn: Item | None) -> list[Aged]:
     """Return what the first turn and the newest ones were asked, where that says more than their titles.
 
-    The open turn tells its own.
+    The open turn tells its own. The title of a turn that failed stands nowhere else.
     """
     current = open_turn.get("request_id") if isinstance(open_turn, dict) else None
+    finished = {compared(turn.query_title) for turn in turns if turn.status is TurnStatus.COMPLETED}
     telling = [
         turn
         for turn in turns
-        if turn.request_id != current and len(compared(turn.query_text)) > len(compared(turn.query_title))
+        if turn.request_id != current
+        and (
+            len(compared(turn.query_text)) > len(compared(turn.query_title))
+            or (turn.status is TurnStatus.FAILED and compared(turn.query_title) not in finished)
+        )
     ]
     chosen = [*telling[:1], *telling[1:][1 - _ASKED :]]
     return [recorded(clipped(turn.query_text.strip(), _ASKED_BYTES), turn.begun_seq) for turn in chosen]
@@ -283,7 +295,7 @@ def _mark(restores: Sequence[TakenBack], takes: Callable[[TakenBack], bool]) -> 
 def _outcome(turn: Turn, gathered: CapsuleFacts, restores: Sequence[TakenBack]) -> str:
     """Return a completed turn as its title and the first line of its prose, after who took it back if one did."""
     title, prose = turn.query_title.strip(), _prose(turn.response)
-    text = f"{title}: {prose}" if prose else title
+    text = f"{title.rstrip('.:')}: {prose}" if prose else title
     touched = [(path, gathered.touched_at(touch, turn)) for path, touch in turn.files.items()]
     commands = gathered.commands_of(turn.request_id) if restores else ()
     who = next((one.who for one in reversed(restores) if one.takes(touched, turn, commands)), None)
