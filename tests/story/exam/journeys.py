@@ -238,8 +238,7 @@ def _transcript(cwd: str) -> str:
     def call(tool: str, result: str, more: dict[str, Any] | None = None, **given: Any) -> None:
         name = f"toolu_{len(lines)}"
         model({"type": "tool_use", "id": name, "name": tool, "input": given})
-        fields = {"toolUseResult": more} if more else {}
-        user([{"type": "tool_result", "tool_use_id": name, "content": result}], **fields)
+        user([{"type": "tool_result", "tool_use_id": name, "content": result}], toolUseResult=more)
 
     def text(words: str) -> int:
         return model({"type": "text", "text": words})
