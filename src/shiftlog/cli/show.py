@@ -160,6 +160,7 @@ def _print_turn(printer: Printer, story: StoryPrinter, block: Facts, max_lines: 
     steps: list[Facts] = block["steps"] or []
     title = terminal_line(shown_title(turn["query_title"]))
     gone = f"  taken back by {block['taken_back']}" if block["taken_back"] else ""
+    gone += "  left by a rewind" if block["abandoned"] else ""
     printer.item(
         (f"Turn {turn['ordinal']}  ", "bold"), styled(block["status"]), (gone, "yellow"), "  ", (title, "bold")
     )

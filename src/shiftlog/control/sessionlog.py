@@ -22,7 +22,10 @@ async def _sessionlog(app: App, params: Params, caller: Caller) -> object:
         await app.hooks.carry_out_queued()
     bound: Mapping[str, Any] = params.get("binding") or {}
     binding = Binding(
-        session_id=bound.get("session_id"), fence=bound.get("fence"), earlier=dict(bound.get("earlier") or {})
+        session_id=bound.get("session_id"),
+        fence=bound.get("fence"),
+        earlier=dict(bound.get("earlier") or {}),
+        agents=list(bound.get("agents") or ()),
     )
     context = CallContext(
         # The connection chose this id itself, so it stays the same with the next daemon.

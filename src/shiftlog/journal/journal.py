@@ -216,10 +216,14 @@ class Journal:
         check_fence(reader, session, fence)
         if fence is not None or client is None or reader.agent_of(client) in (None, session.agent_key):
             return fence
+        self.check_not_held(reader, session, caller)
+        return None
+
+    def check_not_held(self, reader: Reader, session: Session, caller: Caller) -> None:
+        """Refuse a writer of another agent while a client holds the session."""
         lease = self.holders.other(reader, session, caller, self.clock.now())
         if lease is not None:
             raise held(session, lease, hint="Work in a session of your own: call open_session")
-        return None
 
     def _keep_lease(self, writer: Writer, pen: Pen, caller: Caller, fence: int | None) -> None:
         """Warn clients that write the same session beside each other.

@@ -26,7 +26,7 @@ ERASED_TEXT = "[erased]"
 
 # To be raised with each change of what `apply` makes of stored entries, or of the words by which `texts` finds them: a
 # newer daemon then computes all sessions anew.
-VERSION = 3
+VERSION = 4
 
 Pair = tuple[Session, Turn | None]
 Change = Callable[[Session, Turn | None, Entry], Pair]
@@ -423,6 +423,8 @@ def _import_noted(session: Session, turn: Turn | None, entry: Entry) -> Pair:
         shared: dict[str, Any] = facts["shared"]
         others = tuple(one for one in session.shared if one.get("session") != shared.get("session"))
         session = changed(session, shared=(*others, shared))
+    if "abandoned" in facts:
+        session = changed(session, abandoned=tuple(dict.fromkeys((*session.abandoned, *facts["abandoned"]))))
     if entry.turn is None:
         return changed(session, import_hash=entry.hash), turn
     if turn is None or "fields" not in facts:

@@ -58,7 +58,7 @@ class Sessions:
 
         An `implicit` one is opened for a call that needs a session; its title is not the agent's. Only for a launcher,
         with `resolves`, do tier, model and effort that it left out follow from the operator's table; the session of an
-        agent holds only what was given.
+        agent holds only what was given. A launcher does not work in the session: its repeat takes no lease.
         """
         request = await self._journal.request_off_loop(
             "open_session", OPEN_SESSION, arguments, caller, self._check_names
@@ -72,7 +72,16 @@ class Sessions:
         run = self._run_of(values, len(str(arguments.get("context_excerpt") or "")), resolves=resolves)
         named = frozenset(name for name in arguments if not _is_blank(arguments[name]))
         given = named - {"title"} if implicit else named
-        return await self._journal.transaction(request, lambda writer: self._open(writer, request, run, given))
+
+        def work(writer: Writer) -> Answered:
+            first = self._journal.replay(writer, request, "")
+            if first is None:
+                return self._open(writer, request, run, given)
+            if resolves:
+                return first
+            return {**first, "lease": hold_again(self._journal, writer, first["session_id"], caller)}
+
+        return await self._journal.transaction(request, work)
 
     async def begin_turn(self, arguments: Mapping[str, Any], caller: Caller) -> Answered:
         """Start a turn."""
@@ -157,9 +166,6 @@ class Sessions:
         return {**missing, "resolved": list(missing), "warnings": list(warnings)}
 
     def _open(self, writer: Writer, request: Request, run: dict[str, Any] | None, given: frozenset[str]) -> Answered:
-        first = self._journal.replay(writer, request, "")
-        if first is not None:
-            return {**first, "lease": hold_again(self._journal, writer, first["session_id"], request.caller)}
         values, caller = request.values, request.caller
         now = self._journal.clock.now()
         place = place_of(writer, caller, values["agent"], (values.get("vendor_session_id") or "").strip() or None)

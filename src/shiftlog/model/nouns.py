@@ -194,6 +194,7 @@ class Session:
     subagent: dict[str, object] = field(default_factory=dict[str, object])
     forked_from: str | None = None
     shared: tuple[dict[str, object], ...] = ()
+    abandoned: tuple[str, ...] = ()
     head_seq: int = 0
     head_hash: str = ""
 

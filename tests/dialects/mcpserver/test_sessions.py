@@ -317,6 +317,29 @@ def test_a_session_that_another_agents_client_holds_is_not_written_and_the_hint_
         assert refused["details"]["hint"] == "Work in a session of your own: call workflow.sessionlog.openSession"
 
 
+def test_a_connection_of_another_agent_does_not_write_a_held_session_unless_it_names_its_agent(log: Log) -> None:
+    with Tools(log) as holder:
+        held = {"agent": "Codex", "title": "Held", "session_id": SESSION}
+        holder.request("tools/call", name="open_session", arguments=held)
+        begin = {"requestId": TURN, "queryTitle": "x", "queryText": "x"}
+        asked = ("beginTurn", {"sessionId": SESSION, **begin})
+        (refused,) = log.answers(asked, environ={"SHIFTLOG_AGENT": "ClaudeCode"})
+        assert (refused["code"], refused["retryable"]) == ("session_held", False)
+        mine = {"sessionId": "ClaudeCode-20260701T080000Z-mine", "title": "Mine"}
+        _, refused, named, beside = log.answers(
+            ("openSession", mine),
+            asked,
+            ("beginTurn", {"sessionId": SESSION, "agent": "Codex", **begin}),
+            ("updateTurn", {"sessionId": SESSION, "tags": ["x"]}),
+        )
+        assert refused["code"] == beside["code"] == "session_held"
+        assert refused["hint"] == "Work in a session of your own: call workflow.sessionlog.openSession"
+        assert named["result"]["turnRequestId"] == TURN
+    others = ("updateTurn", {"sessionId": SESSION, "tags": ["x"]})
+    (free,) = log.answers(others, environ={"SHIFTLOG_AGENT": "ClaudeCode"})
+    assert free["result"]["updated"] is True, "nobody holds it any more"
+
+
 def test_titles_are_set_and_shown(log: Log) -> None:
     log.open()
     log.begin()

@@ -119,6 +119,21 @@ async def test_a_ledger_client_holds_no_lease_so_that_the_child_can_go_on_with_i
         await harness.begin(said["session"], child)
 
 
+async def test_a_repeated_create_names_its_row_whatever_became_of_it(harness: Harness) -> None:
+    async with open_ledger(harness) as ledger:
+        held, idle, closed = [await ledger.create(idempotency_key=key) for key in ("held", "idle", "closed")]
+        await ledger.close(closed["session_id"], returncode=3)
+        harness.wait(hours=2)
+        await harness.app.sweep()
+        named = {"agent_id": "ClaudeCode", "session_id": held["session"]}
+        await harness.call("resume_session", named, client("child"))
+        before = harness.rows()
+        for key, first in (("held", held), ("idle", idle), ("closed", closed)):
+            assert await ledger.create(idempotency_key=key) == first
+        assert harness.rows() == before
+        assert (await ledger.run(idle["session_id"])).status == "orphaned"
+
+
 async def test_the_close_ends_run_and_session_and_says_why(ledger: Ledger) -> None:
     ends: list[tuple[dict[str, Any], str, str]] = [
         ({"returncode": 0}, "ok", "completed"),

@@ -564,3 +564,26 @@ async def test_one_record_with_a_date_far_ahead_leaves_no_turn_open(tmp_path: Pa
         app.write("a.jsonl", made.records)
         await app.take()
         assert [turn.status for turn in await app.turns(await app.session(made.session))] == ["completed"] * 2
+
+
+async def test_work_of_a_turn_that_its_user_rewound_is_marked_and_what_it_planned_holds_no_more(
+    tmp_path: Path,
+) -> None:
+    """Case 16."""
+    async with open_import_app(tmp_path) as app:
+        made = Claude().prompt("One").says("Decision: keep the old names")
+        back = {"parentUuid": made.records[-1]["uuid"]}
+        made.prompt("Two").says("Decision: rename everything").prompt("Other two", **back).says("Done").ends()
+        await app.take(app.write("a.jsonl", made.records))
+        (name,) = await app.sessions()
+        shown = await app.harness.query(session_id=name)
+        assert [item.get("abandoned", False) for item in shown["items"]] == [False, True, False]
+        resumed = await app.harness.call("resume_session", {"agent_id": "ClaudeCode", "session_id": name})
+        capsule = resumed["data"]["capsule"]
+        assert [item["text"] for item in capsule["done"]] == [
+            "One: Decision: keep the old names",
+            "left by a rewind of the conversation: Two: Decision: rename everything",
+            "Other two: Done",
+        ]
+        assert [item["text"] for item in capsule["decisions"]] == ["Decision: keep the old names"]
+        assert all(result.ok for result in await app.harness.verify())

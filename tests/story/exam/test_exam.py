@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.story.exam import corrections, crashes, everyday, hand_overs, relays, sizes
+from tests.story.exam import corrections, crashes, everyday, hand_overs, journeys, relays, sizes
 from tests.story.exam.actor import Answer, acting
 from tests.story.exam.questions import ASKED, ENOUGH, Story, mark, q
 
@@ -15,11 +15,12 @@ STORIES = [
     *sizes.STORIES,
     *relays.STORIES,
     *everyday.STORIES,
+    *journeys.STORIES,
 ]
 
 
-def test_the_exam_has_thirty_stories_of_twelve_questions() -> None:
-    assert len({story.name for story in STORIES}) == len(STORIES) == 30
+def test_the_exam_has_thirty_five_stories_of_twelve_questions() -> None:
+    assert len({story.name for story in STORIES}) == len(STORIES) == 35
     assert {len(story.questions) for story in STORIES} == {ASKED}
     assert all(question.says or question.never for story in STORIES for question in story.questions)
 

@@ -137,7 +137,7 @@ class Calls:
         wake(pen)
         before = pen.written
         result, turn = rule(pen, call.values)
-        check_binding(self.journal, writer, session, call.context)
+        check_binding(self.journal, writer, session, call.context, call.values)
         if pen.written == before:
             return self.unchanged(writer, call, pen, session, result, turn)
         return self.stored(writer, call, pen, result, turn)
@@ -160,7 +160,7 @@ class Calls:
         except ShiftlogError as error:
             error.details = {key: name if value == turn.request_id else value for key, value in error.details.items()}
             raise
-        check_binding(self.journal, writer, parent, call.context)
+        check_binding(self.journal, writer, parent, call.context, call.values)
         result = {key: name if value == turn.request_id else value for key, value in result.items()}
         if pen.written == before:
             if "lastUpdated" in result:

@@ -27,12 +27,14 @@ MOST_EARLIER = 100
 class Binding:
     """The session that a connection opened or last addressed, and the fence that it saw then.
 
-    `earlier` are the fences of sessions it was bound to before, so that switching back and forth renews none.
+    `earlier` are the fences of sessions it was bound to before, so that switching back and forth renews none. `agents`
+    are those for which the connection opened sessions.
     """
 
     session_id: str | None = None
     fence: int | None = None
     earlier: dict[str, int] = field(default_factory=dict[str, int])
+    agents: list[str] = field(default_factory=list[str])
 
     def bind(self, session: Session) -> None:
         """Remember a session; one that was bound before keeps the fence seen first."""
@@ -44,6 +46,12 @@ class Binding:
         self.session_id, self.fence = session.id, session.fence if seen is None else seen
         for name in list(self.earlier)[:-MOST_EARLIER]:
             del self.earlier[name]
+
+    def open(self, session: Session) -> None:
+        """Remember a session that the connection opened, and the agent for which it did."""
+        self.bind(session)
+        if session.agent not in self.agents:
+            self.agents.append(session.agent)
 
     def seen(self, session_id: str) -> int | None:
         """Return the fence that the connection saw when it bound to a session."""
@@ -183,8 +191,10 @@ def _of_client(reader: Reader, caller: Caller) -> Session | None:
     return session if session is not None and is_live(session) else None
 
 
-def check_binding(journal: Journal, reader: Reader, session: Session, context: CallContext) -> None:
-    """Refuse a connection that was bound before a newer holder took the session over.
+def check_binding(
+    journal: Journal, reader: Reader, session: Session, context: CallContext, values: Mapping[str, Any]
+) -> None:
+    """Refuse a connection that was bound before a newer holder took the session over, and one of another agent.
 
     It may write beside a holder that only resumed the session.
     """
@@ -196,3 +206,6 @@ def check_binding(journal: Journal, reader: Reader, session: Session, context: C
             check_fence(reader, session, seen)
         context.binding.see(session)
     journal.check_writer(reader, session, context.caller)
+    agents = {agent for agent in (context.agent, *context.binding.agents) if agent}
+    if agents and session.agent not in agents and not values.get("agent"):
+        journal.check_not_held(reader, session, context.caller)

@@ -122,7 +122,7 @@ class Sessionlog:
             first, existing = self.calls.repeated(writer, call, name), writer.session(name)
             if first is not None:
                 if existing is not None and is_live(existing):
-                    call.context.binding.bind(existing)
+                    call.context.binding.open(existing)
                 return first
             if existing is None:
                 return self.open_new(writer, call, show)
@@ -152,7 +152,7 @@ class Sessionlog:
         pen = self.calls.journal.pen(writer, values["session_id"], None)
         result = show(open_session(pen, values, context))
         writer.put_pointer(context.workspace, pen.session.agent, pen.session.id)
-        context.binding.bind(pen.session)
+        context.binding.open(pen.session)
         return self.calls.stored(writer, call, pen, result, None)
 
     async def close(self, call: LogCall) -> Result:
@@ -172,7 +172,7 @@ class Sessionlog:
             session = session or session_of_call(reader, call.values, context, has_closed)
             if session.hidden:
                 raise closed_error(session)
-            check_binding(self.calls.journal, reader, session, context)
+            check_binding(self.calls.journal, reader, session, context, call.values)
             return session
 
         session = await self.calls.read(call, work)
@@ -227,7 +227,7 @@ class Sessionlog:
 
             result = import_session(pen, existing, values, call.context, children)
             if existing is not None:
-                check_binding(self.calls.journal, writer, existing, call.context)
+                check_binding(self.calls.journal, writer, existing, call.context, call.values)
                 if not pen.written:
                     return self.calls.unchanged(writer, call, pen, existing, result, None)
             return self.calls.stored(writer, call, pen, result, None)

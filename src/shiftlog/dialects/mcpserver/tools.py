@@ -84,7 +84,7 @@ def _join(log: Sessionlog, writer: Writer, call: LogCall, existing: Session) -> 
     if lacking:
         wake(pen)
         pen.write(Kind.SESSION_UPDATED, lacking)
-        check_binding(log.calls.journal, writer, existing, call.context)
+        check_binding(log.calls.journal, writer, existing, call.context, call.values)
     writer.put_pointer(call.context.workspace, existing.agent, existing.id)
     known = {"agent": existing.agent, "sessionId": existing.id, "started": shown(existing.started)}
     result = _opened(known, created=False)
@@ -122,7 +122,7 @@ async def _delete_session(log: Sessionlog, call: LogCall) -> Result:
             return first
         pen = log.calls.journal.pen(writer, session.id, session)
         delete_session(pen)
-        check_binding(log.calls.journal, writer, session, call.context)
+        check_binding(log.calls.journal, writer, session, call.context, call.values)
         return log.calls.stored(writer, call, pen, {"success": True, "tombstoned": True}, None)
 
     return await log.calls.transaction(call, work)

@@ -76,11 +76,11 @@ def obligation(session: Session, now: Any) -> Item:
     return {"successor_deadline": shown(deadline), "overdue": now > deadline}
 
 
-def turn_item(session_id: str, turn: Turn) -> Item:
-    """Show a turn in a list, with counts in place of contents."""
+def turn_item(session: Session, turn: Turn) -> Item:
+    """Show a turn in a list, with counts in place of contents; one that its user rewound says so."""
     return {
         "kind": "turn",
-        "session_id": session_id,
+        "session_id": session.id,
         "request_id": turn.request_id,
         "status": str(turn.status),
         "begun_at": shown(turn.begun_at),
@@ -90,7 +90,8 @@ def turn_item(session_id: str, turn: Turn) -> Item:
         "actions": turn.actions,
         "files": len(turn.files),
         "summary": one_line(turn.failure_note or turn.response or turn.query_title, 160),
-        "more": more(session_id, turn.request_id),
+        "more": more(session.id, turn.request_id),
+        **({"abandoned": True} if turn.request_id in session.abandoned else {}),
     }
 
 

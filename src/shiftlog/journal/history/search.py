@@ -193,7 +193,7 @@ def _items(reader: Reader, match: Match, expr: Expr, now: datetime, runs: Runs) 
         case "run" if session.run is not None:
             yield {**run_item(session, session.run, runs.usage_of(session, reader)), **mark}
         case "turn" if turn is not None:
-            yield {**turn_item(session.id, turn), **mark}
+            yield {**turn_item(session, turn), **mark}
         case "file" if match.file is not None:
             yield {**file_item(match.file), **mark}
         case _:

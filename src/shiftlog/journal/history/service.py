@@ -121,7 +121,7 @@ class History:
                         yield run_item(row.session, row.session.run, used), row.at
             case "turn":
                 for row in reader.find_turns(where, page):
-                    yield turn_item(row.session.id, row.turn), row.at
+                    yield turn_item(row.session, row.turn), row.at
             case "file":
                 for row in reader.find_files(where, page):
                     yield file_item(row), row.at
@@ -168,7 +168,7 @@ def _one_session(reader: Reader, values: Mapping[str, Any], cursor: Cursor, now:
     # Later pages give turns only: the facts were shown, and proving a long chain takes a while.
     return fit(
         {"session_id": session.id} if cursor.after else {"session": _session_whole(reader, session, now, runs)},
-        [(turn_item(session.id, turn), Cursor(after=(turn.ordinal, 0))) for turn in turns[:limit]],
+        [(turn_item(session, turn), Cursor(after=(turn.ordinal, 0))) for turn in turns[:limit]],
         values,
         total=session.turns_total,
         is_last=len(turns) <= limit,
@@ -205,7 +205,7 @@ def _shared_turns(reader: Reader, session: Session) -> list[Item]:
         owner = reader.session(ids[0]) if ids else None
         if owner is not None:
             turns = (turn_by_any_id(reader, owner, request_id) for request_id in wanted[:SHARED_SHOWN])
-            shown += [{**turn_item(owner.id, turn), "shared": True} for turn in turns if turn is not None]
+            shown += [{**turn_item(owner, turn), "shared": True} for turn in turns if turn is not None]
     return shown
 
 

@@ -121,7 +121,7 @@ def _session(reader: Reader, runs: Runs, name: str, now: datetime) -> dict[str, 
     return {
         **session_facts(session, runs, reader),
         **obligation(session, now),
-        "turns": [turn_item(session.id, turn) for turn in turns[:TURNS_SHOWN]],
+        "turns": [turn_item(session, turn) for turn in turns[:TURNS_SHOWN]],
         **({"truncated": True, "more": more(session.id)} if len(turns) > TURNS_SHOWN else {}),
     }
 

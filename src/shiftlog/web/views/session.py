@@ -238,6 +238,7 @@ def turn_block(
         "seq": turn.begun_seq,
         "turn": document,
         "status": status_shown(turn.status, session.state),
+        "abandoned": turn.request_id in session.abandoned,
         "steps": steps,
         # Commands and checkpoints are steps beside dialog and actions, notes are none.
         "count": turn.dialog_items + turn.actions if steps is None else sum(step["type"] != "quiet" for step in steps),

@@ -161,6 +161,35 @@ def test_a_blocker_that_is_also_the_failure_note_is_listed_once() -> None:
     assert diary.capsule()["blockers"] == [{"text": "Turn aborted: interrupted", "basis": "recorded", "seq": seq}]
 
 
+def test_an_interruption_blocks_nothing_once_the_user_went_on_and_its_request_is_told() -> None:
+    diary = Diary()
+    first, _ = diary.begin("Cache the rates")
+    diary.complete(first, "Cached.")
+    second, asked = diary.begin("No Redis, keep them in memory")
+    diary.add(second, blockers=["Turn aborted: interrupted"])
+    diary.fail(second, "Turn aborted: interrupted")
+    assert texts(diary.capsule()["blockers"]) == ["Turn aborted: interrupted"]
+    diary.begin("Go on")
+    capsule = diary.capsule()
+    assert capsule["blockers"] == []
+    assert capsule["asked"] == [{"text": "No Redis, keep them in memory", "basis": "recorded", "seq": asked}]
+
+
+def test_checkpoints_of_the_same_files_are_one_under_the_name_that_the_agent_gave() -> None:
+    diary = Diary()
+    for n, (tree, kind, label) in enumerate(
+        [
+            ("t1", "open", "shell opened"),
+            ("t2", "turn", "turn ended"),
+            ("t2", "manual", "before the switch"),
+            ("t3", "safety", "before restore"),
+            ("t2", "end", "before the switch"),
+        ]
+    ):
+        diary.write(Kind.CHECKPOINT_SAVED, {"id": f"c{n}", "tree": tree, "kind": kind, "label": label})
+    assert [item["id"] for item in diary.capsule()["checkpoints"]] == ["c0", "c2", "c3"]
+
+
 def test_erased_and_cleared_entries_say_nothing() -> None:
     diary = Diary()
     turn, _ = diary.begin("Think")

@@ -28,6 +28,7 @@ STATED_LISTS = ("done", "next", "blockers", "do_not", "refuted")
 _ENDED_SHELLS = 5
 _CHECKPOINTS = 20
 _HEAD = "head "
+_INTERRUPTED = "Turn aborted: interrupted"
 _ASKED = 3
 _ASKED_BYTES = 600
 _NO_PROSE = re.compile(r"#{1,6}\s.*|#+|[-*_=~`]{3,}.*|\*\*[^*]+\*\*:?|__[^_]+__:?|[-*+]|\d+[.)]|[^.!?]{1,60}:")
@@ -56,11 +57,11 @@ def build_capsule(
     `statement` is one that is being made now; without it the newest one that the journal holds counts.
     Raise ValueError for a budget under 2,000 bytes; any other is always kept.
     """
-    gathered = CapsuleFacts({turn.request_id: turn for turn in turns})
+    gathered = CapsuleFacts({turn.request_id: turn for turn in turns}, session.abandoned)
     for entry in entries:
         gathered.take(entry)
     stated, statement_seq, stated_at = _statement(gathered.statements, statement, now)
-    for turn in turns:
+    for turn in _in_force(turns, session):
         for seq, facts in _fields_of(turn):
             for text in _texts(facts, "design_decisions"):
                 gathered.decide(text, seq, spoken=False)
@@ -83,7 +84,7 @@ def build_capsule(
         "stated": _stated(stated, stated_at, now) if stated else None,
     }
     lists["requirements"] = _requirements(turns)
-    lists["asked"] = _asked(turns, singles["open_turn"])
+    lists["asked"] = _asked(_in_force(turns, session), singles["open_turn"])
     if handed:
         left_out = inherit(handed, lists, singles, _since(stated, turns, gathered))
         omitted = Counter(omitted) + Counter(left_out)
@@ -100,6 +101,11 @@ def _since(stated: Mapping[str, Any], turns: Sequence[Turn], gathered: CapsuleFa
         has_finished=bool(completed),
         is_resolved=gathered.is_resolved,
     )
+
+
+def _in_force(turns: Sequence[Turn], session: Session) -> list[Turn]:
+    """Return the turns that the user did not rewind."""
+    return [turn for turn in turns if turn.request_id not in session.abandoned]
 
 
 def is_head(receipt: str) -> bool:
@@ -128,8 +134,9 @@ def _lists(
         for turn in turns
         if turn.status is TurnStatus.COMPLETED
     ]
+    in_force = _in_force(turns, session)
     opened = [
-        recorded(turn.query_title.strip(), turn.begun_seq) for turn in turns if turn.status is TurnStatus.IN_PROGRESS
+        recorded(turn.query_title.strip(), turn.begun_seq) for turn in in_force if turn.status is TurnStatus.IN_PROGRESS
     ]
     commits: dict[str, Aged] = {}
     for turn in turns:
@@ -140,7 +147,8 @@ def _lists(
     forgotten = set(ended[:-_ENDED_SHELLS])
     shells = [shell for shell_id, shell in gathered.shells.items() if shell_id not in forgotten]
     head: list[Aged] = [(_NEWEST, f"{_HEAD}{session.head_hash}")] if session.head_hash else []
-    told = {name: _told(turns, gathered, name) for name in ("next", "do_not", "refuted")}
+    told = {name: _told(in_force, gathered, name) for name in ("next", "do_not")}
+    told["refuted"] = _told(turns, gathered, "refuted")
     completed_until = max((turn.begun_seq for turn in turns if turn.status is TurnStatus.COMPLETED), default=0)
     plan = [step for step in gathered.planned() if step[0] > completed_until]
     planned = _first_told(chain(opened, gathered.unfinished(), told["next"], plan))
@@ -148,7 +156,7 @@ def _lists(
     return {
         "done": _in_order(done),
         "next": _in_order(aged for aged in planned if compared(_text(aged[1])) not in done_words),
-        "blockers": _in_order(_blockers(turns, gathered)),
+        "blockers": _in_order(_blockers(in_force, gathered)),
         "decisions": _in_order(gathered.decisions["decisions"]),
         "do_not": _live(chain(gathered.decisions["do_not"], told["do_not"]), gathered),
         "refuted": _once(chain(gathered.decisions["refuted"], told["refuted"], gathered.failed())),
@@ -158,7 +166,7 @@ def _lists(
             for seq, command in gathered.last_commands()
         ],
         "shells": list(enumerate(shells)),
-        "checkpoints": _latest_of_each(gathered.checkpoints),
+        "checkpoints": _latest_of_each(gathered.checkpoints.values()),
         "receipts": [*_in_order(commits.values()), *head],
     }
 
@@ -180,18 +188,24 @@ def _was_over_later(turn: Turn, seq: int, gathered: CapsuleFacts) -> bool:
 
 
 def _blockers(turns: Sequence[Turn], gathered: CapsuleFacts) -> list[Aged]:
-    """Return what still stands in the way: neither resolved nor of a turn that was completed after all."""
+    """Return what still stands in the way: neither resolved nor of a turn that was completed after all.
+
+    An interruption stands in the way of nothing once the user went on with another turn.
+    """
     found: dict[str, Aged] = {}
+    last = turns[-1].request_id if turns else None
     completed = {compared(turn.query_title): turn.ordinal for turn in turns if turn.status is TurnStatus.COMPLETED}
     for turn in turns:
         for seq, facts in _fields_of(turn):
             for text in _texts(facts, "blockers"):
                 at = gathered.added.get((turn.request_id, "blockers", text), seq)
-                if not _was_over_later(turn, at, gathered):
+                is_over = text == _INTERRUPTED and turn.request_id != last
+                if not is_over and not _was_over_later(turn, at, gathered):
                     found.setdefault(compared(text), recorded(text, at))
         note = turn.failure_note.strip()
         was_completed = completed.get(compared(turn.query_title), -1) > turn.ordinal
-        if turn.status is TurnStatus.FAILED and note and not was_completed:
+        is_over = was_completed or (note == _INTERRUPTED and turn.request_id != last)
+        if turn.status is TurnStatus.FAILED and note and not is_over:
             found.setdefault(compared(note), recorded(note, turn.begun_seq))
     return _live(found.values(), gathered)
 
@@ -214,7 +228,7 @@ def _first_told(items: Iterable[Aged]) -> list[Aged]:
     return list(found.values())
 
 
-def _latest_of_each(checkpoints: Sequence[Aged]) -> list[Aged]:
+def _latest_of_each(checkpoints: Iterable[Aged]) -> list[Aged]:
     """Return checkpoints without repeats of one label."""
     newest: dict[object, Aged] = {}
     for age, item in checkpoints:
@@ -230,13 +244,18 @@ def _requirements(turns: Sequence[Turn]) -> list[Aged]:
 def _asked(turns: Sequence[Turn], open_turn: Item | None) -> list[Aged]:
     """Return what the first turn and the newest ones were asked, where that says more than their titles.
 
-    The open turn tells its own.
+    The open turn tells its own. The title of a turn that failed stands nowhere else.
     """
     current = open_turn.get("request_id") if isinstance(open_turn, dict) else None
+    finished = {compared(turn.query_title) for turn in turns if turn.status is TurnStatus.COMPLETED}
     telling = [
         turn
         for turn in turns
-        if turn.request_id != current and len(compared(turn.query_text)) > len(compared(turn.query_title))
+        if turn.request_id != current
+        and (
+            len(compared(turn.query_text)) > len(compared(turn.query_title))
+            or (turn.status is TurnStatus.FAILED and compared(turn.query_title) not in finished)
+        )
     ]
     chosen = [*telling[:1], *telling[1:][1 - _ASKED :]]
     return [recorded(clipped(turn.query_text.strip(), _ASKED_BYTES), turn.begun_seq) for turn in chosen]
@@ -276,10 +295,12 @@ def _mark(restores: Sequence[TakenBack], takes: Callable[[TakenBack], bool]) -> 
 def _outcome(turn: Turn, gathered: CapsuleFacts, restores: Sequence[TakenBack]) -> str:
     """Return a completed turn as its title and the first line of its prose, after who took it back if one did."""
     title, prose = turn.query_title.strip(), _prose(turn.response)
-    text = f"{title}: {prose}" if prose else title
+    text = f"{title.rstrip('.:')}: {prose}" if prose else title
     touched = [(path, gathered.touched_at(touch, turn)) for path, touch in turn.files.items()]
     commands = gathered.commands_of(turn.request_id) if restores else ()
     who = next((one.who for one in reversed(restores) if one.takes(touched, turn, commands)), None)
+    if turn.request_id in gathered.abandoned:
+        text = f"left by a rewind of the conversation: {text}"
     return f"taken back by {who}, wholly or in part: {text}" if who else text
 
 
@@ -312,7 +333,7 @@ def _goal(session: Session, turns: Sequence[Turn], stated: str) -> Item:
 
 
 def _open_turn(session: Session, turns: Sequence[Turn], gathered: CapsuleFacts) -> Item | None:
-    unfinished = [turn for turn in turns if not turn.is_terminal]
+    unfinished = [turn for turn in _in_force(turns, session) if not turn.is_terminal]
     current = [turn for turn in unfinished if turn.request_id == session.current_turn] or unfinished[-1:]
     if not current:
         return None

@@ -4,7 +4,7 @@ Erased entries, and items cleared from their turn, do not count. `build` joins t
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
@@ -26,6 +26,8 @@ _TESTS = re.compile(
     r"\b(?:pytest|unittest|tox|nox|jest|vitest|mocha|rspec|phpunit|ctest|bats)\b"
     r"|\b(?:npm|yarn|pnpm|go|cargo|make|mvn|gradlew?|dotnet|swift|mix|deno|bun)\s+(?:run\s+)?(?:test|check)\b"
 )
+# The kind of checkpoint that an agent asked for.
+_NAMED = "manual"
 LAST_COMMANDS = 3
 LAST_DIALOG = 3
 LAST_LINES = 5
@@ -77,6 +79,8 @@ class CapsuleFacts:
     """The facts found in one pass over the entries; each list is in the order of the journal."""
 
     turns: Mapping[str, Turn]
+    # Turns that the user rewound: what was decided and planned in them holds no more.
+    abandoned: Collection[str] = ()
     decisions: dict[str, list[Aged]] = field(default_factory=lambda: {"do_not": [], "refuted": [], "decisions": []})
     known: set[str] = field(default_factory=set[str])
     # By their compared words, then by their files.
@@ -93,7 +97,8 @@ class CapsuleFacts:
     shell_of: dict[str, str] = field(default_factory=dict[str, str])
     shells: dict[str, dict[str, object]] = field(default_factory=dict[str, dict[str, object]])
     last_cwd: str | None = None
-    checkpoints: list[Aged] = field(default_factory=list[Aged])
+    # By what they hold: another one of the same files tells nothing new, but for one that the agent named.
+    checkpoints: dict[tuple[str, ...], Aged] = field(default_factory=dict[tuple[str, ...], Aged])
     statements: list[Entry] = field(default_factory=list[Entry])
     own_tools: OwnTools = field(default_factory=OwnTools)
     times: dict[int, datetime] = field(default_factory=dict[int, datetime])
@@ -123,8 +128,7 @@ class CapsuleFacts:
             case Kind.SHELL_OPENED | Kind.SHELL_ENDED:
                 self._shell(facts, entry.kind)
             case Kind.CHECKPOINT_SAVED:
-                saved: Item = {"id": facts.get("id"), "created_at": shown(entry.at), "label": facts.get("label")}
-                self.checkpoints.append((entry.seq, saved))
+                self._save(facts, entry)
             case Kind.CAPSULE_SAVED:
                 if isinstance(facts.get("statement"), dict):
                     self.statements.append(entry)
@@ -132,6 +136,14 @@ class CapsuleFacts:
                 self.closing_note = text_of(facts, "note") or None
             case _:
                 pass
+
+    def _save(self, facts: Mapping[str, Any], entry: Entry) -> None:
+        held = text_of(facts, "tree") or text_of(facts, "id")
+        key = (text_of(facts, "target"), text_of(facts, "workspace"), held)
+        if facts.get("kind") == _NAMED or key not in self.checkpoints:
+            self.checkpoints.pop(key, None)
+            saved: Item = {"id": facts.get("id"), "created_at": shown(entry.at), "label": facts.get("label")}
+            self.checkpoints[key] = (entry.seq, saved)
 
     def decide(self, text: str, seq: int, *, spoken: bool) -> None:
         """Note a decision once, however often it was recorded; only a spoken one can forbid or refute."""
@@ -149,7 +161,7 @@ class CapsuleFacts:
     def _say(self, facts: Mapping[str, Any], entry: Entry) -> None:
         text = text_of(facts, "content")
         self._resolve(text, entry.seq)
-        if facts.get("category") == "decision":
+        if facts.get("category") == "decision" and (entry.turn not in self.abandoned or _REFUTED.match(text)):
             self.decide(text, entry.seq, spoken=True)
         if self._use_tool(facts, entry):
             return
@@ -194,10 +206,10 @@ class CapsuleFacts:
 
     def _act(self, facts: Mapping[str, Any], entry: Entry) -> None:
         text = text_of(facts, "description")
+        if not text or entry.turn in self.abandoned:
+            return
         if facts.get("type") == "design_decision":
             self.decide(text, entry.seq, spoken=False)
-        if not text:
-            return
         # The same action, told again in any turn, tells how it went on, also where its plan named no file.
         words, path = compared(text), text_of(facts, "file_path")
         told = self.actions.setdefault(words, {})

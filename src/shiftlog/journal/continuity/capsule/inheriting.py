@@ -1,7 +1,7 @@
 """The capsule of a predecessor as the oldest part of its successor's own, once that has turns.
 
-Its agent's own words replace what was handed to it: lists that its statement names, plans that it carried out,
-obstacles that it resolved.
+Its agent's own words replace what was handed to it: plans, obstacles and rules that its statement names anew, plans
+that it carried out, obstacles that it resolved. What was done and tried before stays so, whatever a statement lists.
 """
 
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -13,6 +13,7 @@ from shiftlog.journal.continuity.capsule.gathering import compared
 
 _SAID = ("done", "next", "blockers", "do_not", "refuted", "decisions")
 _STANDING = ("blockers", "do_not")
+_REPLACED = ("next", *_STANDING)
 _KEPT = ("closing_note", "stated", "last_shell_cwd")
 
 
@@ -30,8 +31,9 @@ def inherit(
     handed: Mapping[str, Any], lists: dict[str, list[Aged]], singles: dict[str, Item | None], since: Since
 ) -> dict[str, int]:
     """Add what was handed over to lists and single values; return how many items of each list were left out of it."""
+    replaced = {name for name in _REPLACED if name in since.stated}
     for name in _SAID:
-        if name not in since.stated:
+        if name not in replaced:
             items = [item for item in handed[name] if _still_counts(name, item, since)]
             lists[name] = _with_older(lists[name], items, name)
     for name in ("requirements", "receipts"):
@@ -43,7 +45,7 @@ def inherit(
         singles["goal"] = handed["goal"]
     for name in _KEPT:
         singles[name] = singles[name] or handed[name]
-    return {name: count for name, count in handed["truncated"].items() if name != "cut" and name not in since.stated}
+    return {name: count for name, count in handed["truncated"].items() if name != "cut" and name not in replaced}
 
 
 def _still_counts(name: str, item: Mapping[str, Any], since: Since) -> bool:
