@@ -47,6 +47,12 @@ def alive(pid: int, started_at: str | None = None) -> bool:
     return now is not None and (started_at is None or now == started_at)
 
 
+def is_stopped(pid: int) -> bool:
+    """Return True if a process was stopped by a signal or a debugger; False where the kernel does not say."""
+    fields = _stat(pid) if _PROC else None
+    return fields is not None and fields[0] in "Tt"
+
+
 def descends_from(pid: int, ancestor: int) -> bool:
     """Return True if a process is `ancestor`, descends from it, or is gone."""
     start = pid
