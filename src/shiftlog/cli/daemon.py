@@ -12,12 +12,14 @@ import click
 from shiftlog.cli.connecting import ANSWER_S, json_option, open_client, opened_home
 from shiftlog.cli.screen.output import Column, Part, Printer, id_column, print_json, since, title_column
 from shiftlog.link import processes, wire
+from shiftlog.model.errors import StorageError
 from shiftlog.text.figures import count, largest_unit, size
 
 if TYPE_CHECKING:
     from shiftlog.shell.engine.holders import ShellHolders
 
 END_S = 5.0
+READING_HINT = "shiftlog show, verify and export read it as it is"
 LOOK_EVERY_S = 0.02
 OPEN_COLUMNS = (
     title_column("OPEN SESSION"),
@@ -113,7 +115,10 @@ def start(as_json: bool) -> None:
     Example:
       shiftlog daemon start
     """
-    before = _lock_holder(opened_home())
+    home = opened_home()
+    if wire.is_read_only(home):
+        raise StorageError(f"{home} cannot be written, so no daemon can be started", hint=READING_HINT)
+    before = _lock_holder(home)
     facts = _facts()
     started = facts["pid"] != before
     if as_json:

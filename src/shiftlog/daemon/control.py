@@ -91,9 +91,10 @@ class Control:
         except GONE:
             return
         except Exception as error:
-            log.exception("A control request failed")
-            defect = trouble(error) or InternalError("The daemon failed to answer; daemon.log has the details")
-            last = _line({"id": number, "error": defect.as_dict()})
+            told = trouble(error)
+            log.log(logging.WARNING if told else logging.ERROR, "A control request failed", exc_info=error)
+            told = told or InternalError("The daemon failed to answer; daemon.log has the details")
+            last = _line({"id": number, "error": told.as_dict()})
         finally:
             del self._running[number]
             self._streaming.discard(number)
