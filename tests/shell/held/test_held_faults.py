@@ -2,9 +2,10 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,13 @@ def test_shells_of_a_root_that_may_not_raise_limits_go_on_as_others_do(tmp_path:
             assert served.run(shell_id, "echo $KEPT")["stdout"] == "42"
     finally:
         end_daemon(home)
+
+
+def test_a_shell_of_a_session_that_rested_for_months_goes_on(served: ServedHome) -> None:
+    shell_id = served.open(cwd="/")
+    served.run(shell_id, "KEPT=$((6 * 7))")
+    served.kill()
+    with closing(sqlite3.connect(served.home / "shiftlog.db")) as db, db:  # as if the clock had jumped ahead
+        db.execute("UPDATE sessions SET active_ms = active_ms - ?", (90 * 86_400_000,))
+    served.start()
+    assert served.run(shell_id, "echo $KEPT")["stdout"] == "42"
