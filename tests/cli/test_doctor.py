@@ -1,13 +1,17 @@
 """`shiftlog doctor`: what it sees in a sound installation and in several that are not."""
 
+import os
 import shutil
+import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from shiftlog.cli.connecting import ANSWER_S
 from shiftlog.shell.sandbox.detect import detect
 from tests.cli.support import recorded_session, shiftlog
 from tests.daemon.support import control, eventually, lock_holder
@@ -269,3 +273,22 @@ def test_what_is_wrong_in_the_state_directory_is_named_and_no_defect(home: Path,
     assert error["code"] == "storage_error"
     assert str(place) in error["message"]
     assert "defect" not in error["hint"]
+
+
+@pytest.mark.parametrize("start", ["--start", "--no-start"])
+def test_a_frozen_daemon_is_asked_once_and_the_other_checks_go_on(home: Path, start: str) -> None:
+    recorded_session(home)
+    pid = lock_holder(home)
+    assert pid is not None
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        began = time.monotonic()
+        found = checks(home, start, status=1)
+        took_s = time.monotonic() - began
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    assert found["daemon"]["message"] == "The daemon took the connection but did not answer within 5 s"
+    assert found["lock"]["message"] == f"held by pid {pid}, which is stopped (SIGSTOP)"
+    assert found["database"]["state"] == "ok"
+    assert found["spool"]["state"] == "ok"
+    assert took_s < 2 * ANSWER_S

@@ -41,6 +41,10 @@ def check_readable(home: Path) -> None:
     assert "kept for later" in shiftlog(home, "sessions")
     refused = json.loads(shiftlog(home, "rebuild", "--json", status=1))
     assert "reading only" in refused["error"]["message"]
+    refused = json.loads(shiftlog(home, "daemon", "start", "--json", status=1))
+    assert "cannot be written" in refused["error"]["message"]
+    refused = json.loads(shiftlog(home, "gc", "--json", status=1))
+    assert "reading only" in refused["error"]["message"]
     assert files(home) == before
     assert lock_holder(home) is None
 
@@ -93,3 +97,23 @@ def test_doctor_says_what_it_cannot_see_and_never_ends_in_a_traceback(recorded: 
     states = {check["name"]: check["state"] for check in json.loads(done.stdout)["checks"]}
     assert states["home"] == "fail"
     assert "bash" in states
+
+
+@needs_root
+def test_a_folder_that_cannot_be_read_is_named_by_commands_that_look_into_it(recorded: Path) -> None:
+    (recorded / "held").mkdir(exist_ok=True)
+    (recorded / "held").chmod(0)
+    try:
+        done = subprocess.run(
+            [*UNPRIVILEGED, *SHIFTLOG, "daemon", "stop", "--json"],
+            env=environment(recorded),
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+    finally:
+        (recorded / "held").chmod(0o700)
+    assert done.returncode == 1
+    assert json.loads(done.stdout)["error"]["message"] == f"{recorded / 'held'}: Permission denied"
+    assert "Traceback" not in done.stderr

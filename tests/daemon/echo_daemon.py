@@ -4,9 +4,12 @@ Run as a program with the daemon's own arguments. `hold` answers when the file n
 `count` streams numbers, `outcomes.json` in the state directory is what the journal would know.
 """
 
+import asyncio
 import json
 import sys
+import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -129,6 +132,9 @@ class Echo:
             case "call_outcome":
                 known = json.loads(self.home.joinpath("outcomes.json").read_text())
                 return known.get(params["call_id"])
+            case "fail":
+                _fail(str(params["place"]), MemoryError if params["memory"] else RuntimeError)
+                return None
             case "missing":
                 raise SessionNotFound("No such session", details={"session_id": "s"})
             case "defect":
@@ -162,6 +168,24 @@ class Echo:
 
     async def run_background(self, draining: anyio.Event) -> None:
         pass
+
+
+def _fail(place: str, error: type[Exception]) -> None:
+    """Raise an error where no caller gets it."""
+
+    def fail(*_: object) -> None:
+        raise error
+
+    if place == "callback":
+        asyncio.get_running_loop().call_soon(fail)
+    elif place == "thread":
+        thread = threading.Thread(target=fail)
+        thread.start()
+        thread.join()
+    else:
+        pool = ThreadPoolExecutor(1)
+        pool.submit(lambda: None).add_done_callback(fail)
+        pool.shutdown()
 
 
 @asynccontextmanager

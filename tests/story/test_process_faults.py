@@ -171,6 +171,19 @@ def test_files_in_the_place_of_folders_are_named_and_the_rest_is_served(home: Pa
         assert f"{home / 'spool'} is not a directory" in [c["message"] for c in checks if c["name"] == "files"]
 
 
+def test_a_file_in_the_place_of_a_shells_outputs_counts_as_outputs_that_are_no_longer_kept(home: Path) -> None:
+    with Agent(home) as agent:
+        shell = agent.call("open_shell", session_id=open_session(agent), cwd="/")["shell_id"]
+        command = agent.call("run_command", shell_id=shell, command="seq 1 5000")["command_id"]
+        agent.call("close_shell", shell_id=shell)
+        shutil.rmtree(home / "outputs" / shell)
+        (home / "outputs" / shell).write_text("no folder")
+        with pytest.raises(Refused, match="no longer kept"):
+            agent.call("read_output", command_id=command)
+        assert shiftlog_json(home, "verify")["broken"] == []
+        shiftlog(home, "gc")
+
+
 def test_keys_that_were_deleted_keep_no_client_from_working(home: Path) -> None:
     with Agent(home) as agent:
         session = open_session(agent)

@@ -36,10 +36,12 @@ FAULT_S = 1.0
 ANSWER_S = 30.0
 PAUSE_S = 0.1
 PACE_S = 0.05  # between the calls of a writer, so that an hour fits the disk and can be verified
+LONG_LINE = "head -c 300000 /dev/zero | tr '\\0' x"
 WRITERS = 3
 MEMORY_BYTES = 200 << 20
 DISK_MB = 3_000
 DESCRIPTORS = 200
+MEMORY_LEFT_BYTES = (-(50 << 20), 0, 1 << 16, 1 << 18, 1 << 20, 4 << 20)
 HOOK = [
     sys.executable,
     "-c",
@@ -77,8 +79,9 @@ class PatientWriter(Writer):
             if refused.error["code"] != "storage_error":
                 raise
             time.sleep(PAUSE_S)
-            is_gone = "deleted" in refused.error["message"] or "deleted" in str(refused.error["details"])
-            return Booked(mark=mark, applied=None if is_gone else False, acknowledged=False)
+            details = refused.error["details"]
+            is_open = "deleted" in refused.error["message"] or "deleted" in str(details) or "applied" in details
+            return Booked(mark=mark, applied=None if is_open else False, acknowledged=False)
 
 
 class Load:
@@ -120,8 +123,9 @@ class Load:
                 with suppress(Refused):
                     session = agent.call("open_session", agent="Soak", title="shell")["session_id"]
                     shell = agent.call("open_shell", session_id=session, cwd="/")["shell_id"]
-                    for _ in range(20):
-                        agent.call("run_command", shell_id=shell, command="echo hi")
+                    for number in range(20):
+                        command = "echo hi" if number % 5 else LONG_LINE
+                        agent.call("run_command", shell_id=shell, command=command)
                         self.answered["command"] += 1
                 with suppress(Refused):  # those that a fault kept from being closed outlived it: they are closed now
                     for shell in agent.call("list_shells")["shells"]:
@@ -241,6 +245,19 @@ def take_descriptors(home: Path) -> None:
             resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(4096, most), most))
 
 
+def take_memory(home: Path) -> None:
+    """Let the daemon have only a little more memory than it has taken, or less."""
+    pid = lock_holder(home)
+    if pid is not None:
+        with suppress(ProcessLookupError, OSError, StopIteration):
+            status = Path(f"/proc/{pid}/status").read_text()
+            size = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmSize")) << 10
+            limit = size + random.choice(MEMORY_LEFT_BYTES)
+            resource.prlimit(pid, resource.RLIMIT_AS, (limit, resource.RLIM_INFINITY))
+            time.sleep(FAULT_S)
+            resource.prlimit(pid, resource.RLIMIT_AS, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+
+
 FAULTS = (
     kill,
     stop,
@@ -255,6 +272,7 @@ FAULTS = (
     flood,
     stay_silent,
     take_descriptors,
+    take_memory,
 )
 
 

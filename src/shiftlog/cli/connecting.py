@@ -18,6 +18,8 @@ from shiftlog.model.times import AGES, read_iso, read_relative
 if TYPE_CHECKING:
     from shiftlog.link.client import Client
 
+# Commands that look at the daemon itself wait this long for one that runs already: it may hang.
+ANSWER_S = 5.0
 STATES = tuple(map(str, SessionState))
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -25,12 +27,15 @@ F = TypeVar("F", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print JSON for programs.")
 
 
-def open_client(*, start: bool = True, purpose: str = "") -> "Client":
-    """Connect to the daemon of the state directory, starting it unless `start` is False."""
+def open_client(*, start: bool = True, answers_within_s: float | None = None, purpose: str = "") -> "Client":
+    """Connect to the daemon of the state directory, starting it unless `start` is False.
+
+    A daemon that runs already has `answers_within_s` to answer.
+    """
     from shiftlog.link.client import connect
 
     try:
-        return connect(start=start, purpose=purpose)
+        return connect(start=start, answers_within_s=answers_within_s, purpose=purpose)
     except InternalError as error:
         if getattr(error.__cause__, "code", None) != "invalid_config":
             raise

@@ -9,16 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from shiftlog.cli.connecting import ask, json_option, open_client
+from shiftlog.cli.connecting import ANSWER_S, json_option, open_client, opened_home
 from shiftlog.cli.screen.output import Column, Part, Printer, id_column, print_json, since, title_column
 from shiftlog.link import processes, wire
+from shiftlog.model.errors import StorageError
 from shiftlog.text.figures import count, largest_unit, size
 
 if TYPE_CHECKING:
     from shiftlog.shell.engine.holders import ShellHolders
 
-ANSWER_S = 5.0
 END_S = 5.0
+READING_HINT = "shiftlog show, verify and export read it as it is"
 LOOK_EVERY_S = 0.02
 OPEN_COLUMNS = (
     title_column("OPEN SESSION"),
@@ -42,7 +43,7 @@ def status(as_json: bool) -> None:
     Example:
       shiftlog status
     """
-    facts: Facts = ask("daemon.status")
+    facts = _facts()
     if as_json:
         print_json(facts)
     else:
@@ -114,20 +115,23 @@ def start(as_json: bool) -> None:
     Example:
       shiftlog daemon start
     """
-    from shiftlog.link.client import DaemonUnreachable
-
-    try:
-        with open_client(start=False) as client:
-            before = client.daemon_pid
-    except DaemonUnreachable:
-        before = None
-    facts: Facts = ask("daemon.status")
+    home = opened_home()
+    if wire.is_read_only(home):
+        raise StorageError(f"{home} cannot be written, so no daemon can be started", hint=READING_HINT)
+    before = _lock_holder(home)
+    facts = _facts()
     started = facts["pid"] != before
     if as_json:
         print_json({"started": started, **_summary(facts)})
         return
     says = "Started the daemon" if started else "The daemon runs already"
     Printer().line(f"{says} (pid {facts['pid']}) for {facts['home']}")
+
+
+def _facts() -> Facts:
+    """Return what the daemon says of itself, starting it if it does not run."""
+    with open_client(answers_within_s=ANSWER_S) as client:
+        return client.call("daemon.status")
 
 
 def _summary(facts: Facts) -> Facts:
@@ -223,7 +227,7 @@ def daemon_status(as_json: bool) -> int:
     from shiftlog.link.client import DaemonUnreachable
 
     try:
-        client = open_client(start=False)
+        client = open_client(start=False, answers_within_s=ANSWER_S)
     except DaemonUnreachable as error:
         if as_json:
             print_json({"running": False, "reason": error.message})

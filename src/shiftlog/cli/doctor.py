@@ -11,7 +11,6 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from shiftlog import __version__
-from shiftlog.cli.connecting import json_option, open_client
+from shiftlog.cli.connecting import ANSWER_S, json_option, open_client
 from shiftlog.cli.screen.output import Printer, print_json, styled
 from shiftlog.cli.store.state_files import odd_files
 from shiftlog.link import processes, wire
@@ -100,6 +99,7 @@ def doctor(start: bool, as_json: bool) -> int:
 def _checks(start: bool) -> Iterator[Check]:
     """Yield all checks in order; one that itself fails is reported, and the others go on."""
     home = Path(wire.home_path())
+    met: dict[str, Any] = {}
     checks: list[tuple[str, Callable[[], Check | Iterable[Check]]]] = [
         ("shiftlog", lambda: _ok("shiftlog", f"{__version__} in {Path(sys.executable).parent}")),
         ("python", lambda: _ok("python", f"{platform.python_version()} on {platform.system()} {platform.machine()}")),
@@ -111,14 +111,14 @@ def _checks(start: bool) -> Iterator[Check]:
         ("permissions", lambda: _modes(home)),
         ("disk", lambda: _space(home)),
         ("settings", lambda: _settings(home)),
-        ("daemon", lambda: _daemon(home, start)),
+        ("daemon", lambda: _daemon(home, start, met)),
         ("database", lambda: _database(home)),
         ("socket", lambda: _socket(home)),
         ("lock", lambda: _lock(home)),
         ("held shells", lambda: _held_shells(home)),
         ("spool", lambda: _spool(home)),
         ("programs", lambda: (_program(name, needed, purpose) for name, needed, purpose in PROGRAMS)),
-        ("agents", _agents),
+        ("agents", lambda: _agents(met)),
         ("kernel", kernel_checks),
         ("host key", lambda: _host_keys(home)),
     ]
@@ -260,10 +260,12 @@ def _settings(home: Path) -> Check:
     return _ok("settings", f"{path} is valid" if path.exists() else f"no {path}; the defaults hold")
 
 
-def _daemon(home: Path, start: bool) -> Iterator[Check]:
+def _daemon(home: Path, start: bool, met: dict[str, Any]) -> Iterator[Check]:
+    """Check the daemon; add the agents that it met to `met`. It is asked once only: it may be slow to answer."""
     try:
-        with open_client(start=start) as client:
-            facts = client.call("daemon.status")
+        with open_client(start=start, answers_within_s=ANSWER_S) as client:
+            facts = client.call("daemon.status", timeout_s=ANSWER_S)
+            met.update(client.call("clients", timeout_s=ANSWER_S)["agents"])
     except ShiftlogError as error:
         if not start and not _is_listening():
             yield _ok("daemon", "does not run; it is started when it is needed")
@@ -392,6 +394,9 @@ def _lock(home: Path) -> Check:
         return _ok("lock", "not taken")
     if not processes.alive(int(pid)):
         return _ok("lock", f"left by a daemon that has ended (pid {pid}); the next one takes it")
+    if processes.is_stopped(int(pid)):
+        hint = f"kill -CONT {pid} lets it go on; shiftlog daemon stop ends it"
+        return _fail("lock", f"held by pid {pid}, which is stopped (SIGSTOP)", hint)
     return _ok("lock", f"held by pid {pid}")
 
 
@@ -427,15 +432,11 @@ def _spool(home: Path) -> Check:
     return _ok("spool", f"{count(waiting, 'file')} waiting for the daemon" if waiting else "nothing waits")
 
 
-def _agents() -> Iterator[Check]:
+def _agents(met: dict[str, Any]) -> Iterator[Check]:
     """Report for each agent on this machine whether it is connected, and the next step."""
     from shiftlog.cli.setup.checking import of_this_machine
 
-    seen: dict[str, dict[str, Any]] = {}
-    # Another check reports a daemon that cannot be reached.
-    with suppress(ShiftlogError), open_client(start=False) as client:
-        seen = client.call("clients")["agents"]
-    for found in of_this_machine(seen):
+    for found in of_this_machine(met):
         yield Check(name=found.agent, state=found.state, message=found.message, hint=found.hint)
 
 

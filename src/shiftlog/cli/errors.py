@@ -117,7 +117,7 @@ def _run(command: Callable[[], object], as_json: bool) -> int:
             gone = WorkspaceInvalid("The working directory was removed", hint="Change to one that exists")
             return _report(gone, as_json, exit_status(gone))
         if error.errno not in DISK_TROUBLES:
-            return _report(_defect(error), as_json, FAILED)
+            return _report(_of_state_file(error) or _defect(error), as_json, FAILED)
         _redirect_to_null(sys.stdout)
         where = f" {error.filename}" if error.filename else ""
         return _report(StorageError(f"Cannot write{where}: {error.strerror}", hint=""), False, FAILED)
@@ -181,6 +181,18 @@ def _candidates(error: ShiftlogError) -> list[str]:
     lines = [f"{item['id']}  {terminal_line(item.get('title', ''))}".rstrip() for item in found if "id" in item]
     total = error.details.get("total")
     return [*lines, f"… and {total - len(lines):,} more"] if isinstance(total, int) and total > len(lines) else lines
+
+
+def _of_state_file(error: OSError) -> StorageError | None:
+    """Return the error for a file of the state directory that cannot be used; None for any other."""
+    from shiftlog.link import wire
+
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+    try:
+        is_inside = os.path.abspath(name).startswith(os.path.join(wire.home_path(), ""))  # noqa: PTH100, PTH118
+    except wire.WireError:
+        return None
+    return StorageError(f"{name}: {error.strerror}", hint="Run shiftlog doctor") if is_inside else None
 
 
 def _defect(error: Exception) -> InternalError:

@@ -81,6 +81,8 @@ async def rewind(app: App, params: Params, caller: Caller) -> object:
 
 async def gc(app: App, params: Params, caller: Caller) -> object:
     """Remove checkpoints and outputs beyond their limits."""
+    if app.is_read_only and (fault := app.store.fault) is not None:
+        raise fault
     shells, workspaces = app.shells, app.workspaces
     app.shell_log.reserve.release()  # removing needs a little room itself; the next record makes it again
     outputs = shells.outputs.sweep()  # first, as packing what is left of checkpoints needs room itself

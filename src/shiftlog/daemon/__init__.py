@@ -95,8 +95,13 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
         import anyio
 
         from shiftlog.daemon.lifecycle import serve
+        from shiftlog.daemon.memory import FrugalLoop, watch_threads
 
-        return anyio.run(lambda: serve(lock, listener, open_services, idle_stop_s=given.idle_stop_s))
+        watch_threads()
+        return anyio.run(
+            lambda: serve(lock, listener, open_services, idle_stop_s=given.idle_stop_s),
+            backend_options={"loop_factory": FrugalLoop},
+        )
     finally:
         lock.close()
 

@@ -33,7 +33,7 @@ from shiftlog.daemon.tasks import until
 from shiftlog.link import processes, wire
 from shiftlog.link.build import build_id, is_later
 from shiftlog.model.caller import Caller
-from shiftlog.model.errors import ShiftlogError, Unauthorized
+from shiftlog.model.errors import ShiftlogError, Unauthorized, trouble
 from shiftlog.model.limits import HELLO_S
 
 log = logging.getLogger(__name__)
@@ -131,8 +131,11 @@ class Connections:
         except HelloRefused as refusal:
             await lines.send(refusal.line)
             return
-        except ShiftlogError as error:
-            await lines.send(error_line(error.code, error.message, error.hint))
+        except Exception as error:
+            told = error if isinstance(error, ShiftlogError) else trouble(error)
+            if told is None:
+                raise
+            await lines.send(error_line(told.code, told.message, told.hint))
             return
         client = ConnectedClient(sock=sock, hello=hello, caller=caller_of(hello, peer))
         self._clients.add(client)

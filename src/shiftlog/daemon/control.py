@@ -13,7 +13,7 @@ from anyio.abc import TaskGroup
 
 from shiftlog.daemon.lines import GONE, LineStream, LineTooLong
 from shiftlog.daemon.tasks import until
-from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, trouble
+from shiftlog.model.errors import InternalError, InvalidParameter, ShiftlogError, StorageError, trouble
 
 LINE_BYTES = 32 << 20
 AT_ONCE = 64
@@ -91,9 +91,10 @@ class Control:
         except GONE:
             return
         except Exception as error:
-            log.exception("A control request failed")
-            defect = trouble(error) or InternalError("The daemon failed to answer; daemon.log has the details")
-            last = _line({"id": number, "error": defect.as_dict()})
+            told = trouble(error) or _of_file(error)
+            log.log(logging.WARNING if told else logging.ERROR, "A control request failed", exc_info=error)
+            told = told or InternalError("The daemon failed to answer; daemon.log has the details")
+            last = _line({"id": number, "error": told.as_dict()})
         finally:
             del self._running[number]
             self._streaming.discard(number)
@@ -118,6 +119,13 @@ class Control:
             await self._lines.send(line)
         except GONE:
             pass
+
+
+def _of_file(error: Exception) -> StorageError | None:
+    """Return the error for a file that cannot be used as it is; None for any other."""
+    if not isinstance(error, OSError) or not isinstance(error.filename, str):
+        return None
+    return StorageError(f"{error.filename}: {error.strerror}", hint="Run shiftlog doctor")
 
 
 def _line(message: dict[str, object]) -> bytes:

@@ -47,7 +47,11 @@ class LineStream(ByteStream):
     async def send(self, item: bytes) -> None:
         """Send one whole line; raise one of `GONE` if the other side has closed."""
         async with self._sending:
-            await self._stream.send(item)
+            try:
+                await self._stream.send(item)
+            except MemoryError as error:
+                await self._stream.aclose()  # part of the line may be sent, so no other line can follow
+                raise anyio.BrokenResourceError from error
 
     async def send_eof(self) -> None:
         """Close the sending direction."""

@@ -128,11 +128,19 @@ class Client:
             return answer
 
 
-def connect(home: str | None = None, *, start: bool = True, timeout_s: float = 30.0, purpose: str = "") -> Client:
+def connect(
+    home: str | None = None,
+    *,
+    start: bool = True,
+    timeout_s: float = 30.0,
+    answers_within_s: float | None = None,
+    purpose: str = "",
+) -> Client:
     """Connect to the daemon of a state directory, starting it if needed; raise DaemonUnreachable.
 
-    With `start=False` no daemon is started or replaced, and any version is accepted. A new daemon prepares for its
-    `purpose`. A state directory that cannot be written is answered for by a process that only reads.
+    With `start=False` no daemon is started or replaced, and any version is accepted. A daemon that runs already has
+    `answers_within_s`, if given, to answer. A new daemon prepares for its `purpose`. A state directory that cannot be
+    written is answered for by a process that only reads.
     """
     try:
         chosen = home or wire.home_path()
@@ -140,7 +148,9 @@ def connect(home: str | None = None, *, start: bool = True, timeout_s: float = 3
             return _read_only(os.path.abspath(chosen), timeout_s)
         opened = wire.open_home(home)
         hello = wire.hello_line(role="control", face="cli", client_id=os.urandom(16).hex(), build=build_id())
-        connection = wire.open_connection(opened, hello, start=start, timeout_s=timeout_s, purpose=purpose)
+        connection = wire.open_connection(
+            opened, hello, start=start, timeout_s=timeout_s, answers_within_s=answers_within_s, purpose=purpose
+        )
     except wire.WireError as error:
         if error.code in ("storage_error", "wire_mismatch"):
             raise DaemonUnreachable(error.message, hint=error.hint) from error

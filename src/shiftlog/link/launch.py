@@ -206,5 +206,15 @@ def _failed(what: str, home: str, child: _SpawnedDaemon | None) -> WireError:
             tail = log.read().decode("utf-8", "replace").strip()
     except OSError:
         pass
-    empty = "Its log is empty, as on a full disk; run `shiftlogd --foreground` to see why"
+    if not tail and _is_full(home):
+        return WireError("storage_error", f"{what}: the disk is full (state directory {home})", "Make room on the disk")
+    empty = "Its log is empty; run `shiftlogd --foreground` to see why"
     return WireError("storage_error", f"{what} (state directory {home})", f"It said: {tail}" if tail else empty)
+
+
+def _is_full(home: str) -> bool:
+    try:
+        disk = os.statvfs(home)
+    except OSError:
+        return False
+    return not disk.f_bavail or bool(disk.f_files and not disk.f_favail)

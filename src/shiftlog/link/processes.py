@@ -10,6 +10,7 @@ import sys
 _PROC = sys.platform.startswith("linux")
 MOST_ANCESTORS = 64
 _MARK_BELOW = 1 << 62
+_CAP_SYS_RESOURCE = 1 << 24
 _own: dict[int, tuple[int, int] | None] = {}
 
 
@@ -45,6 +46,12 @@ def alive(pid: int, started_at: str | None = None) -> bool:
     """Return True if a process runs and, with `started_at` (from `started`), is still the same one."""
     now = started(pid)
     return now is not None and (started_at is None or now == started_at)
+
+
+def is_stopped(pid: int) -> bool:
+    """Return True if a process was stopped by a signal or a debugger; False where the kernel does not say."""
+    fields = _stat(pid) if _PROC else None
+    return fields is not None and fields[0] in "Tt"
 
 
 def descends_from(pid: int, ancestor: int) -> bool:
@@ -95,7 +102,19 @@ def serves_shells(pid: int) -> bool:
     own, its = own_mark(), mark_of(pid)
     if own is None or its is None:
         return False
-    return its[1] == own[1] + 1 if os.geteuid() == 0 else its[0] == min(own[0], _MARK_BELOW) - 1
+    return its[1] == own[1] + 1 if _may_raise_limits() else its[0] == min(own[0], _MARK_BELOW) - 1
+
+
+def _may_raise_limits() -> bool:
+    """Return True for root, unless it can never raise a limit, as in most containers: there it cannot filter either."""
+    if os.geteuid() != 0:
+        return False
+    try:
+        with open("/proc/self/status", "rb") as status:
+            bounding = status.read().partition(b"CapBnd:")[2].split(None, 1)[0]
+    except (OSError, IndexError):
+        return True
+    return bool(int(bounding, 16) & _CAP_SYS_RESOURCE)
 
 
 def own_mark() -> tuple[int, int] | None:

@@ -351,12 +351,14 @@ def open_connection(
     start: bool = True,
     version: str = __version__,
     timeout_s: float = 30.0,
+    answers_within_s: float | None = None,
     patience_s: float = 0.0,
     purpose: str = "",
 ) -> Connection:
     """Return a connection after the hello, starting a daemon if needed and replacing one older than `version`.
 
-    A daemon of the same version is replaced if this program's build is later.
+    A daemon of the same version is replaced if this program's build is later. One that listens already has
+    `answers_within_s` to answer, a new one all the time that is left.
 
     `patience_s` is how long another client may take to start one first; a new daemon is told its `purpose`. Raises
     WireError.
@@ -366,6 +368,8 @@ def open_connection(
     lost = 0
     while (left := deadline - time.monotonic()) > 0:
         sock = connect(home)
+        if sock is not None and answers_within_s is not None:
+            left = min(left, answers_within_s)
         if sock is None:
             if not start:
                 message = f"No daemon is running for {home}"

@@ -88,16 +88,16 @@ class _LineWriter(ObjectSendStream[SessionMessage]):
             pass  # the client is gone, and reading stops with it
 
     async def _write(self, body: dict[str, Any]) -> None:
-        frame = _encoded(body)
         async with self._lock:
             if self.broken.is_set():
                 raise anyio.BrokenResourceError
-            # Cancelling a request must not cut its line in half; a client that stopped reading ends it all.
+            # Cancelling a request must not cut its line in half; a client that stopped reading ends it all. So does a
+            # lack of memory: what became of the request is in the journal, and the bridge asks for it.
             with anyio.move_on_after(MCP_STALL_S, shield=True):
                 try:
-                    await self._sink.send(frame)
+                    await self._sink.send(_encoded(body))
                     return
-                except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                except (anyio.BrokenResourceError, anyio.ClosedResourceError, MemoryError):
                     pass
             self.broken.set()
             raise anyio.BrokenResourceError

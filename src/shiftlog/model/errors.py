@@ -361,6 +361,8 @@ class InternalError(ShiftlogError, RuntimeError):
 # Error numbers for which the machine is at fault: its disk, or another shortage.
 DISK_FULL = "the disk is full"
 DISK_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
+# Python's error where the limit of memory or processes allows no further thread.
+NO_THREAD = "can't start new thread"
 _TROUBLES = DISK_TROUBLES | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.ENOBUFS}
 
 
@@ -371,7 +373,14 @@ def is_of_the_machine(error: BaseException) -> bool:
 
 def trouble(error: BaseException) -> StorageError | None:
     """Return the StorageError for an error that the machine caused; None for any other error."""
-    number = errno.ENOMEM if isinstance(error, MemoryError) else error.errno if isinstance(error, OSError) else None
+    if isinstance(error, MemoryError):
+        hint = "This may have been recorded: look before you repeat it. Free memory first"
+        return StorageError(
+            "Storage error: no memory", details={"reason": os.strerror(errno.ENOMEM), "applied": None}, hint=hint
+        )
+    number = error.errno if isinstance(error, OSError) else None
+    if type(error) is RuntimeError and str(error) == NO_THREAD:
+        number = errno.EAGAIN
     if number not in _TROUBLES:
         return None
     hint = "Free what the machine is short of, then try again; shiftlog doctor looks at the disk"

@@ -182,9 +182,10 @@ class Shells:
             outputs=self.outputs,
             now=self.now,
             new_tasks=self._new_tasks,
+            find=self.journal.shell,
         )
-        known = {one.shell_id: one for one in await self.journal.left(self.now())}
-        for taken in await takeover.run(known):
+        left_over = {one.shell_id: one for one in await self.journal.left(self.now())}
+        for taken in await takeover.run(left_over):
             shell = taken.shell
             if shell.implicit:
                 self._implicit.add(shell.session_id)
@@ -201,7 +202,7 @@ class Shells:
             going_on = {command.command_id for command, _ in taken.commands}
             self._unknown += [
                 left
-                for left in known[shell.shell_id].unfinished
+                for left in taken.known.unfinished
                 if (left.started or {}).get("command_id") not in going_on
             ]
             LOG.info("took over shell %s with %d running commands", shell.shell_id, len(taken.commands))

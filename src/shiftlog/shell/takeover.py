@@ -41,6 +41,7 @@ class TakenShell:
     """A shell that was taken over, and its commands that run or whose end is not recorded."""
 
     shell: Shell
+    known: KnownShell
     commands: list[tuple[Command, CommandNote]] = field(default_factory=list[tuple[Command, CommandNote]])
 
 
@@ -53,10 +54,14 @@ class Takeover:
     outputs: OutputKeeper
     now: Callable[[], datetime]
     new_tasks: Callable[[], Awaitable[TaskGroup]]
+    find: Callable[[str], Awaitable[KnownShell | None]]
     _supervisions: dict[int, Supervision] = field(default_factory=dict[int, Supervision])
 
-    async def run(self, known: dict[str, KnownShell]) -> list[TakenShell]:
-        """Take over every held shell that the journal knows as open; end the others."""
+    async def run(self, left: dict[str, KnownShell]) -> list[TakenShell]:
+        """Take over every held shell that the journal knows as open; end the others.
+
+        `left` are those of late; an older one, as after a jump of the clock, is looked for on its own.
+        """
         taken: list[TakenShell] = []
         records = await asyncio.to_thread(self.holders.listed, prune=True)
         # All at once: clients wait meanwhile, and each holder that does not answer takes as long as a claim may.
@@ -65,7 +70,7 @@ class Takeover:
         for claimed in claims:
             if claimed is not None:
                 try:
-                    taken.append(await self._take(claimed, known))
+                    taken.append(await self._take(claimed, left))
                 except ClaimFailed as failed:
                     _log_end(claimed.link.pid, failed)
         # Program starts that were recorded meanwhile are heard only now, when every shell and command is known again.
@@ -80,14 +85,15 @@ class Takeover:
             _log_end(record.pid, failed)
             return None
 
-    async def _take(self, claimed: ClaimedShell, known: dict[str, KnownShell]) -> TakenShell:
+    async def _take(self, claimed: ClaimedShell, left: dict[str, KnownShell]) -> TakenShell:
         try:
             note = notes.read_shell_note(claimed.note)
-            if note.shell_id not in known:
+            known = left.get(note.shell_id) or await self.find(note.shell_id)
+            if known is None or known.ended is not None:
                 raise ClaimFailed("the journal does not know it as open")
             if note.policy != notes.policy_digest(self.policy.policy):
                 raise ClaimFailed("the operator's policy has changed")
-            return await self._adopt(claimed, note, known[note.shell_id])
+            return await self._adopt(claimed, note, known)
         except (msgspec.MsgspecError, LookupError, ValueError, TypeError, OSError, ShiftlogError) as error:
             claimed.refuse()
             raise ClaimFailed(f"it cannot be used: {error}") from None
@@ -128,7 +134,7 @@ class Takeover:
             numbers=known.numbers,
             checkpoints=note.checkpoints,
         )
-        taken = TakenShell(shell=shell)
+        taken = TakenShell(shell=shell, known=known)
         unfinished = {str((one.started or {}).get("command_id")) for one in known.unfinished}
         began: dict[int, tuple[CommandOutput, CommandNote, bool]] = {}
 

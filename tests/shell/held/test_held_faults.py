@@ -2,16 +2,17 @@
 
 import os
 import signal
+import sqlite3
 import subprocess
 from collections.abc import Generator
-from contextlib import suppress
+from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
 
 from shiftlog.shell.engine.holders import RECORD, ShellHolders
-from tests.daemon.disks import UNPRIVILEGED
-from tests.daemon.support import REAL, environment
+from tests.daemon.disks import UNPRIVILEGED, needs_root
+from tests.daemon.support import BRIDGE, REAL, Bridge, end_daemon, environment, eventually, lock_holder
 from tests.shell.held.served_home import ServedHome, served_home
 
 FROZEN = 3
@@ -76,3 +77,32 @@ def test_a_directory_of_held_shells_that_cannot_be_read_is_named_without_a_trace
     assert refused.returncode == 1
     assert "The held shells cannot be looked at" in refused.stderr
     assert "Traceback" not in refused.stderr
+
+
+@needs_root
+def test_shells_of_a_root_that_may_not_raise_limits_go_on_as_others_do(tmp_path: Path) -> None:
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    try:
+        with Bridge(home, program=[*UNPRIVILEGED, *BRIDGE]) as bridge:  # as in most containers
+            bridge.shake_hands()
+            served = ServedHome(home, bridge)
+            shell_id = served.open(cwd="/")
+            served.run(shell_id, "KEPT=$((6 * 7))")
+            pid = lock_holder(home)
+            assert pid is not None
+            os.kill(pid, signal.SIGTERM)
+            eventually(lambda: lock_holder(home) != pid)
+            assert served.run(shell_id, "echo $KEPT")["stdout"] == "42"
+    finally:
+        end_daemon(home)
+
+
+def test_a_shell_of_a_session_that_rested_for_months_goes_on(served: ServedHome) -> None:
+    shell_id = served.open(cwd="/")
+    served.run(shell_id, "KEPT=$((6 * 7))")
+    served.kill()
+    with closing(sqlite3.connect(served.home / "shiftlog.db")) as db, db:  # as if the clock had jumped ahead
+        db.execute("UPDATE sessions SET active_ms = active_ms - ?", (90 * 86_400_000,))
+    served.start()
+    assert served.run(shell_id, "echo $KEPT")["stdout"] == "42"

@@ -361,13 +361,17 @@ async def test_a_named_pipe_in_the_place_of_the_note_keeps_no_store_waiting(path
 async def test_a_log_that_is_cut_off_under_the_store_ends_all_writes(path: Path) -> None:
     async with SqliteStore(path) as store:
         for n in range(3):
-            await b.stored(store, of=b.session(f"s{n}"))
+            await b.stored(store, "text " * 20_000, of=b.session(f"s{n}"))
+            await store.read(lambda reader: reader.session_ids())
         with beside(path, "-wal").open("r+b") as file:
             file.truncate(4096)
         for n in range(2):
             with pytest.raises(StorageError, match="cut off while it was in use"):
                 await b.stored(store, of=b.session(f"later{n}"))
         assert store.has_lost_log
+        with pytest.raises(StorageError) as caught:
+            await store.read(lambda reader: list(reader.entries(b.session_id("s0"))))
+        assert "disk I/O error" in str(caught.value.details["reason"])
     with pytest.raises(StorageError) as caught:
         async with SqliteStore(path):
             pass

@@ -139,7 +139,7 @@ class _Index:
     def _read(self, shell: str) -> bytes:
         try:
             return read_regular(self._folder / shell / _LOG_NAME)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return b""
 
 
@@ -435,5 +435,5 @@ def _scan(folder: Path) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(folder) as entries:
             return list(entries)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         return []

@@ -193,7 +193,7 @@ class OutputSpool:
             while data and len(data) < end - start:
                 more = os.pread(self._open(), end - start - len(data), start + len(data))
                 data = data + more if more else b""
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             data = b""
         if not data:
             raise SpoolGone(self.path)

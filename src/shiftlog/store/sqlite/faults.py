@@ -19,6 +19,7 @@ HINTS = {
     READ_ONLY: "Nothing was recorded; mount the file system of the state directory for writing and try again",
     NOT_PERMITTED: "Nothing was recorded; make the files of the state directory yours (chmod, chown) and try again",
 }
+NO_MEMORY_HINT = "Nothing was recorded; free memory and try again"
 FULL_BYTES = 64 << 10
 DESCRIPTORS_NEEDED = 4
 
@@ -28,6 +29,9 @@ _DISK_ERRORS = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyE
 
 def storage_error(error: BaseException, reason: str = "", path: Path | None = None) -> StorageError:
     """Return the error to raise for a fault of SQLite: the file is damaged, or a retry may work."""
+    if isinstance(error, MemoryError | apsw.NoMemError):
+        reason = os.strerror(errno.ENOMEM)
+        return StorageError("Storage error: no memory", details={"reason": reason}, hint=NO_MEMORY_HINT)
     if not reason and isinstance(error, apsw.CantOpenError) and _is_short_of_descriptors():
         reason = os.strerror(errno.EMFILE)
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):

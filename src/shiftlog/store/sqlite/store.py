@@ -189,7 +189,8 @@ class SqliteStore:
             try:
                 return work(reader)
             finally:
-                db.execute("COMMIT")
+                if db.in_transaction:  # else a fault of the file has ended it, which is the error to tell
+                    db.execute("COMMIT")
                 if reader.behind:
                     self._continue_index(reader.behind)
         except apsw.Error as error:

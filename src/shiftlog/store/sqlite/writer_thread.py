@@ -229,7 +229,7 @@ def _commit_group(
     except BaseException as error:  # noqa: BLE001 - raised where each work is awaited
         _roll_back(db)
         recent.forget()
-        kept = storage_error(error, path=Path(db.filename)) if isinstance(error, apsw.Error) else error
+        kept = _told(error, db)
         failed = dict.fromkeys((*begun, *(job for job in group if job.begin())))
         return [(job, None, kept) for job in failed], Backlog()
     return outcomes, backlog
@@ -257,6 +257,11 @@ def _attempt(
         db.execute("ROLLBACK TO piece; RELEASE piece")
         recent.forget()
         backlog.back_to(mark)
-        return None, storage_error(error, path=Path(db.filename)) if isinstance(error, apsw.Error) else error
+        return None, _told(error, db)
     db.execute("RELEASE piece")
     return result, None
+
+
+def _told(error: BaseException, db: apsw.Connection) -> BaseException:
+    """Return the error for the caller of a work that was rolled back."""
+    return storage_error(error, path=Path(db.filename)) if isinstance(error, apsw.Error | MemoryError) else error
