@@ -250,8 +250,8 @@ def lineage_picture(tree: Mapping[str, Any], here: str) -> Markup:
             parts.append(Markup('<path d="{}" class="link {}"/>').format(path, node["relation"]))
         parts.append(_node(node, x, y, is_here=node["session_id"] == here))
     return Markup(
-        '<svg class="lineage" viewBox="0 0 {} {}" width="{}" role="group" aria-label="Lineage">{}</svg>'
-    ).format(width, len(rows) * ROW + 4, width, Markup("").join(parts))
+        '<svg class="lineage" viewBox="0 0 {} {}" width="{}rem" role="group" aria-label="Lineage">{}</svg>'
+    ).format(width, len(rows) * ROW + 4, width / 16, Markup("").join(parts))
 
 
 def _node(node: Mapping[str, Any], x: int, y: int, *, is_here: bool) -> Markup:

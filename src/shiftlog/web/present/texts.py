@@ -14,7 +14,8 @@ from markupsafe import Markup, escape
 
 from shiftlog.model.times import parse, shown
 from shiftlog.text.printable import page_text
-from shiftlog.web.present.ansi import ADDRESS, terminal, trimmed_address, without_sequences
+from shiftlog.text.sequences import without_sequences
+from shiftlog.web.present.ansi import ADDRESS, terminal, trimmed_address
 from shiftlog.web.present.code import code, language_of
 from shiftlog.web.present.diffs import DiffOfFile, diffs, is_diff, split_diff
 
