@@ -177,6 +177,25 @@ def test_a_turn_that_only_ran_commands_is_taken_back_by_what_its_checkpoints_say
     assert (tmp_path / "both.txt").read_text() == "1\n2\n3\n"
 
 
+def test_a_turn_is_taken_back_where_its_shell_worked(server: PageServer, person: httpx.Client, tmp_path: Path) -> None:
+    home, shop = tmp_path / "home", tmp_path / "shop"
+    home.mkdir()
+    shop.mkdir()
+    opened = {"agent": "Codex", "title": "Worked elsewhere", "cwd": str(home)}
+    named = {"session_id": server.tool("open_session", opened)["session_id"]}
+    shell = server.tool("open_shell", {**named, "cwd": str(shop), "workspace": str(shop)})["shell_id"]
+    turn = server.tool("begin_turn", {**named, "query_title": "One", "query_text": "One"})["request_id"]
+    server.tool("run_command", {"shell_id": shell, "command": "echo 1 > one.txt"})
+    server.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+    server.tool("close_shell", {"shell_id": shell})
+    shown = server.json(f"/sessions/{named['session_id']}/turns/{turn}/undo")
+    assert [file["path"] for file in shown["own"]] == ["one.txt"]
+    form = {"csrf": token_of(person), **named, "request_id": turn, "only_paths": "yes", "paths": "one.txt"}
+    done = person.post("/act/rewind", data=form)
+    assert done.status_code == 303, done.text
+    assert not (shop / "one.txt").exists()
+
+
 def test_tags_are_added_together_and_removed_one_by_one(server: PageServer, person: httpx.Client) -> None:
     named = {"session_id": server.tool("open_session", {"agent": "Codex", "title": "Tagged"})["session_id"]}
     server.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})

@@ -215,27 +215,160 @@ def by_keys(hand: Hand, text: str) -> None:
     hand.interactions += 1
 
 
-def test_decisions_time_and_another_agent_are_reached_by_the_keyboard_alone(hand: Hand) -> None:
-    by_keys(hand, "decisions")
-    expect(hand.page.locator(".decisions")).to_contain_text("Discounts apply before tax")
+def press(hand: Hand, key: str, text: str = "") -> None:
+    """Press a key, and type a text and send it where there is one."""
+    hand.page.keyboard.press(key)
+    if text:
+        hand.page.keyboard.type(text)
+        hand.page.keyboard.press("Enter")
+    hand.interactions += 1
+
+
+def open_cart_by_keys(hand: Hand) -> None:
     by_keys(hand, "Fix the cart")
+    expect(hand.page.locator(".outlined")).to_be_visible()
+
+
+def changed_cart_py_by_keys(hand: Hand) -> None:
+    by_keys(hand, "src/cart.py")
+    expect(hand.page.get_by_text("The total never subtracted the discount.")).to_be_visible()
+    expect(hand.page.locator(".lines .add")).to_contain_text(NEW)
+
+
+def failed_first_by_keys(hand: Hand) -> None:
+    open_cart_by_keys(hand)
+    press(hand, "n")
+    expect(hand.page.locator(".at.command")).to_contain_text("no such branch")
+    expect(hand.page.locator(".at.command a:focus-visible")).to_have_count(1)
+
+
+def cost_by_keys(hand: Hand) -> None:
+    open_cart_by_keys(hand)
+    expect(hand.page.locator(".sums")).to_contain_text("$0.50")
+    press(hand, "j")
+    expect(hand.page.locator("article.turn.current")).to_contain_text("$0.25")
+
+
+def waits_by_keys(hand: Hand) -> None:
+    what_waits_for_me(hand)
+    hand.page.keyboard.press("Control+k")
+    hand.page.keyboard.type("touch released")
+    answers = hand.page.locator(".palette [role=option]", has_text=re.compile("(Approve once|Refuse): touch released"))
+    expect(answers).to_have_count(2)
+    hand.page.keyboard.press("Escape")
+    hand.interactions += 1
+
+
+def decided_by_keys(hand: Hand) -> None:
+    by_keys(hand, "Decisions")
+    expect(hand.page.locator(".decisions")).to_contain_text("Discounts apply before tax")
+
+
+def wrote_this_line_by_keys(hand: Hand) -> None:
+    by_keys(hand, "src/cart.py")
+    expect(hand.page.locator(".touch").first).to_be_visible()
+    press(hand, "/", NEW)
+    expect(hand.page.locator(".touch")).to_have_count(1)
+    expect(hand.page.locator(".head")).to_contain_text("1 change wrote")
+
+
+def subagent_by_keys(hand: Hand) -> None:
+    open_cart_by_keys(hand)
+    by_keys(hand, "Subagent")
+    expect(hand.page.locator("#timeline")).to_contain_text("There are two callers.")
+
+
+def time_by_keys(hand: Hand) -> None:
+    open_cart_by_keys(hand)
     turn = hand.page.locator("article.turn", has_text="Ship it")
     expect(turn.locator(".steps > summary")).to_contain_text("tools")
+    expect(turn.locator(".waterfall")).to_be_visible()
+
+
+def continue_by_keys(hand: Hand) -> None:
+    hand.page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    open_cart_by_keys(hand)
     by_keys(hand, "Hand-over")
     expect(hand.page.locator(".capsule")).to_contain_text("Ship it")
+    by_keys(hand, "Copy as Markdown")
+    expect(hand.page.get_by_role("button", name="Copied")).to_be_visible()
+    assert "Ship it" in hand.page.evaluate("navigator.clipboard.readText()")
 
 
-def test_the_first_turn_alone_is_taken_back_by_the_keyboard_alone(asked: PageServer, hand: Hand) -> None:
-    work: Path = asked.home.parent / "shop"
-    (work / "one.txt").write_text("1\n")
-    by_keys(hand, "Fix the cart")
-    expect(hand.page.locator("article.turn").first).to_be_visible()
+def undo_by_keys(hand: Hand) -> None:
+    open_cart_by_keys(hand)
     by_keys(hand, "Take back turn 1")
     expect(hand.page.get_by_role("button", name="Take back these files")).to_be_visible()
     by_keys(hand, "Take back these files")
     hand.page.wait_for_url(re.compile("/sessions/[^/]+$"))
+
+
+BY_KEYS: list[Callable[[Hand], None]] = [
+    changed_cart_py_by_keys,
+    failed_first_by_keys,
+    cost_by_keys,
+    waits_by_keys,
+    decided_by_keys,
+    wrote_this_line_by_keys,
+    subagent_by_keys,
+    time_by_keys,
+    continue_by_keys,
+]
+
+
+@pytest.mark.parametrize("question", BY_KEYS, ids=lambda one: one.__name__)
+def test_an_ordinary_question_is_answered_by_the_keyboard_alone(hand: Hand, question: Callable[[Hand], None]) -> None:
+    question(hand)
+
+
+def test_one_turn_alone_is_taken_back_by_the_keyboard_alone(asked: PageServer, hand: Hand) -> None:
+    work: Path = asked.home.parent / "shop"
+    (work / "one.txt").write_text("1\n")
+    undo_by_keys(hand)
     assert not (work / "one.txt").exists()
     (work / "one.txt").write_text("1\n")
+
+
+# What the focus is on: its name as a screen reader tells it, and whether an eye finds it.
+FOCUSED = """() => {
+  const one = document.activeElement;
+  const label = one.labels?.[0]?.textContent ?? "";
+  const name = (one.getAttribute("aria-label") ?? "") || label || one.textContent || one.title || "";
+  const box = one.getBoundingClientRect();
+  const bar = document.querySelector(".top").getBoundingClientRect().bottom;
+  const inBar = one.closest(".top, .skip") !== null;
+  const style = getComputedStyle(one);
+  return {
+    tag: one.tagName,
+    name: name.trim().slice(0, 60),
+    outlined: style.outlineStyle !== "none" || one.closest(".strip") !== null,
+    inSight: box.width > 0 && box.bottom > 0 && box.top < innerHeight && (inBar || box.bottom > bar),
+  };
+}"""
+
+
+@pytest.mark.parametrize("path", ["/", "the cart", "/usage", "/projects/shop"])
+def test_each_stop_of_the_tab_key_has_a_name_and_is_seen(asked: PageServer, hand: Hand, path: str) -> None:
+    if path == "the cart":
+        open_cart_by_keys(hand)
+        path = hand.page.url.removeprefix(asked.base)
+    hand.page.goto(asked.base + path)
+    expect(hand.page.locator("#live")).to_have_text("Live")
+    stops: list[str] = []
+    for _ in range(120):
+        hand.page.keyboard.press("Tab")
+        found = hand.page.evaluate(FOCUSED)
+        if found["tag"] == "BODY":
+            break
+        stops.append(f"{found['tag']} {found['name']}")
+        assert found["name"], f"{found['tag']} after {stops[-2:]} has no name"
+        assert found["outlined"], f"the focus on {stops[-1]} is not seen"
+        assert found["inSight"], f"the focus on {stops[-1]} is out of sight"
+    assert stops[0].endswith("Skip to the content")
+    assert len(stops) > 10
+    assert hand.page.locator("[tabindex]:not([tabindex='0'], [tabindex='-1'])").count() == 0, (
+        "the order is that of the page"
+    )
 
 
 def test_the_second_turn_is_gone_and_the_others_stay(asked: PageServer, hand: Hand) -> None:

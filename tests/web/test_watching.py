@@ -60,7 +60,7 @@ def test_a_command_is_approved_where_it_waits_and_the_first_page_hears_of_both(
     expect(beside.locator("#waits .asked")).to_have_count(0)
     waiting = ask_for(watched, shell, "touch released && echo it is out")
     expect(page.locator("#now .asked")).to_contain_text("touch released")
-    expect(page.locator("#now .asked")).to_contain_text("refused by itself in")
+    expect(page.locator("#now .asked")).to_contain_text("without an answer refused in")
     question = beside.locator("#waits .asked")
     expect(question).to_contain_text("would start touch")
     page.get_by_role("button", name="Approve once").focus()

@@ -36,7 +36,8 @@ async def story(app: App, params: Mapping[str, Any]) -> AsyncGenerator[Item]:
             else:
                 pieces, next_place = read_pieces(reader, session, place, TURNS_AT_ONCE)
             is_end = only is None and next_place is None
-            return timeline_blocks(reader, session, pieces, is_end=is_end, whole=True), next_place
+            blocks = timeline_blocks(reader, session, pieces, app.runs, is_end=is_end, whole=True)
+            return blocks, next_place
 
         blocks, place = await app.store.read(work)
         for block in blocks:

@@ -1,7 +1,7 @@
 """Text from outside made safe to print: hidden and control characters become visible marks, spaces or nothing.
 
 Each function serves one kind of reader: a terminal, the page, a line of a list, an error message. Escape sequences in
-a command's output belong to `shell/outputs` and `web/present/ansi`; file names belong to `workspace/names`.
+a command's output belong to `shell/outputs` and `sequences`; file names belong to `workspace/names`.
 """
 
 import re

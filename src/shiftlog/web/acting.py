@@ -17,9 +17,12 @@ from shiftlog.app.app import App
 from shiftlog.journal.journal import find_session
 from shiftlog.model.errors import InvalidParameter, Unauthorized
 from shiftlog.model.nouns import Session
+from shiftlog.store.protocol import Reader
 from shiftlog.web.answers import HEADERS, PageView, json_response, wants_json
 from shiftlog.web.asking import ask
 from shiftlog.web.door import Door
+from shiftlog.web.views.timeline import find_turn
+from shiftlog.web.views.undoing import workspace_of
 
 BODY_BYTES = 64 << 10
 NO_ACTING = "Run shiftlog open in a terminal: the page that it opens may act"
@@ -97,11 +100,16 @@ async def _annotate(app: App, given: Given) -> dict[str, Any]:
 
 async def _rewind(app: App, given: Given) -> dict[str, Any]:
     """Take files back to where a turn found them: all, or those that the form names."""
-    session = await _session(app, given)
+    session, request_id = _needed(given, "session_id"), _needed(given, "request_id")
     paths = [path for path in given.get("paths", "").split("\0") if path]
     if given.get("only_paths") and not paths:
         raise InvalidParameter("No file is chosen", hint="Choose the files to take back")
-    params: dict[str, Any] = {"workspace": session.workspace, "request_id": _needed(given, "request_id"), "clean": True}
+
+    def work(reader: Reader) -> str | None:
+        found = find_session(reader, session)
+        return workspace_of(reader, found, find_turn(reader, found, request_id))
+
+    params: dict[str, Any] = {"workspace": await app.store.read(work), "request_id": request_id, "clean": True}
     return await _asked(app, "rewind", params | ({"paths": paths} if paths else {}))
 
 

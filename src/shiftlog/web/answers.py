@@ -137,8 +137,11 @@ def refusal(request: Request, error: ShiftlogError, status: int | None = None) -
     is_file = request.url.path.endswith(FILES) and "text/html" not in request.headers.get("accept", "")
     if is_file or wants_json(request):
         return json_response({"error": error.as_dict()}, code)
+    heading = HEADINGS.get(error.code, error.message)
+    if error.details.get("parameter") == "q":  # a person has typed it and knows no parameter
+        heading = str(error.details.get("constraint") or heading)
     about = {
-        "heading": HEADINGS.get(error.code, error.message),
+        "heading": heading[:1].upper() + heading[1:],
         "hint": _hint(error),
         "code": code,
         "here": "" if code == UNKNOWN_CALLER else "?",

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response, StreamingResponse
 
 from shiftlog.app.app import App
+from shiftlog.journal.runs.service import Runs, cost_of_turn
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.limits import PAGE_HEARTBEAT_S, PAGE_POLL_S
@@ -187,7 +188,7 @@ class Live:
         if head is None or session is None:
             return []
         entries = reader.entries(session_id, after=after, until=head[0], limit=ENTRIES_AT_ONCE)
-        news = [(entry.seq, _entry_item(reader, session, entry)) for entry in entries]
+        news = [(entry.seq, _entry_item(self.app.runs, reader, session, entry)) for entry in entries]
         if news:
             facts = session_head(self.app, reader, session)
             news[-1][1]["head"] = render("_session_head.html", {"session": facts, "tab": "timeline"})
@@ -200,7 +201,7 @@ def event(name: str, data: Item, mark: int | str | None = None) -> bytes:
     return f"{head}event: {name}\ndata: ".encode() + encoded(data) + b"\n\n"
 
 
-def _entry_item(reader: Reader, session: Session, entry: Entry) -> Item:
+def _entry_item(runs: Runs, reader: Reader, session: Session, entry: Entry) -> Item:
     """Return the event data of a new entry: its step, and the head of its turn if that changed.
 
     An open turn shows whether its session is still worked in.
@@ -208,13 +209,13 @@ def _entry_item(reader: Reader, session: Session, entry: Entry) -> Item:
     item: Item = {"seq": entry.seq, "kind": str(entry.kind), "request_id": entry.turn, "state": str(session.state)}
     turn = reader.turn(session.id, entry.turn) if entry.turn else None
     if entry.kind.startswith("turn.") and turn is not None:
-        item["turn"] = _turn_html(session, turn, is_new=entry.kind is Kind.TURN_BEGUN)
+        item["turn"] = _turn_html(runs, reader, session, turn, is_new=entry.kind is Kind.TURN_BEGUN)
         if turn.is_terminal:
             item["repeats"] = _repeats(reader, session, turn)
     elif entry.kind in _STATES and session.current_turn:
         unfinished = reader.turn(session.id, session.current_turn)
         if unfinished is not None and not unfinished.is_terminal:
-            item["unfinished"] = {unfinished.request_id: _turn_html(session, unfinished, is_new=False)}
+            item["unfinished"] = {unfinished.request_id: _turn_html(runs, reader, session, unfinished)}
     if turn is not None:
         item["steps"] = turn.dialog_items + turn.actions
     if turn is None or counts(turn, entry):
@@ -232,9 +233,9 @@ def _repeats(reader: Reader, session: Session, turn: Turn) -> list[int]:
     return [entry.seq for entry in last if is_in_head(turn, entry)]
 
 
-def _turn_html(session: Session, turn: Turn, *, is_new: bool) -> str:
+def _turn_html(runs: Runs, reader: Reader, session: Session, turn: Turn, *, is_new: bool = False) -> str:
     template = "_turn.html" if is_new else "_turn_head.html"
-    block = turn_block(session, turn, [], opened=True)
+    block = turn_block(session, turn, [], cost_of_turn(turn, runs.responses_of(session, turn, reader)), opened=True)
     return render(template, {"block": block, "session_id": session.id})
 
 

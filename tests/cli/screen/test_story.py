@@ -29,6 +29,24 @@ def command(seq: int, **end: Any) -> list[Entry]:
     return [started, entry(seq + 1, Kind.COMMAND_FINISHED, **names, **end)]
 
 
+def test_an_output_keeps_its_colours_and_nothing_else_that_a_terminal_obeys(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = "\x1b[2J\x1b[31mFAILED\x1b[0m test_a\x07\n\x1b]8;;http://evil.example\x07here\x1b]8;;\x07\x9b31m"
+    end = {"state": "finished", "exit_code": 1, "stdout": text}
+    plain = printed(capsys, *command(1, **end))
+    assert "FAILED test_a␇\n" in plain
+    assert "here" in plain
+    assert not [sign for sign in ("\x1b", "␛", "evil") if sign in plain]
+    monkeypatch.setattr("sys.stdout.isatty", lambda: True, raising=False)
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    coloured = printed(capsys, *command(1, **end))
+    assert "\x1b[31mFAILED\x1b[0m test_a␇" in coloured
+    assert "\x1b[2J" not in coloured
+    assert "evil" not in coloured
+
+
 @pytest.mark.parametrize(
     ("end", "said"),
     [

@@ -16,6 +16,23 @@ from tests.web.server import PageServer
 from tests.web.stories import Day
 
 
+def test_turns_and_steps_of_an_import_say_what_they_cost(server: PageServer) -> None:
+    transcript = Claude(session="5e551000-0000-4000-8000-0000000c0570", letter="e")
+    for turn, output in enumerate((10_000, 30_000), 1):
+        used = {"input_tokens": 0, "output_tokens": output}
+        transcript.prompt(f"Turn {turn}")
+        transcript.block({"type": "text", "text": "Working"}, message=f"m{turn}", request=f"r{turn}", usage=used)
+        transcript.calls(f"call-{turn}", command="true").returns(f"call-{turn}", "").says("Done").ends()
+    path = server.home.parent / f"{transcript.session}.jsonl"
+    path.write_text("".join(json.dumps(record) + "\n" for record in transcript.records), encoding="utf-8")
+    server.do(server.app.imports.run(ImportOptions(paths=[str(path)], jobs=0)))
+    [item] = [one for one in server.json("/sessions")["items"] if one["session_id"].endswith("0c0570")]
+    turns = server.html(f"/sessions/{item['session_id']}").split('<article class="turn')[1:]
+    told = [re.findall(r"<span>\$([0-9.]+)</span>", turn) for turn in turns]
+    assert told == [["0.25", "0.25"], ["0.75", "0.75"]], "of the turn, and of the step that the response led to"
+    assert item["cost_usd"] == pytest.approx(1.0)
+
+
 def test_usage_adds_up_and_comes_as_csv(server: PageServer, day: Day) -> None:
     data = server.json("/usage")
     today = datetime.now(UTC).date().isoformat()

@@ -11,6 +11,7 @@ from shiftlog.cli.screen.patches import print_patch
 from shiftlog.model.ids import short_id
 from shiftlog.text.figures import count, milliseconds
 from shiftlog.text.printable import cut_line, terminal_line, terminal_text
+from shiftlog.text.sequences import pieces_of
 from shiftlog.text.titles import shown_title
 
 Item = dict[str, Any]
@@ -20,6 +21,8 @@ TEXT_INDENT = 6
 SPEAKERS = {"user": "User", "model": "Agent", "system": "System", "tool": "Tool"}
 MARKS = {"completed": ("✓", "green"), "failed": ("✗", "red"), "in_progress": ("…", "yellow")}
 TASKS = {"completed": ("☑", "green"), "in_progress": ("◐", "yellow"), "pending": ("☐", "")}
+# What styles of an output are called here, where the name is another one; black is not seen on a dark terminal.
+OUTPUT_STYLES = {"faint": "dim", "under": "underline", "black": "bright_black"}
 NOTE_CHARS = 120
 SHORT_RESULT = 4
 SYSTEM_LINES = 3
@@ -107,14 +110,14 @@ class StoryPrinter:
 
         `total` is the number of lines that were printed, of which a long output keeps some.
         """
-        lines = terminal_text(text).strip("\n").split("\n") if text.strip("\n") else []
+        lines = _lines(text, style)
         most = len(lines) if self._max_lines is None else self._max_lines
         if len(lines) > most:
             shows = "all" if total <= len(lines) else "more"
             left = f"… {count(max(total, len(lines)) - most, 'earlier line')}; --full shows {shows}"
             self._printer.line(" " * TEXT_INDENT, (left, "dim"))
         for line in lines[max(0, len(lines) - most) :]:
-            self._printer.item((line, style), indent=TEXT_INDENT, hang=0)
+            self._printer.item(*line, indent=TEXT_INDENT, hang=0)
 
     def _tool(self, step: Item) -> None:
         said = terminal_line(step.get("glance") or "")
@@ -179,6 +182,22 @@ class StoryPrinter:
 
     def _erased(self, step: Item) -> None:
         self._head(step, ("(erased)", "dim"))
+
+
+def _lines(text: str, style: str) -> list[list[Part]]:
+    """Return the lines of an output with the colours that it was printed in; `style` is that of the rest."""
+    lines: list[list[Part]] = [[]]
+    for piece, names in pieces_of(text):
+        named = " ".join((style, *(OUTPUT_STYLES.get(name, name) for name in names))).strip()
+        first, *more = terminal_text(piece).split("\n")
+        lines[-1].append((first, named))
+        rest: list[list[Part]] = [[(line, named)] for line in more]
+        lines += rest
+    while lines and not any(part[0] for part in lines[-1]):
+        lines.pop()
+    while lines and not any(part[0] for part in lines[0]):
+        lines.pop(0)
+    return lines
 
 
 def _ending(step: Item) -> list[Part]:

@@ -5,6 +5,7 @@ runs are in `usage`.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from math import fsum
 from typing import Any
@@ -17,7 +18,7 @@ from shiftlog.journal.runs.requests import FIGURES
 from shiftlog.model.entry import Kind
 from shiftlog.model.errors import SessionAlreadyClosed, SessionNotFound
 from shiftlog.model.moves import RunStatus, run_status_after
-from shiftlog.model.nouns import Run, Session, Usage, changed
+from shiftlog.model.nouns import Run, Session, Turn, Usage, changed
 from shiftlog.model.prices import DECIMALS, Prices, billed_name, counted, listed_name
 from shiftlog.model.resonance import Resonance
 from shiftlog.model.times import precise
@@ -40,6 +41,23 @@ Figures = dict[str, Any]
 DayPart = tuple[str, str | None, Usage]
 
 REASONS = {RunStatus.OK: "completed", RunStatus.FAILED: "failed", RunStatus.CANCELLED: "manual_close"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedResponse:
+    """What one response of a model used; a cost that is not known is None."""
+
+    at: datetime
+    tokens: int
+    cost_usd: float | None
+
+
+def cost_of_turn(turn: Turn, responses: Iterable[PricedResponse]) -> float | None:
+    """Return what a turn cost: as it was stated, else what its responses cost; None if one has no price."""
+    used = turn.usage
+    if used is None or used.cost_usd is not None or not used.tokens:
+        return used.cost_usd if used else None
+    return _sum_of(response.cost_usd for response in responses)
 
 
 class Runs:
@@ -187,6 +205,24 @@ class Runs:
         if used is None and cost is None:
             return None
         return changed(used or Usage(), cost_usd=cost)
+
+    def responses_of(self, session: Session, turn: Turn, reader: Reader) -> list[PricedResponse]:
+        """Return what each response of a turn used; its cost as it was stated, else by the price as it came."""
+        if turn.usage is None:
+            return []
+        after, until, name = turn.begun_seq, session.head_seq, turn.request_id
+        entries = reader.entries(session.id, after=after, until=until, turn=name, kinds=(Kind.USAGE,))
+        # Where models are recorded, a response without one has no known price.
+        unnamed = None if session.model_usage else _model(session)
+        found: list[PricedResponse] = []
+        for entry in entries:
+            used = msgspec.convert(entry.facts, Usage)
+            cost = used.cost_usd
+            if cost is None and used.tokens:
+                billed = billed_name(entry.facts.get("model"), entry.facts.get("tier")) or unnamed
+                cost = self.prices.cost_of(billed, used, entry.at)
+            found.append(PricedResponse(at=entry.at, tokens=used.tokens, cost_usd=cost))
+        return found
 
     def tokens_of(self, session: Session) -> int:
         """Return how many tokens a session used: as its run reported them, else as its turns did."""

@@ -11,6 +11,7 @@ from markupsafe import Markup
 from shiftlog.text.figures import duration, milliseconds, money, short_count
 from shiftlog.text.printable import page_text
 from shiftlog.web.present.addresses import address
+from shiftlog.web.present.states import STATES
 
 STRIP_MOST = 240
 STRIP_WIDTH = 1000
@@ -249,8 +250,8 @@ def lineage_picture(tree: Mapping[str, Any], here: str) -> Markup:
             parts.append(Markup('<path d="{}" class="link {}"/>').format(path, node["relation"]))
         parts.append(_node(node, x, y, is_here=node["session_id"] == here))
     return Markup(
-        '<svg class="lineage" viewBox="0 0 {} {}" width="{}" role="group" aria-label="Lineage">{}</svg>'
-    ).format(width, len(rows) * ROW + 4, width, Markup("").join(parts))
+        '<svg class="lineage" viewBox="0 0 {} {}" width="{}rem" role="group" aria-label="Lineage">{}</svg>'
+    ).format(width, len(rows) * ROW + 4, width / 16, Markup("").join(parts))
 
 
 def _node(node: Mapping[str, Any], x: int, y: int, *, is_here: bool) -> Markup:
@@ -258,7 +259,8 @@ def _node(node: Mapping[str, Any], x: int, y: int, *, is_here: bool) -> Markup:
     shown = title if len(title) <= 52 else title[:51] + "…"
     how = "" if node["relation"] == "root" else f"{node['relation']} · "
     more = f" · {node['left_out']:,} more" if node["left_out"] else ""
-    about = f"{how}{page_text(str(node['agent_id']))[:30]} · {str(node['state']).replace('_', ' ')}{more}"
+    state = STATES.get(str(node["state"]), (str(node["state"]),))[0]
+    about = f"{how}{page_text(str(node['agent_id']))[:30]} · {state}{more}"
     return Markup(
         '<a href="{}" aria-label="{}"{}><rect x="{}" y="{}" width="{}" height="{}" rx="6" class="node{}"/>{}{}</a>'
     ).format(

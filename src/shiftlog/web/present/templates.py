@@ -22,23 +22,12 @@ from shiftlog.web.present.ansi import terminal
 from shiftlog.web.present.charts import fall, waterfall
 from shiftlog.web.present.code import code, colour_budget
 from shiftlog.web.present.diffs import diffs
+from shiftlog.web.present.states import STATES
 from shiftlog.web.present.texts import FOLD_CHARS, FOLD_LINES, Folded, folded
 
 HERE = Path(__file__).parent.parent
 TEMPLATES = HERE / "templates"
 LEAST_WHOLE = 1_000
-STATES = {
-    "open": ("Open", "live"),
-    "suspended": ("Suspended", "neutral"),
-    "closed": ("Closed", "neutral"),
-    "awaiting_successor": ("Awaits a successor", "warn"),
-    "sealed": ("Sealed", "neutral"),
-    "succeeded": ("Continued", "neutral"),
-    "in_progress": ("In progress", "live"),
-    "interrupted": ("Interrupted", "warn"),
-    "completed": ("Completed", "good"),
-    "failed": ("Failed", "bad"),
-}
 
 
 @lru_cache(maxsize=2)
@@ -60,6 +49,7 @@ def _environment(exporting: bool = False) -> Environment:
         "clock": texts.clock,
         "moment": texts.moment,
         "markdown": texts.markdown,
+        "coded": texts.coded,
         "marked": texts.marked,
         "ago": texts.ago,
         "ago_in_words": texts.ago_in_words,

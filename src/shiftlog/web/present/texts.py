@@ -14,7 +14,8 @@ from markupsafe import Markup, escape
 
 from shiftlog.model.times import parse, shown
 from shiftlog.text.printable import page_text
-from shiftlog.web.present.ansi import ADDRESS, terminal, trimmed_address, without_sequences
+from shiftlog.text.sequences import without_sequences
+from shiftlog.web.present.ansi import ADDRESS, terminal, trimmed_address
 from shiftlog.web.present.code import code, language_of
 from shiftlog.web.present.diffs import DiffOfFile, diffs, is_diff, split_diff
 
@@ -29,6 +30,7 @@ FOLD_CHARS = 6_000
 FOLD_LINES = 60
 MARKDOWN_CHARS = 24_000
 _ABSOLUTE = re.compile(r"(?:https?://|mailto:)", re.IGNORECASE)
+_BACKTICKS = re.compile(r"`([^`\n]+)`")
 _TASK = re.compile(r"\[([ xX])\] ")
 
 
@@ -153,6 +155,13 @@ def markdown(text: object) -> Markup:
     # Headings of a record do not belong to the outline of the page.
     html = re.sub(r"<(/?)h[1-6]>", lambda found: f"<{found[1]}p{'' if found[1] else ' class=heading'}>", html)
     return Markup(html)  # noqa: S704 - the reader escapes, and lets no HTML through
+
+
+def coded(text: object) -> Markup:
+    """Return a short text in which what stands in backticks is shown as code."""
+    parts = _BACKTICKS.split(page_text(str(text or "")))
+    shown = (Markup("<code>{}</code>").format(part) if at % 2 else escape(part) for at, part in enumerate(parts))
+    return Markup("").join(shown)
 
 
 def marked(snippet: str) -> Markup:

@@ -31,15 +31,23 @@ function make() {
   return { field, list };
 }
 
+const said = (element) => element.textContent.trim().replace(/\s+/g, " ");
+
 // What the page itself offers: its links, and its forms by their buttons.
 function actions(text) {
-  const links = [...document.querySelectorAll(".top nav a, .tabs a, .tabs .menu a")].map((link) => ({ kind: "go", title: link.textContent.trim().replace(/\s+/g, " "), act: () => link.click() }));
+  const links = [...document.querySelectorAll(".top nav a, .tabs a, .subagent > .about a")].map((link) => {
+    const child = link.closest(".subagent")?.querySelector(":scope > summary");
+    return { kind: "go", title: said(child ?? link), act: () => link.click() };
+  });
   const undos = [...document.querySelectorAll('article.turn a[href$="/undo"]')].map((link) => {
     const turn = link.closest("article.turn");
-    return { kind: "action", title: `Take back turn ${turn.querySelector(".anchor").textContent.trim()}: ${turn.querySelector("h3").textContent.trim()}`, act: () => link.click() };
+    return { kind: "action", title: `Take back turn ${said(turn.querySelector(".anchor"))}: ${said(turn.querySelector("h3"))}`, act: () => link.click() };
   });
-  const forms = [...document.querySelectorAll('.acts button, form[action="/act/rewind"] button, #errors-next, #bookkeeping')].map((button) => {
-    const title = button.id === "errors-next" ? "Next error" : button.id === "bookkeeping" ? "Show or hide bookkeeping" : button.textContent.trim();
+  const named = { "errors-next": "Next error", bookkeeping: "Show or hide bookkeeping" };
+  const buttons = '.acts button, .asked button, [data-copy-from], #errors-next, #bookkeeping';
+  const forms = [...document.querySelectorAll(buttons)].map((button) => {
+    const command = button.form?.closest("article.asked")?.querySelector("pre");
+    const title = named[button.id] ?? said(button) + (command ? `: ${said(command).replace(/^\$ /, "")}` : "");
     return { kind: "action", title, act: () => perform(button) };
   });
   return [...links, ...forms, ...undos].filter((one) => one.title.toLowerCase().includes(text)).slice(0, 12);

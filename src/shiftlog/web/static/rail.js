@@ -122,11 +122,20 @@ export function start() {
   showCurrent();
   startChips();
   rail.scrollTop = Number(kept("rail-top"));
-  const current = rail.querySelector("a[aria-current=page]")?.closest(".row");
-  if (current) current.scrollIntoView({ block: "nearest" });
+  bringIntoSight(rail.querySelector("a[aria-current=page]")?.closest(".row"));
   rail.addEventListener("scroll", () => keep("rail-top", String(rail.scrollTop)), { passive: true });
   const back = document.querySelector('.top nav a[href="/sessions"]');
   if (back && kept("rail")) back.href = `/sessions?${kept("rail")}`;
+}
+
+// By hand: where scrollIntoView went, a browser goes on with the Tab key, past the link that skips the list.
+function bringIntoSight(row) {
+  if (!row) return;
+  const { top, bottom } = row.getBoundingClientRect();
+  const frame = rail.getBoundingClientRect();
+  const chips = rail.querySelector(".chips").offsetHeight;
+  if (top < frame.top + chips) rail.scrollTop -= frame.top + chips - top;
+  else if (bottom > frame.bottom) rail.scrollTop += bottom - frame.bottom;
 }
 
 function startChips() {

@@ -131,5 +131,10 @@ async def output_page(app: App, request: Request) -> PageView:
         "cursor": query.get("cursor") or None,
     }
     page = await app.shells.commands.read_output(arguments, LIBRARY)
-    back = address("sessions", query["session"]) if query.get("session") else "/sessions"
-    return PageView(data=page, template="output.html", part="_output.html", extra={"back": back})
+    known = await app.shells.commands.journal.command(arguments["command_id"])
+    facts = (known.started or known.finished or {}) if known else {}
+    extra: Item = {
+        "command": str(facts.get("command") or ""),
+        "back": address("sessions", known.session_id, turn=known.request_id) if known else "/sessions",
+    }
+    return PageView(data=page, template="output.html", part="_output.html", extra=extra)

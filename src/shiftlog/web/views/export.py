@@ -105,7 +105,8 @@ async def _blocks(app: App, session: Session) -> AsyncGenerator[list[Item]]:
 
         def work(reader: Reader, place: str | None = place) -> tuple[list[Item], str | None]:
             pieces, next_place = read_pieces(reader, session, place, TURNS_AT_ONCE)
-            return timeline_blocks(reader, session, pieces, is_end=next_place is None, whole=True), next_place
+            is_end = next_place is None
+            return timeline_blocks(reader, session, pieces, app.runs, is_end=is_end, whole=True), next_place
 
         blocks, place = await app.store.read(work)
         yield blocks

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
+from shiftlog.journal.seen import read_seen
 from shiftlog.model.entry import Entry, Kind
 
 Step = dict[str, Any]
@@ -29,6 +30,7 @@ _BY_PERSON = ("title", "tags", "note")
 _TOLD = {
     Kind.SESSION_CLOSED: ("reason", "closing_note", "policy"),
     Kind.COMMAND_ASKED: ("command", "prompt"),
+    Kind.COMMAND_INPUT: ("text", "signal", "eof", "bytes"),
     Kind.COMMAND_DECIDED: ("state", "by", "reason"),
 }
 # The facts that say most of an entry, the most telling first.
@@ -73,15 +75,28 @@ SAYS = {
 }
 
 
+# What checkpoints tell of a turn's files.
+SEEN = "Files seen to change"
+
+
 def note_of(entry: Entry) -> Step:
     """Return type and contents of the step that an entry without a shape of its own becomes."""
     facts = entry.facts
     decisions = facts.get("add", {}).get("design_decisions") if entry.kind is Kind.TURN_UPDATED else None
     if decisions:
-        return {"type_": "decision", "role": "model", "content": "\n".join(f"- {text}" for text in decisions)}
+        content = "\n".join(f"- {text}" for text in decisions) if len(decisions) > 1 else decisions[0]
+        return {"type_": "decision", "role": "model", "content": content}
     if entry.kind is Kind.RUN_UPDATED:
         return _run(entry)
     # An import finds every session at rest.
+    sight = read_seen(entry) if entry.kind in (Kind.IMPORT_NOTED, Kind.TURN_UPDATED) else None
+    if sight is not None:
+        return {
+            "type_": "note",
+            "says": SEEN,
+            "facts": [(how, path) for path, how in sight.files.items()],
+            "quiet": True,
+        }
     quiet = entry.kind in QUIET or facts.get("cause") == "imported"
     if entry.kind is Kind.SESSION_UPDATED:
         quiet = facts.get("by") is None or not any(name in facts for name in _BY_PERSON)

@@ -246,7 +246,8 @@ def _days(items: Iterable[Item], now: datetime) -> list[tuple[str, str, list[Ite
         day = parse(str(item.get("family_activity", item["last_activity"]))).astimezone().date()
         if (today - day).days < DAYS_APART:
             return day.isoformat(), day_name(day, today)
-        return f"{day:%Y-%m}", f"{day:%B %Y}"
+        is_this_month = (day.year, day.month) == (today.year, today.month)
+        return f"{day:%Y-%m}", f"Earlier in {day:%B}" if is_this_month else f"{day:%B %Y}"
 
     return [(key, name, list(group)) for (key, name), group in groupby(items, span)]
 

@@ -10,6 +10,7 @@ from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from shiftlog.app.app import App
+from shiftlog.journal.runs.service import cost_of_turn
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import millis
@@ -17,7 +18,7 @@ from shiftlog.store.protocol import Reader
 from shiftlog.text.printable import one_line
 from shiftlog.web.answers import PageView
 from shiftlog.web.views.outline import every_turn
-from shiftlog.web.views.session import number, read_session, request_images, session_head, turn_block
+from shiftlog.web.views.session import number, of_page, read_session, request_images, session_head, turn_block
 from shiftlog.web.views.steps import steps_of
 from shiftlog.web.views.timeline import TurnPlace, find_turn, in_order, is_of, read_children, read_turn
 
@@ -63,8 +64,9 @@ async def _scene(app: App, request: Request, query: QueryParams) -> PageView:
             turn = find_turn(reader, session, query["turn"])
             entries, next_place = read_turn(reader, session, turn, TurnPlace.read(place), SCENE_ENTRIES)
             children = [] if next_place else [child for child in read_children(reader, session) if is_of(child, turn)]
-            steps = steps_of(entries, children, turn)
-            block = turn_block(session, turn, steps, images=request_images(entries))
+            responses = app.runs.responses_of(session, turn, reader)
+            steps = steps_of(entries, children, turn, of_page(responses, entries, next_place))
+            block = turn_block(session, turn, steps, cost_of_turn(turn, responses), images=request_images(entries))
             moments: Item = {"begun_ms": millis(turn.begun_at), "ends_ms": _ends(turn)}
             return (
                 about

@@ -10,6 +10,7 @@ from shiftlog.app.app import App
 from shiftlog.journal.continuity.answers import vendor_resume
 from shiftlog.journal.history.items import first_run, obligation, session_facts
 from shiftlog.journal.journal import find_session
+from shiftlog.journal.runs.service import PricedResponse, Runs, cost_of_turn
 from shiftlog.journal.usage.totals import project_of
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.errors import InvalidParameter
@@ -69,7 +70,7 @@ async def session_page(app: App, request: Request) -> PageView:
             "timeline": [_piece_document(piece) for piece in pieces],
             "next_place": next_place,
         }
-        blocks = timeline_blocks(reader, session, pieces, is_end=next_place is None)
+        blocks = timeline_blocks(reader, session, pieces, app.runs, is_end=next_place is None)
         extra: Item = {"timeline": blocks, "is_first": not place}
         if "part" not in query:
             extra["questions"] = waiting(app, session.id)
@@ -95,8 +96,10 @@ async def turn_page(app: App, request: Request) -> PageView:
             "entries": [entry_document(entry) for entry in entries],
             "next_place": next_place,
         }
-        steps = steps_of(entries, children, turn)
-        block = turn_block(session, turn, steps, opened=True, next_place=next_place, images=request_images(entries))
+        responses = app.runs.responses_of(session, turn, reader)
+        steps = steps_of(entries, children, turn, of_page(responses, entries, next_place))
+        cost_usd, images = cost_of_turn(turn, responses), request_images(entries)
+        block = turn_block(session, turn, steps, cost_usd, opened=True, next_place=next_place, images=images)
         block["taken_back"] = who_took_back(read_restores(reader, session), turn, entries)
         return data, {"block": block, "session": session_head(app, reader, session)}
 
@@ -163,7 +166,7 @@ def session_head(app: App, reader: Reader, session: Session) -> Item:
 
 
 def timeline_blocks(
-    reader: Reader, session: Session, pieces: Sequence[Piece], *, is_end: bool, whole: bool = False
+    reader: Reader, session: Session, pieces: Sequence[Piece], runs: Runs, *, is_end: bool, whole: bool = False
 ) -> list[Item]:
     """Return the pieces of a timeline for the template; a short session shows its steps at once, `whole` any."""
     blocks: list[Item] = []
@@ -175,24 +178,35 @@ def timeline_blocks(
         if turn is None:
             blocks.append({"kind": "loose", "seq": piece.seq, "steps": steps_of(in_order(piece.entries))})
             continue
-        size = turn.last_seq - turn.begun_seq
+        size, responses = turn.last_seq - turn.begun_seq, runs.responses_of(session, turn, reader)
+        cost_usd = cost_of_turn(turn, responses)
         if not whole and turn.is_terminal and size > room:
             begun = reader.entries(session.id, after=turn.begun_seq - 1, until=turn.begun_seq)
-            block = turn_block(session, turn, None if size > 1 else [], images=request_images(begun))
+            block = turn_block(session, turn, None if size > 1 else [], cost_usd, images=request_images(begun))
             blocks.append(block | {"taken_back": who_took_back(restores, turn)})
             continue
         room_of_turn = WHOLE_TURN if whole else ENTRIES_SHOWN
         entries, next_place = read_turn(reader, session, turn, TurnPlace(), room_of_turn)
         own = [] if next_place else [child for child in children if is_of(child, turn)]
         opened = whole or not turn.is_terminal or len(entries) <= OPENED_ENTRIES
-        steps = steps_of(entries, own, turn)
-        block = turn_block(session, turn, steps, opened=opened, next_place=next_place, images=request_images(entries))
+        steps = steps_of(entries, own, turn, of_page(responses, entries, next_place))
+        images = request_images(entries)
+        block = turn_block(session, turn, steps, cost_usd, opened=opened, next_place=next_place, images=images)
         blocks.append(block | {"taken_back": who_took_back(restores, turn, entries)})
         room -= len(entries)
     strays = read_strays(reader, session, children) if is_end else []
     if strays:
         blocks.append({"kind": "loose", "seq": session.head_seq, "steps": steps_of((), strays)})
     return blocks
+
+
+def of_page(
+    responses: Sequence[PricedResponse], entries: Sequence[Entry], next_place: str | None
+) -> Sequence[PricedResponse]:
+    """Return the responses that led to a page of a turn's steps; later ones belong to its next page."""
+    if next_place is None or not entries:
+        return responses
+    return [response for response in responses if response.at <= entries[-1].at]
 
 
 def number(given: Mapping[str, Any], name: str, default: int, most: int = 1 << 30, *, least: int = 0) -> int:
@@ -222,6 +236,7 @@ def turn_block(
     session: Session,
     turn: Turn,
     steps: list[Item] | None,
+    cost_usd: float | None,
     *,
     opened: bool = False,
     next_place: str | None = None,
@@ -246,7 +261,7 @@ def turn_block(
         "next_place": next_place,
         "duration_s": between(document["begun_at"], document["finished_at"], turn.last_updated),
         "tokens": _tokens(turn),
-        "cost_usd": turn.usage.cost_usd if turn.usage else None,
+        "cost_usd": cost_usd,
     }
 
 

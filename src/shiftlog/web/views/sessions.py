@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from starlette.datastructures import QueryParams
 from starlette.requests import Request
 
 from shiftlog.app.app import App
@@ -39,7 +40,9 @@ async def sessions_page(app: App, request: Request) -> PageView:
         filters = rail.filters
         data = {"items": rail.items, "total": rail.total, "next_cursor": rail.next_cursor}
         is_whole = "part" not in query and not wants_json(request)
-        extra |= {"rail": rail, "overview": await read_overview(app, rail.items) if is_whole else {}}
+        # What works now is told of all sessions, also beside a list that shows only some.
+        listed = rail if rail.is_first and not filters else await read_rail(app, QueryParams()) if is_whole else None
+        extra |= {"rail": rail, "overview": await read_overview(app, listed.items) if is_whole and listed else {}}
     data |= {"filters": filters, "q": text, "kind": kind}
     return PageView(data=data, template="sessions.html", part="_rail.html", extra=extra)
 

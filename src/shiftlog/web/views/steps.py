@@ -8,6 +8,7 @@ import shlex
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
+from shiftlog.journal.runs.service import PricedResponse
 from shiftlog.model.entry import Entry, Kind
 from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import millis, shown
@@ -32,13 +33,21 @@ SHELL_TOOLS = frozenset(
 )
 _HEADS = frozenset({Kind.TURN_BEGUN, Kind.TURN_COMPLETED, Kind.TURN_FAILED})
 TASKS_MOST = 100
+# Steps that no response led to.
+_BESIDE = ("note", "checkpoint", "erased")
 _NOT_SAID = ("tool_call", "tool_result", "reasoning", "decision")
 
 
-def steps_of(entries: Sequence[Entry], children: Iterable[Session] = (), turn: Turn | None = None) -> list[Step]:
+def steps_of(
+    entries: Sequence[Entry],
+    children: Iterable[Session] = (),
+    turn: Turn | None = None,
+    responses: Iterable[PricedResponse] = (),
+) -> list[Step]:
     """Join entries to steps, in the order given; children follow the call that spawned them.
 
-    What the head of `turn` shows, its request and its response, is left out.
+    What the head of `turn` shows, its request and its response, is left out. The step that a response led to tells
+    what it used.
     """
     steps: list[Step] = []
     calls: dict[str, Step] = {}
@@ -49,8 +58,6 @@ def steps_of(entries: Sequence[Entry], children: Iterable[Session] = (), turn: T
             continue  # the turn's head shows the one, the command's own entries the other
         if turn is not None and is_in_head(turn, entry):
             continue
-        if entry.kind is Kind.USAGE and steps:
-            _count_tokens(steps[-1], entry.facts)
         if _is_decided_again(entry, decided):
             continue
         step = _joined(entry, calls, commands) or _answered(entry, steps) or _step(entry)
@@ -61,6 +68,7 @@ def steps_of(entries: Sequence[Entry], children: Iterable[Session] = (), turn: T
         if step["type"] == "command" and step.get("command_id"):
             commands[step["command_id"]] = step
         steps.append(step)
+    _count_tokens(steps, responses)
     for child in children:
         _place_child(steps, calls, child)
     return _gathered(steps)
@@ -94,12 +102,15 @@ def compared_decision(text: object) -> str:
     return " ".join(str(text).split()).rstrip(".").casefold()
 
 
-def _count_tokens(step: Step, facts: Mapping[str, Any]) -> None:
-    """Add the tokens of a response to the step that it led to."""
-    names = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
-    step["tokens"] = step.get("tokens", 0) + sum(int(facts.get(name) or 0) for name in names)
-    if isinstance(facts.get("cost_usd"), int | float):
-        step["cost_usd"] = (step.get("cost_usd") or 0.0) + facts["cost_usd"]
+def _count_tokens(steps: Sequence[Step], responses: Iterable[PricedResponse]) -> None:
+    """Add the tokens and the cost of each response to the last step that had begun when it came."""
+    worked = [step for step in steps if step["type"] not in _BESIDE]
+    for response in responses:
+        step = next((one for one in reversed(worked) if one["from_ms"] <= millis(response.at)), None)
+        if step is not None:
+            step["tokens"] = step.get("tokens", 0) + response.tokens
+            if response.cost_usd is not None:
+                step["cost_usd"] = (step.get("cost_usd") or 0.0) + response.cost_usd
 
 
 def _joined(entry: Entry, calls: Mapping[str, Step], commands: Mapping[str, Step]) -> Step | None:

@@ -43,7 +43,7 @@ async def undo_page(app: App, request: Request) -> PageView:
         after = around[1] if around else None
         return _ToTakeBack(
             head=session_head(app, reader, session),
-            workspace=session.workspace,
+            workspace=workspace_of(reader, session, turn),
             turn=turn,
             later=reader.turns(session.id, after=turn.ordinal, limit=LATER_TURNS),
             followed_by=str(after.facts.get("id")) if after else None,
@@ -83,6 +83,12 @@ async def undo_page(app: App, request: Request) -> PageView:
         ],
     }
     return PageView(data=data, template="undo.html", extra={"session": asked.head})
+
+
+def workspace_of(reader: Reader, session: Session, turn: Turn) -> str | None:
+    """Return the directory in which a turn is taken back: where its shell worked, else that of its session."""
+    around = checkpoints_around(reader, session, turn)
+    return str(around[0].facts["workspace"]) if around else session.workspace
 
 
 async def _compared(app: App, asked: _ToTakeBack, how: Mapping[str, Any]) -> Item:
