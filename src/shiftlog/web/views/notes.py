@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 from typing import Any, cast
 
-from shiftlog.journal.seen import read_seen
+from shiftlog.journal.seen_files import read_seen
 from shiftlog.model.entry import Entry, Kind
 
 Step = dict[str, Any]
@@ -89,12 +89,12 @@ def note_of(entry: Entry) -> Step:
     if entry.kind is Kind.RUN_UPDATED:
         return _run(entry)
     # An import finds every session at rest.
-    sight = read_seen(entry) if entry.kind in (Kind.IMPORT_NOTED, Kind.TURN_UPDATED) else None
-    if sight is not None:
+    seen = read_seen(entry) if entry.kind in (Kind.IMPORT_NOTED, Kind.TURN_UPDATED) else None
+    if seen is not None:
         return {
             "type_": "note",
             "says": SEEN,
-            "facts": [(how, path) for path, how in sight.files.items()],
+            "facts": [(how, path) for path, how in seen.files.items()],
             "quiet": True,
         }
     quiet = entry.kind in QUIET or facts.get("cause") == "imported"
