@@ -283,7 +283,7 @@ class _EventWork:
         is_final = agent is not None and not agent.stop_tells_answer
         self._await_transcript(pen, turn, transcript=self._fact.transcript_path, is_final=is_final)
 
-    def _await_transcript(self, pen: IntakePen, turn: Turn, *, transcript: str | None, is_final: bool = False) -> None:
+    def _await_transcript(self, pen: IntakePen, turn: Turn, *, transcript: str | None, is_final: bool) -> None:
         """Let a turn that stopped end with the hook's response, unless its transcript soon tells more."""
         stop = Stop(
             agent=self._fact.agent,

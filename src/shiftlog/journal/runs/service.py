@@ -235,7 +235,7 @@ class Runs:
         if rest is not None:
             yield None, rest
 
-    def daily_parts_of(self, session: Session, reader: Reader | None = None) -> list[list[DayPart]]:
+    def daily_parts_of(self, session: Session, reader: Reader) -> list[list[DayPart]]:
         """Return each part of a session day by day, as `on_days` tells them, at the prices in force then."""
         if beyond := self._beyond(session):
             return self._with_days_beyond(session, beyond, reader)
