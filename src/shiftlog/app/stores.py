@@ -47,7 +47,7 @@ def migrate_store(home: Path, config: Config, *, check: bool = False) -> "Databa
 
 
 def described(home: Path, config: Config) -> "DatabaseDescription | None":
-    """Return what the configured database is, None for the embedded store; raises StorageError if none answers."""
+    """Describe the configured database; None for the embedded store. Raises StorageError if none answers."""
     if not config.store.url:
         return None
     try:

@@ -166,7 +166,7 @@ class Workspaces:
         """Reject a workspace that the operator does not permit."""
         self._permit(workspace.location.path, caller)
 
-    # What shells ask for
+    # For shells
 
     async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
         """Take the first checkpoint of a shell's workspace; from now on its commands are covered."""
@@ -313,7 +313,7 @@ class Workspaces:
         return shown
 
     async def file_patch(self, path: str, file: str, since: str, until: str) -> str:
-        """Return what changed in a file of a local workspace between two checkpoints."""
+        """Return the patch of a file in a local workspace between two checkpoints."""
         workspace = await self.checkpoints.open(LocalRunner(), path)
         return self._mask({}, await self.checkpoints.patch_between(workspace, since, until, file))
 

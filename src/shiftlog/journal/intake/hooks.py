@@ -42,7 +42,7 @@ ENDED = "session_ended"
 SUBAGENT_ENDED = "subagent_ended"
 INTERRUPTED = "interrupted"
 
-# How an event of a name finds its session, and what it writes there.
+# By the name of an event: the way to its session, and the function that writes it.
 Handler = tuple[Callable[[], IntakePen | None], Callable[[IntakePen], None] | None]
 _events = msgspec.msgpack.Decoder(dict[str, dict[str, str]]).decode
 

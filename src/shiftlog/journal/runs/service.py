@@ -189,7 +189,7 @@ class Runs:
         return changed(used or Usage(), cost_usd=cost)
 
     def tokens_of(self, session: Session) -> int:
-        """Return how many tokens a session used: as its run reported them, else as its turns did."""
+        """Return the tokens of a session: as its run reported them, else as its turns did."""
         reported = _reported_by(session.run)
         if not reported:
             return session.tokens_total

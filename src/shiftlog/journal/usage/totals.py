@@ -23,7 +23,7 @@ from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, TallyKey, goes_
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 READ_AT_ONCE = 500
 TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
-# What a tally must say for each dimension; it tells models apart by itself.
+# The field of a tally's key for each dimension; models are kept apart anyway.
 _OF_KIN = {"day": "day", "agent": "agent_id", "caller": "caller", "project": "workspace"}
 
 # The dimensions of several tables.
@@ -79,7 +79,7 @@ class Totals:
 
     @property
     def cost_usd(self) -> float | None:
-        """Return what is known of the cost, None where nothing is."""
+        """Return the known cost; None if it is unknown."""
         if self.tallied is None:
             return round(fsum(self.costs), DECIMALS) if self.costs else None
         stated, billionths = self.tallied
@@ -276,7 +276,7 @@ def tables_of_tallies(
         asked = [_OF_KIN[name] for name in by if name in _OF_KIN]
         table = _added_up(read, reader, runs, where, by, asked)
         if table is None and "day" not in asked:
-            # Where a price changed, only the days tell what its responses cost.
+            # If a price changed, only the sums by day give the cost.
             table = _added_up(read, reader, runs, where, by, [*asked, "day"])
         if table is None:
             return None

@@ -149,7 +149,7 @@ class Pending:
         del self.tallies[self._mark :]
 
     def summed_tallies(self) -> Tallies:
-        """Return what waits for the tallies, which no longer waits, in the order of keys."""
+        """Return the sums of the waiting changes of tallies, in the order of keys; they no longer wait."""
         sums: Tallies = {}
         for changes in self.tallies:
             for key, figures in changes.items():

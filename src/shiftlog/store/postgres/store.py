@@ -213,7 +213,7 @@ class PostgresStore:
                 connection.rollback()  # of psycopg, which then forgets what it took for prepared
 
     def _continue_rows(self, session_ids: Sequence[str]) -> None:
-        """Have texts of long sessions kept for the next search for substrings, a few entries in each commit."""
+        """Queue a work that stores texts of long sessions for the next search for substrings, a few in each commit."""
         writer = self._writer
         if writer is not None and not self._is_continuing:
             self._is_continuing = True

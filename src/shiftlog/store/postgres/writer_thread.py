@@ -76,7 +76,7 @@ class PostgresWriterThread:
         self._answer = answer
         # Called with the sessions that a commit has changed.
         self._tell = tell
-        # What `synchronous_commit` is set to: for commits that must last, and for the others.
+        # The values of `synchronous_commit`: for commits that must last, and for the others.
         self._levels = {True: lasting, False: passing}
         self._statement_s = statement_s
         self._kept = KeptNouns()

@@ -202,7 +202,7 @@ class SqliteStore:
         return error
 
     def _continue_index(self, keys: list[int]) -> None:
-        """Have sessions indexed for the next search for substrings; one such work at a time is enough."""
+        """Queue the indexing of sessions for the next search for substrings; one such work at a time is enough."""
         writer = self._writer
         if writer is None or self._is_indexing:
             return
