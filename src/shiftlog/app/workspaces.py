@@ -393,11 +393,6 @@ class Workspaces:
         lists = {key: answer[key] for key in LISTS_OF_NAMES if key in answer}
         return answer | redactor.value(lists, by_rule=True, path_fields=frozenset(("path", "paths")))[0]
 
-    @staticmethod
-    def unix_time(row: Mapping[str, Any]) -> int:
-        """Return when a listed checkpoint was made, in whole seconds since the epoch."""
-        return int(datetime.fromisoformat(str(row["created_at"])).timestamp())
-
 
 def _scope(values: Mapping[str, Any]) -> Scope:
     return read_scope(
