@@ -4,7 +4,7 @@ import json
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from shiftlog.config.settings import SETTINGS, Loopback, Named, Pattern
+from shiftlog.config.settings import SETTINGS, Loopback, Pattern, TableOf
 from shiftlog.params.fields import Boolean, Choice, Field, Integer, ListOf, Number, Record
 
 
@@ -31,7 +31,7 @@ def reference_rows() -> list[ReferenceRow]:
 
 def _inner_rows(key: str, field: Field) -> Iterator[ReferenceRow]:
     match field:
-        case Named(item=item, placeholder=placeholder):
+        case TableOf(item=item, placeholder=placeholder):
             yield from _inner_rows(f"{key}.{placeholder}", item)
         case ListOf(item=Record() as item):
             yield from _inner_rows(f"{key}[]", item)
@@ -43,7 +43,7 @@ def _inner_rows(key: str, field: Field) -> Iterator[ReferenceRow]:
 
 
 def _is_table(field: Field) -> bool:
-    return isinstance(field, Named) or (isinstance(field, ListOf) and isinstance(field.item, Record))
+    return isinstance(field, TableOf) or (isinstance(field, ListOf) and isinstance(field.item, Record))
 
 
 def _says(field: Field) -> str:
@@ -60,7 +60,7 @@ def _says(field: Field) -> str:
             return "list of tables"
         case ListOf():
             return "list of names"
-        case Named():
+        case TableOf():
             return "tables by name"
         case Loopback():
             return "loopback address"

@@ -16,7 +16,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters
 
 from shiftlog.mcp import transport
-from shiftlog.mcp.admission import Admission, Turnstile
+from shiftlog.mcp.admission import Admission, RunningRequests
 from shiftlog.mcp.lines import InvalidMessage, LineSplitter, Overlong, find_id, parse_line
 from shiftlog.mcp.registry import Reply
 from shiftlog.mcp.server import build_server
@@ -252,7 +252,7 @@ async def test_requests_of_a_client_that_vanished_are_not_begun_any_more():
 
 
 def test_small_requests_that_wait_are_bounded_in_number():
-    admission, numbers = Admission(Turnstile()), itertools.count()
+    admission, numbers = Admission(RunningRequests()), itertools.count()
     while not admission.is_full:
         admission.hold(types.JSONRPCRequest(jsonrpc="2.0", id=next(numbers), method="ping"), 40)
     assert admission.drop_held() < 2_000

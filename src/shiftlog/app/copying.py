@@ -101,7 +101,7 @@ async def _rebuild(app: App, progress: Progress) -> None:
 
 
 def _put_archived(writer: Writer, session_id: str) -> None:
-    """Have the lists show a session whose entries are in an archive."""
+    """Add a session to the lists whose entries are in an archive."""
     archived = writer.archived(session_id)
     if archived is not None and writer.session(session_id) is None:
         writer.put_session(archived.session)

@@ -68,7 +68,7 @@ class Guard:
 
     @property
     def runs(self) -> ClientRuns:
-        """Return what runs commands of clients in sandboxes."""
+        """Return the service that runs commands of clients in sandboxes."""
         if self._runs is None:
             opener = self._app.shells.opener
             place = Path(wire.socket_path(str(self._app.home))).with_name(SOCKET)
@@ -106,7 +106,7 @@ class Guard:
     # The hook's side
 
     async def answer(self, agent: str, event: Mapping[str, Any], turn: HookedTurn | None) -> Output | None:
-        """Return what a hook prints before a tool call; None for nothing."""
+        """Return the text that a hook prints before a tool call; None for nothing."""
         guard = self.state.of(agent)
         if guard.mode == "off":
             return None

@@ -1,4 +1,4 @@
-"""What agents' hooks get to print: the brief of a session that starts, and the guard's answer before a tool call.
+"""Answers to agents' hooks: the brief of a session that starts, and the guard's answer before a tool call.
 
 The events themselves reach the journal through the spool: see `hooks`.
 """

@@ -11,7 +11,7 @@ from shiftlog.store.protocol import Store
 from shiftlog.store.sqlite import SqliteStore
 
 if TYPE_CHECKING:
-    from shiftlog.store.postgres.state import DatabaseState, Described
+    from shiftlog.store.postgres.state import DatabaseDescription, DatabaseState
 
 # The problem if `has_trigrams` of a database is False, and what to do about it.
 WITHOUT_TRIGRAMS = "the database lacks its trigram indexes, so files by path and parts of words are found slower"
@@ -47,8 +47,8 @@ def migrate_store(home: Path, config: Config, *, check: bool = False) -> "Databa
     return migrated(config.store.url, check=check)
 
 
-def described(home: Path, config: Config) -> "Described | None":
-    """Return what the configured database is, None for the embedded store; raises StorageError if none answers."""
+def described(home: Path, config: Config) -> "DatabaseDescription | None":
+    """Describe the configured database; None for the embedded store. Raises StorageError if none answers."""
     if not config.store.url:
         return None
     try:

@@ -166,7 +166,7 @@ class Workspaces:
         """Reject a workspace that the operator does not permit."""
         self._permit(workspace.location.path, caller)
 
-    # What shells ask for
+    # For shells
 
     async def attach(self, shell: Shell, values: Mapping[str, Any]) -> dict[str, Any]:
         """Take the first checkpoint of a shell's workspace; from now on its commands are covered."""
@@ -313,7 +313,7 @@ class Workspaces:
         return shown
 
     async def file_patch(self, path: str, file: str, since: str, until: str) -> str:
-        """Return what changed in a file of a local workspace between two checkpoints."""
+        """Return the patch of a file in a local workspace between two checkpoints."""
         workspace = await self.checkpoints.open(LocalRunner(), path)
         return self._mask({}, await self.checkpoints.patch_between(workspace, since, until, file))
 
@@ -392,11 +392,6 @@ class Workspaces:
         redactor = self._redactor if shell is None else shell.redactor
         lists = {key: answer[key] for key in LISTS_OF_NAMES if key in answer}
         return answer | redactor.value(lists, by_rule=True, path_fields=frozenset(("path", "paths")))[0]
-
-    @staticmethod
-    def unix_time(row: Mapping[str, Any]) -> int:
-        """Return when a listed checkpoint was made, in whole seconds since the epoch."""
-        return int(datetime.fromisoformat(str(row["created_at"])).timestamp())
 
 
 def _scope(values: Mapping[str, Any]) -> Scope:

@@ -29,7 +29,7 @@ from shiftlog.text.figures import count, largest_unit, size
 from shiftlog.text.printable import terminal_line
 
 if TYPE_CHECKING:
-    from shiftlog.app.stores import Described
+    from shiftlog.app.stores import DatabaseDescription
 
 LOW_BYTES = 1_000_000_000
 FULL_BYTES = 100_000_000
@@ -328,23 +328,23 @@ def _database(home: Path) -> Iterator[Check]:
                 yield _warn("pg_trgm", WITHOUT_TRIGRAMS, MAKE_TRIGRAMS)
             return
         from shiftlog.store.sqlite.file_watch import LastEntry
-        from shiftlog.store.sqlite.read_only import look_through
+        from shiftlog.store.sqlite.read_only import check_pages
 
         LastEntry(path).has_database()
         path.stat()  # there may be none yet
-        looked = look_through(path, LOOK_S)
+        checked = check_pages(path, LOOK_S)
     except StorageError as error:  # which is an OSError too
         yield _fail("database", str(error.details["reason"]), error.hint or "")
     except (ImportError, OSError, UnicodeEncodeError):  # other checks report it
         return
     else:
-        said = f"{path} ({size(looked.bytes)})"
+        said = f"{path} ({size(checked.bytes)})"
         yield _ok(
-            "database", said if looked.is_whole else f"{said}; nothing is wrong with what {LOOK_S:.0f} s let us see"
+            "database", said if checked.is_whole else f"{said}; nothing is wrong with what {LOOK_S:.0f} s let us see"
         )
 
 
-def _described(home: Path) -> "Described | None":
+def _described(home: Path) -> "DatabaseDescription | None":
     """Return the description of a team's PostgreSQL database; None if the settings name none or cannot be read."""
     from shiftlog.app.stores import described
     from shiftlog.config.loading import load

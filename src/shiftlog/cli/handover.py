@@ -217,7 +217,7 @@ def lineage(session: str, as_json: bool) -> None:
             printer.line(*parts)
 
 
-def tree_lines(tree: Facts, marked: str = "", width: int | None = None) -> Iterator[list[Part]]:
+def tree_lines(tree: Facts, marked: str, width: int | None) -> Iterator[list[Part]]:
     """Yield the lines of a drawn tree, none longer than `width` where that is possible; the marked session is bold."""
     if tree["earlier_session_id"]:
         yield [("… continues ", "dim"), (short_id(tree["earlier_session_id"]), "cyan")]

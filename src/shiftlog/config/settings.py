@@ -22,7 +22,7 @@ PREFIX = "SHIFTLOG_"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Named(Field):
+class TableOf(Field):
     """A table whose keys are chosen by the operator, or closed by `names`."""
 
     item: Field
@@ -225,7 +225,7 @@ _FIELDS: dict[str, Field] = {
         default="warn",
         description="What opening a session does beyond a budget: warn, or refuse",
     ),
-    "budgets.agents": Named(placeholder="AGENT_ID", item=_LIMIT, default={}, description="Budgets of single agents"),
+    "budgets.agents": TableOf(placeholder="AGENT_ID", item=_LIMIT, default={}, description="Budgets of single agents"),
     "daemon.idle_stop_minutes": Number(default=30, description="Idle time until the daemon stops by itself; 0 never"),
     "daemon.hold_shells_minutes": Number(
         default=15, description="How long local shells wait for the next daemon; 0 ends them with their own"
@@ -252,7 +252,7 @@ _FIELDS: dict[str, Field] = {
     "ingest.max_line_mb": Integer(
         minimum=1, maximum=1024, default=128, description="Longest line of a transcript that is read"
     ),
-    "ingest.project_aliases": Named(
+    "ingest.project_aliases": TableOf(
         placeholder="PATH",
         item=Text(max_chars=4096),
         default={},
@@ -295,7 +295,7 @@ _FIELDS: dict[str, Field] = {
         default=0,
         description="Days after its last activity until what a session said is erased; 0 keeps it for ever",
     ),
-    "retention.projects": Named(
+    "retention.projects": TableOf(
         placeholder="PROJECT",
         item=Integer(minimum=0, maximum=36_500),
         default={},
@@ -311,15 +311,17 @@ _FIELDS: dict[str, Field] = {
     ),
     "resume.require_token": Boolean(default=False, description="Resuming always needs the recovery token"),
     "runs.default_tier": Choice(values=TIERS, default=DEFAULT_TIER, description="Tier of a run whose caller has none"),
-    "runs.backends": Named(placeholder="NAME", item=_BACKEND, default={}, description="Further backends of runs"),
-    "runs.callers": Named(placeholder="NAME", item=_CALLER, default={}, description="Further callers of runs"),
-    "runs.resonance": Named(
+    "runs.backends": TableOf(placeholder="NAME", item=_BACKEND, default={}, description="Further backends of runs"),
+    "runs.callers": TableOf(placeholder="NAME", item=_CALLER, default={}, description="Further callers of runs"),
+    "runs.resonance": TableOf(
         placeholder="BACKEND",
-        item=Named(placeholder="TIER", item=_LEVEL, names=TIERS),
+        item=TableOf(placeholder="TIER", item=_LEVEL, names=TIERS),
         default={},
         description="Model and effort per backend and tier",
     ),
-    "runs.prices": Named(placeholder="MODEL", item=_PRICE, default={}, description="Prices of models, by their names"),
+    "runs.prices": TableOf(
+        placeholder="MODEL", item=_PRICE, default={}, description="Prices of models, by their names"
+    ),
 }
 # Only the operator's file has these: a variable can come from any program that starts the daemon, and must not mask
 # less or let more be read.

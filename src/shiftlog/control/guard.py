@@ -15,7 +15,7 @@ from shiftlog.store.protocol import Filter, Page
 
 LOOKED_AT = 200
 DEEPEST = 64
-# What agents put into the environment of the programs that they start.
+# Variables that agents set for the programs that they start.
 AGENTS_VARIABLES = (b"CLAUDECODE=", b"CODEX_SANDBOX=", b"CODEX_THREAD_ID=", b"CODEX_CI=", b"GEMINI_CLI=", b"OPENCODE=")
 
 

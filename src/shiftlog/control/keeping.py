@@ -19,7 +19,7 @@ def _facts(hold: Hold) -> dict[str, Any]:
 
 
 def _target(params: Params) -> tuple[Scope, str]:
-    """Return what a hold is on: exactly one of `session_id` and `project`."""
+    """Return the target of a hold: exactly one of `session_id` and `project`."""
     given = [(scope, str(params[key])) for scope, key in _SCOPES.items() if params.get(key)]
     if len(given) != 1:
         raise InvalidParameter.invalid("session", "either a session or a project")

@@ -52,7 +52,7 @@ class DialogBody(OrderedBody, kw_only=True):
 
     @property
     def open_part(self) -> object:
-        """Return what the tool was given."""
+        """Return the input of the tool."""
         return self.input
 
 

@@ -20,7 +20,7 @@ from shiftlog.store.protocol import Reader
 
 
 class Holders:
-    """Tell who holds which session. `connected` may be called from any thread."""
+    """Finds the holders of sessions. `connected` may be called from any thread."""
 
     def __init__(
         self,
@@ -122,7 +122,7 @@ def held(session: Session, lease: Lease, hint: str | None = None) -> SessionHeld
 
 
 def shown_holder(session: Session, lease: Lease | None) -> dict[str, Any]:
-    """Return who holds a session, as errors show it."""
+    """Return the holder of a session in the form that errors show."""
     if lease is None:
         return {"agent_id": session.agent_id, "expires_at": None}
     return {

@@ -72,7 +72,7 @@ class Pen:
 
     @property
     def written(self) -> int:
-        """Return how many entries wait for `commit`."""
+        """Return the number of entries that wait for `commit`."""
         return len(self._rows)
 
     @property

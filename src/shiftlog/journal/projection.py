@@ -90,7 +90,7 @@ def _opened(entry: Entry, session_id: str) -> Session:
 
 
 def _lineage(facts: dict[str, Any]) -> dict[str, Any]:
-    """Return where an imported session comes from: the turn and call that made it, what it was copied from."""
+    """Return the origin of an imported session: the turn and call that made it, and the session it was copied from."""
     names = ("subagent", "forked_from", "parent_session_id")
     found: dict[str, Any] = {name: facts[name] for name in names if facts.get(name)}
     parent: dict[str, Any] = facts.get("parent") or {}

@@ -78,7 +78,7 @@ FENCE = Integer(
     minimum=0,
     description="lease.fence from open_session or resume_session. Needed only if the session is exclusive.",
 )
-# What clients that retry, or share a lease, send with a write; an agent's own client needs neither.
+# For clients that retry or share a lease; an agent's own client needs neither.
 COMMON: dict[str, Field] = unlisted({"idempotency_key": IDEMPOTENCY_KEY, "fence": FENCE})
 
 PLAN_FILE = Text(
@@ -270,7 +270,7 @@ TURN_FIELDS: dict[str, Field] = {
 
 UPDATE_TURN = Record(fields={"session_id": SESSION_ID, "request_id": REQUEST_ID, **TURN_FIELDS, **COMMON})
 
-# What update_turn records is accepted here too, and stored first.
+# The fields of update_turn are accepted here too, and stored first.
 FINISH_TURN = Record(
     fields={
         "session_id": SESSION_ID,

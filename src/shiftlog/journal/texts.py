@@ -128,7 +128,7 @@ def summary(entry: Entry, *, max_chars: int = 160) -> str:
 
 
 def _told(kind: Kind, facts: Mapping[str, Any]) -> str:
-    """Return what an entry without a text of its own is about; empty where its words say it."""
+    """Describe an entry of a kind without a text of its own; empty for other kinds."""
     if kind in (Kind.USAGE, Kind.RUN_UPDATED):
         return _figures(facts)
     if kind is Kind.CLIENT_JOINED:
@@ -146,7 +146,7 @@ def _told(kind: Kind, facts: Mapping[str, Any]) -> str:
 
 
 def _changes(facts: Mapping[str, Any]) -> str:
-    """Return what changed in a turn: what was taken away by name, what came in its own words."""
+    """Describe the changes of a turn: the names of removed parts, the words of added ones."""
     gone = [*facts.get("remove", ()), *facts.get("drop", ())]
     parts = [
         "deleted" if facts.get("deleted") else "",

@@ -1,7 +1,7 @@
-"""The limits on requests of a connection, and of all connections, that run at once; the others wait.
+"""How many requests of one connection, and of all connections, run at once; the others wait.
 
-Without it a client that sends and never reads would fill the memory with answers. Cancellations pass by the requests
-that wait, and take out the one that they name.
+Without this limit a client that sends and never reads would fill the memory with answers. Cancellations do not wait:
+they remove the waiting request that they name.
 """
 
 import anyio
@@ -12,7 +12,7 @@ from shiftlog.model.limits import MCP_HELD_BYTES, MCP_REQUESTS, MCP_REQUESTS_IN_
 OBJECT_BYTES = 1024  # the memory of a waiting request besides its text
 
 
-class Turnstile:
+class RunningRequests:
     """Counts the running requests of all connections; connections wait here for one to end."""
 
     def __init__(self) -> None:
@@ -26,14 +26,14 @@ class Turnstile:
             event.set()
 
 
-ALL = Turnstile()
+ALL_CONNECTIONS = RunningRequests()
 
 
 class Admission:
     """The running and the waiting requests of one connection; used only on the event loop."""
 
-    def __init__(self, everyone: Turnstile = ALL) -> None:
-        self._all = everyone
+    def __init__(self, on_all: RunningRequests = ALL_CONNECTIONS) -> None:
+        self._all = on_all
         self._running: set[types.RequestId] = set()
         self._held: dict[types.RequestId, tuple[types.JSONRPCRequest, int]] = {}
         self._held_bytes = 0

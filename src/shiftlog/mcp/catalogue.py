@@ -36,7 +36,7 @@ def registry_for(app: App) -> Registry:
 
 
 def team_registry_for(app: App) -> Registry:
-    """Return what a team's server offers: the journal and its dialects, nothing that needs files of an agent."""
+    """Return the offer of a team's server: the journal and its dialects, nothing that needs an agent's files."""
     tools = (*journal_tools(app), *nexo_tools(app), *mcpserver_tools(app))
     return Registry(
         tools=tuple(tool for tool in tools if tool.name not in READS_FILES),

@@ -83,7 +83,7 @@ def sha256(data: bytes) -> str:
 
 
 def first_prev_hash(session_id: str) -> str:
-    """Return what the first entry of a session is chained to."""
+    """Return the hash that the first entry of a session is chained to."""
     return sha256(session_id.encode("utf-8"))
 
 

@@ -9,7 +9,7 @@ from shiftlog.model import canonical, times
 
 # Marks an entry of a session whose last times came from a clock that had jumped ahead.
 CLOCK_SET_BACK = "clock_set_back"
-# What entries say about the clock that they were written by, beside their facts.
+# Marks of the clock in an entry, beside its facts.
 CLOCK_MARKS = frozenset({"test_clock", CLOCK_SET_BACK})
 
 

@@ -105,7 +105,7 @@ def short_id(session_id: str) -> str:
     return next((digest[:end] for end in range(SHORT_ID_CHARS, len(digest)) if not is_alias(digest[:end])), digest)
 
 
-def begins_session(typed: str, session_id: str, vendor_id: str | None = None) -> bool:
+def begins_session(typed: str, session_id: str, vendor_id: str | None) -> bool:
     """Return True if a text begins a session's id, the part after its time, its vendor's id or its short id."""
     names = (vendor_id or "", _digest(session_id))
     return begins_id(typed, session_id) or any(name.casefold().startswith(typed.casefold()) for name in names)

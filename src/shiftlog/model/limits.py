@@ -69,7 +69,7 @@ HOOK_FRESH = timedelta(seconds=10)
 HOOK_END_S = 1.0
 # A workspace that could not be saved is left alone for this time.
 HOOK_CHECKPOINT_RETRY_S = 600.0
-# What a person asks about checkpoints waits this long for those that are being made.
+# A person's question about checkpoints waits this long for those that are being made.
 HOOK_SETTLE_S = 10.0
 # A running import reports its progress this often.
 IMPORT_PROGRESS_S = 0.2

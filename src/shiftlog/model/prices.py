@@ -114,7 +114,7 @@ def billing_tier(service: str | None, prompt_tokens: int) -> str | None:
     return " ".join(filter(None, (named, f">{over // 1000}k" if over else ""))) or None
 
 
-def billed_name(model: object, tier: object = None) -> str:
+def billed_name(model: object, tier: object) -> str:
     """Return the name under which a response is billed: `opus`, `opus-fast`, `opus >200k`, `opus-fast >200k`."""
     if not isinstance(model, str) or not model or not isinstance(tier, str) or not tier:
         return model if isinstance(model, str) else ""

@@ -144,7 +144,7 @@ def line_of(words: Sequence[str]) -> str:
 
 
 def needle(term: Term) -> str:
-    """Return what a line of folded words contains exactly where a term matches."""
+    """Return the text that a line of folded words contains exactly if a term matches."""
     words = term.text if isinstance(term, Word) else " ".join(term.words)
     return f" {words}" if term.prefix else f" {words} "
 

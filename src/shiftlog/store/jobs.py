@@ -10,10 +10,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import anyio
 
+from shiftlog.model.errors import StorageError
 from shiftlog.store.protocol import NOTHING_KNOWN, About, Writer
 
 T = TypeVar("T")
@@ -180,3 +181,23 @@ class WriteQueue:
         with anyio.CancelScope(shield=True):
             await asyncio.wait((future,))
         return future.result()
+
+
+def resolve_soon(
+    loop: asyncio.AbstractEventLoop, resolve: Callable[[list[Outcome]], None], outcomes: list[Outcome]
+) -> None:
+    """Have the event loop of the callers resolve the works of a group, all at once; called on the writer thread."""
+    try:
+        loop.call_soon_threadsafe(resolve, outcomes)
+    except RuntimeError:
+        pass  # the loop was closed: no caller is left, and what was committed stays
+
+
+def raise_not_open() -> NoReturn:
+    """Refuse a work before the store is opened, or after it was closed."""
+    raise StorageError("Storage error", details={"reason": "the store is not open"})
+
+
+def raised_anew(error: StorageError) -> StorageError:
+    """Return a new error like this one: an error that is raised twice would collect both stacks."""
+    return StorageError(error.message, details=error.details, hint=error.hint)

@@ -277,7 +277,7 @@ class TotalsReader(Protocol):
         ...
 
     def tallies(self, where: Filter, by: Iterable[str]) -> list[tuple[TallyKey, Figures]] | None:
-        """Return what the sessions of a filter used, summed up; None if only the sessions themselves can tell.
+        """Return the usage of the sessions of a filter, summed up; None if only the sessions themselves have it.
 
         `by` names what sums are kept apart by, besides what prices and settings may treat differently; the rest is left
         empty. Tallies follow every `put_session` and `forget_projection`.

@@ -29,7 +29,7 @@ def similar_names(name: str, known: Iterable[str], *, most: int, least: float) -
 
 
 def likeness(name: str, other: str) -> float:
-    """Return how much two names are alike, from 0 to 1; of dotted names the last part alone may decide."""
+    """Return the likeness of two names, from 0 to 1; of dotted names the last part alone may decide."""
     one, two = _words(name), _words(other)
     if one == two:
         return 1.0

@@ -9,7 +9,7 @@ import re
 EXCERPT_CHARS = 200
 
 SURROGATES = re.compile(r"[\ud800-\udfff]")
-# What breaks a line or controls a device.
+# Characters that break a line or control a device.
 CONTROLS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 
 # All controls but tab and line feed, direction marks, line separators, zero-width and tag characters, lone surrogates.
@@ -70,7 +70,7 @@ def blanked(text: str) -> str:
 
 
 def excerpt(text: object) -> str:
-    """Return what an error may repeat of a value from outside: valid Unicode, at most `EXCERPT_CHARS` characters."""
+    """Return the part of an outside value that an error may repeat: valid Unicode, at most EXCERPT_CHARS long."""
     return str(text).encode("utf-8", "replace").decode("utf-8")[:EXCERPT_CHARS]
 
 

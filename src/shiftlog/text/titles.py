@@ -5,7 +5,7 @@ The journal keeps a title as it was given; only what is shown to people passes t
 
 import re
 
-# What the journal calls a session that a client opened by opening a shell; the contract of execkit fixes it.
+# The title of a session that a client opened by opening a shell; the contract of execkit fixes it.
 IMPLICIT_TITLE = "shell"
 _LINK = re.compile(r"!?\[([^\][]+)\]\([^()\s]*\)")
 _EMPHASIS = re.compile(r"(?<![\w*])(\*\*|\*|~~|`)(?=\S)([^*`~\n]+?)(?<=\S)\1(?![\w*])")

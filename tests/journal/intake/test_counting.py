@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from shiftlog.journal.usage.service import total_usage
-from shiftlog.journal.usage.totals import Sheet, sheets_of_sessions, sheets_of_tallies
+from shiftlog.journal.usage.totals import UsageTable, tables_of_sessions, tables_of_tallies
 from shiftlog.model.entry import Kind
 from shiftlog.store.protocol import Filter
 from tests.ingest.import_app import NOW, Claude, Codex, ImportApp, entries_of, open_import_app, usage_of
@@ -303,7 +303,7 @@ async def test_what_the_vendor_bills_a_response_as_decides_its_price(
             assert costs == {row: cost and pytest.approx(cost), "claude-opus-4-6": long}
         assert [one["model"] for one in shown["warnings"]] == ([] if cost else [row])
         by_session = await app.harness.read(
-            lambda reader: sheets_of_sessions(reader, runs, Filter(), [["model"]])[0].as_item()
+            lambda reader: tables_of_sessions(reader, runs, Filter(), [["model"]])[0].as_item()
         )
         assert by_session == shown
 
@@ -388,13 +388,13 @@ async def test_the_settled_time_is_the_clock_of_the_import(tmp_path: Path) -> No
         assert await app.is_sound()
 
 
-@pytest.mark.parametrize("add_up", [sheets_of_tallies, sheets_of_sessions])
+@pytest.mark.parametrize("add_up", [tables_of_tallies, tables_of_sessions])
 @pytest.mark.parametrize("by", ["day", "model"])
 @pytest.mark.parametrize(
     ("model", "wanted"), [("claude-opus-4-6", [(1, 10)]), ("claude-haiku-4-5", [(2, 20)]), ("x", [])]
 )
 async def test_usage_of_one_model_is_what_that_model_used_whichever_came_last(
-    tmp_path: Path, add_up: Callable[..., list[Sheet] | None], by: str, model: str, wanted: list[tuple[int, int]]
+    tmp_path: Path, add_up: Callable[..., list[UsageTable] | None], by: str, model: str, wanted: list[tuple[int, int]]
 ) -> None:
     made = Claude().prompt("Go")
     made.says("One", message="m1", request="r1", usage=usage_of(1, 10, 0, 0))
@@ -404,9 +404,9 @@ async def test_usage_of_one_model_is_what_that_model_used_whichever_came_last(
         app.write("a.jsonl", made.records)
         await app.take()
         runs = app.harness.app.runs
-        sheets = await app.harness.read(lambda reader: add_up(reader, runs, Filter(model=model), [[by]]))
-    assert sheets is not None
-    shown = sheets[0].as_item()
+        tables = await app.harness.read(lambda reader: add_up(reader, runs, Filter(model=model), [[by]]))
+    assert tables is not None
+    shown = tables[0].as_item()
     assert [(row["input_tokens"], row["output_tokens"]) for row in shown["rows"]] == wanted
     assert (shown["total"]["input_tokens"], shown["total"]["output_tokens"]) == (wanted or [(0, 0)])[0]
     assert all(row["cost_usd"] for row in shown["rows"])

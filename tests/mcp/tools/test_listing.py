@@ -130,7 +130,7 @@ async def test_every_parameter_nested_ones_too_is_described_and_typed_in_place(h
     assert "$defs" not in schema
     parameters = dict(parameters_of(schema))
     assert parameters
-    # Described once, in run_command; here the types are repeated and the description names that tool.
+    # DatabaseDescription once, in run_command; here the types are repeated and the description names that tool.
     for path, part in parameters.items():
         top = parameters[path.split(".")[0].split("[")[0]]
         if top is part or "budget of run_command" not in top["description"]:

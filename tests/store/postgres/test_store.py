@@ -60,6 +60,30 @@ async def test_two_stores_that_append_to_one_session_never_fork_its_chain(postgr
     assert len({entry.facts["content"] for entry in entries}) == 41
 
 
+async def test_a_session_that_another_process_begins_while_a_work_begins_it_gets_the_entries_of_both(
+    postgres_url: str,
+) -> None:
+    loop, seen = asyncio.get_running_loop(), list[int]()
+
+    def begin(writer: Writer, meanwhile: Callable[[], object] = lambda: None) -> None:
+        head = writer.head(ONE)
+        if head is None:
+            meanwhile()
+        seen.append(head[0] if head else 0)
+        chain = b.Chain() if head is None else b.Chain(seq=head[0], hash=head[1])
+        b.put(writer, "one", of=b.session(), chain=chain)
+
+    async with PostgresStore(postgres_url) as ours, PostgresStore(postgres_url) as theirs:
+
+        def overtake() -> None:
+            asyncio.run_coroutine_threadsafe(theirs.write(begin), loop).result()
+
+        await ours.write(lambda writer: begin(writer, overtake))
+        entries = await ours.read(lambda reader: reader.entries(ONE))
+    assert [entry.seq for entry in entries] == [1, 2]
+    assert seen == [0, 0, 1]
+
+
 async def test_a_work_on_one_session_does_not_wait_for_a_work_on_another(postgres_url: str) -> None:
     reached, go_on = threading.Event(), threading.Event()
 

@@ -140,7 +140,7 @@ def _has_server(agent: str, path: Path) -> bool:
 
 
 def _hooks_problem(agent: str, path: Path) -> tuple[str, str]:
-    """Return what is wrong with the hooks of an agent and what to do; two empty texts if nothing is."""
+    """Return the problem with the hooks of an agent and its remedy; two empty texts without a problem."""
     again = f"Run: shiftlog setup {agent} --write"
     if agent == "claude":
         source = _inner(_inner(_inner(_read(path), "extraKnownMarketplaces"), NAME), "source")
@@ -175,7 +175,7 @@ def _our_hooks(agent: str, file: Path) -> dict[str, list[int]]:
 
 
 def _disabled(document: Document) -> tuple[str, str]:
-    """Return whether Gemini CLI's settings keep our hooks from running, and what to do."""
+    """Return the setting of Gemini CLI that keeps our hooks from running, and the remedy."""
     config = _inner(document, "hooksConfig")
     disabled: object = config.get("disabled")
     if config.get("enabled") is False:

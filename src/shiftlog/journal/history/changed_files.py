@@ -99,7 +99,7 @@ def checkpoints_around(reader: Reader, session: Session, turn: Turn) -> tuple[En
 
 
 def _work_of_turn(reader: Reader, row: FileRow, asked: str) -> WorkOnFile | None:
-    """Return what a turn did to a file, and what it was asked; None if the row is of another file."""
+    """Return the work of a turn on a file; None if the row is of another file."""
     session, turn, path = reader.session(row.session_id), reader.turn(row.session_id, row.request_id), row.path
     if session is None or turn is None or not _is_asked(session, path, asked):
         return None

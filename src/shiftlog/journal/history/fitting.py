@@ -52,7 +52,7 @@ def fit(
     shell: Answered = {"items": [], "total": total, "next_cursor": longest, "truncated": True}
     shell["note"] = _MORE + resource
     room = max_chars - size(shell)
-    # What is left of a head that has to lose facts is its names, which leave room for those of an item.
+    # If the head has to lose facts, only its names stay, which leave room for those of an item.
     short_head = _shortened(dict(head), *((room * 2 // 3, room // 3) if rows else (room, room)))
     room -= size(short_head) - 1
     items: list[Item] = []

@@ -269,7 +269,7 @@ def _amended(fields: Mapping[str, Any]) -> Item:
     return {name: commit_facts(value) if name == "commits" else value for name, value in fields.items()}
 
 
-# What is recorded in a turn by itself, besides the commands, which are actions of it.
+# Kinds that are recorded in a turn automatically; its commands are actions.
 BY_ITSELF = (Kind.COMMAND_INPUT, Kind.CHECKPOINT_RESTORED)
 TURN_KINDS = (Kind.DIALOG, Kind.ACTION, *BY_ITSELF)
 

@@ -49,7 +49,7 @@ def snippet(text: str, expr: Expr, *, max_chars: int = 160) -> str:
 
 
 def _spans(line: str, terms: Sequence[Term]) -> list[_Span]:
-    """Return where the terms are, in order, overlapping matches joined."""
+    """Return the stretches of the terms, in order, overlapping ones joined."""
     found = tokens(line)
     spans: list[_Span] = []
     for start, end, term in sorted(_matches([word for word, _, _ in found], terms)):

@@ -42,7 +42,7 @@ ENDED = "session_ended"
 SUBAGENT_ENDED = "subagent_ended"
 INTERRUPTED = "interrupted"
 
-# How an event of a name finds its session, and what it writes there.
+# By the name of an event: the way to its session, and the function that writes it.
 Handler = tuple[Callable[[], IntakePen | None], Callable[[IntakePen], None] | None]
 _events = msgspec.msgpack.Decoder(dict[str, dict[str, str]]).decode
 
@@ -283,7 +283,7 @@ class _EventWork:
         is_final = agent is not None and not agent.stop_tells_answer
         self._await_transcript(pen, turn, transcript=self._fact.transcript_path, is_final=is_final)
 
-    def _await_transcript(self, pen: IntakePen, turn: Turn, *, transcript: str | None, is_final: bool = False) -> None:
+    def _await_transcript(self, pen: IntakePen, turn: Turn, *, transcript: str | None, is_final: bool) -> None:
         """Let a turn that stopped end with the hook's response, unless its transcript soon tells more."""
         stop = Stop(
             agent=self._fact.agent,

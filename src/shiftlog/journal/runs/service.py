@@ -225,7 +225,7 @@ class Runs:
         return found
 
     def tokens_of(self, session: Session) -> int:
-        """Return how many tokens a session used: as its run reported them, else as its turns did."""
+        """Return the tokens of a session: as its run reported them, else as its turns did."""
         reported = _reported_by(session.run)
         if not reported:
             return session.tokens_total
@@ -271,7 +271,7 @@ class Runs:
         if rest is not None:
             yield None, rest
 
-    def daily_parts_of(self, session: Session, reader: Reader | None = None) -> list[list[DayPart]]:
+    def daily_parts_of(self, session: Session, reader: Reader) -> list[list[DayPart]]:
         """Return each part of a session day by day, as `on_days` tells them, at the prices in force then."""
         if beyond := self._beyond(session):
             return self._with_days_beyond(session, beyond, reader)

@@ -91,7 +91,7 @@ class Tokens:
         return issued
 
     def check(self, reader: Reader, text: str, now: datetime) -> Claims:
-        """Return what a token says if it can be used now: form, signature, state, in that order."""
+        """Return the claims of a token that can be used now; check form, signature and state, in that order."""
         claims = read(self._keys, text)
         kept = reader.token(token_hash(text))
         if kept is not None and kept.used_at is not None:
@@ -106,7 +106,7 @@ class Tokens:
         return claims
 
     def read(self, text: str) -> Claims:
-        """Return what a token says if our key signed it, spent or not."""
+        """Return the claims of a token that our key signed, also of a spent one."""
         return read(self._keys, text)
 
     def spend(self, writer: Writer, text: str, now: datetime) -> None:
@@ -136,7 +136,7 @@ def policy_of(session: Session) -> str:
 
 
 def agent_mark(agent_key: str) -> str:
-    """Return what a token holds of an agent: a hash of its key."""
+    """Return the mark of an agent in tokens: a hash of its key."""
     return hashlib.sha256(agent_key.encode("utf-8")).hexdigest()[:32]
 
 
@@ -157,7 +157,7 @@ def mint(keys: Keys, claims: Claims) -> str:
 
 
 def read(keys: Keys, token: str) -> Claims:
-    """Return what a token says, if our key signed it; raise RecoveryTokenInvalid with the reason."""
+    """Return the claims of a token that our key signed; raise RecoveryTokenInvalid with the reason."""
     payload, signature = _parts(token)
     if not keys.did_sign(LABEL + payload, signature):
         raise invalid("signature")
@@ -177,7 +177,7 @@ def read(keys: Keys, token: str) -> Claims:
 
 
 def token_hash(token: str) -> str:
-    """Return what the store keeps of a token."""
+    """Return the hash under which the store keeps a token."""
     return hashlib.sha256(token.encode("ascii", "replace")).hexdigest()
 
 

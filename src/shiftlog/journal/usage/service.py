@@ -12,7 +12,7 @@ from typing import Any
 from shiftlog.journal.history.items import Item, run_item
 from shiftlog.journal.history.requests import filter_of, parse_bound
 from shiftlog.journal.runs.service import Runs
-from shiftlog.journal.usage.totals import DIMENSIONS, project_of, sheets_of_sessions, sheets_of_tallies
+from shiftlog.journal.usage.totals import DIMENSIONS, project_of, tables_of_sessions, tables_of_tallies
 from shiftlog.model.errors import InvalidParameter
 from shiftlog.model.nouns import Session
 from shiftlog.store.protocol import Filter, Page, Reader
@@ -60,15 +60,15 @@ def _run_row(reader: Reader, runs: Runs, session: Session) -> Item:
 
 
 def total_usage(reader: Reader, runs: Runs, where: Filter, by: Sequence[str]) -> dict[str, Any]:
-    """Add up what sessions used, in groups by one or more of DIMENSIONS, and in total."""
+    """Add up the usage of sessions, in groups by one or more of DIMENSIONS, and in total."""
     return usage_tables(reader, runs, where, [by])[0]
 
 
-def usage_tables(reader: Reader, runs: Runs, where: Filter, tables: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
+def usage_tables(reader: Reader, runs: Runs, where: Filter, groupings: Sequence[Sequence[str]]) -> list[dict[str, Any]]:
     """Return `total_usage` by several groupings at once: sessions that must be read one by one are read once."""
-    for name in (name for by in tables for name in by):
+    for name in (name for by in groupings for name in by):
         if name not in DIMENSIONS:
             says = "one of " + ", ".join(DIMENSIONS)
             raise InvalidParameter.invalid("by", says, name, allowed=list(DIMENSIONS))
-    sheets = sheets_of_tallies(reader, runs, where, tables) or sheets_of_sessions(reader, runs, where, tables)
-    return [sheet.as_item() for sheet in sheets]
+    tables = tables_of_tallies(reader, runs, where, groupings) or tables_of_sessions(reader, runs, where, groupings)
+    return [table.as_item() for table in tables]

@@ -23,9 +23,11 @@ from shiftlog.store.tallies import STATED_PARTS, Basis, Figures, TallyKey, goes_
 DIMENSIONS = ("day", "model", "agent", "caller", "project")
 READ_AT_ONCE = 500
 TOKENS = ("input_tokens", "cached_input_tokens", "cache_creation_tokens", "output_tokens")
-# What a tally must say for each dimension; it tells models apart by itself.
+# The field of a tally's key for each dimension; models are kept apart anyway.
 _OF_KIN = {"day": "day", "agent": "agent_id", "caller": "caller", "project": "workspace"}
 
+# The dimensions of several tables.
+Groupings = Sequence[Sequence[str]]
 Group = tuple[str | None, ...]
 # A cost that is exact: what was stated, in STATED_PARTS of a dollar, and what the prices say, in billionths.
 Cost = tuple[int, int]
@@ -77,7 +79,7 @@ class Totals:
 
     @property
     def cost_usd(self) -> float | None:
-        """Return what is known of the cost, None where nothing is."""
+        """Return the known cost; None if it is unknown."""
         if self.tallied is None:
             return round(fsum(self.costs), DECIMALS) if self.costs else None
         stated, billionths = self.tallied
@@ -97,10 +99,10 @@ class Totals:
         }
 
 
-class Sheet:
-    """Totals of groups and of all, and the models that have no price; with `only`, of what that model used.
+class UsageTable:
+    """Totals by group and in all, and the models without a price. With `only`, just the usage of that model counts.
 
-    What was used counts on its day, a session on the day on which it started; `where` bounds both.
+    Usage counts on its day, a session on the day on which it started; `where` bounds both.
     """
 
     def __init__(self, runs: Runs, by: Sequence[str], where: Filter) -> None:
@@ -116,7 +118,7 @@ class Sheet:
         self._changing: dict[str | None, bool] = {}
 
     def add_session(self, session: Session, reader: Reader) -> None:
-        """Count a session, unless it has neither a run nor used anything."""
+        """Count a session, unless it has neither a run nor usage."""
         if is_spread(session) or goes_beyond(session):
             self._add_daily(session, reader)
             return
@@ -251,31 +253,35 @@ class Sheet:
         }
 
 
-def sheets_of_sessions(reader: Reader, runs: Runs, where: Filter, tables: Sequence[Sequence[str]]) -> list[Sheet]:
+def tables_of_sessions(
+    reader: Reader, runs: Runs, where: Filter, groupings: Sequence[Sequence[str]]
+) -> list[UsageTable]:
     """Add up sessions one by one, for several groupings at once."""
-    sheets = [Sheet(runs, list(by), where) for by in tables]
+    tables = [UsageTable(runs, list(by), where) for by in groupings]
     # One that started before the days that are asked for may have gone on into them.
     since = max(filter(None, (where.from_, where.started_from)), default=None)
     for session in _sessions(reader, replace(where, model=None, started_from=None, from_=since)):
-        for sheet in sheets:
-            sheet.add_session(session, reader)
-    return sheets
+        for table in tables:
+            table.add_session(session, reader)
+    return tables
 
 
-def sheets_of_tallies(reader: Reader, runs: Runs, where: Filter, tables: Sequence[Sequence[str]]) -> list[Sheet] | None:
-    """Add up the tallies of sessions, for several groupings; None where only the sessions themselves can tell."""
+def tables_of_tallies(
+    reader: Reader, runs: Runs, where: Filter, groupings: Sequence[Sequence[str]]
+) -> list[UsageTable] | None:
+    """Add up the tallies of sessions, for several groupings at once; None if they do not suffice."""
     read = _Tallies(reader, where)
-    sheets: list[Sheet] = []
-    for by in tables:
+    tables: list[UsageTable] = []
+    for by in groupings:
         asked = [_OF_KIN[name] for name in by if name in _OF_KIN]
-        sheet = _added_up(read, reader, runs, where, by, asked)
-        if sheet is None and "day" not in asked:
-            # Where a price changed, only the days tell what its responses cost.
-            sheet = _added_up(read, reader, runs, where, by, [*asked, "day"])
-        if sheet is None:
+        table = _added_up(read, reader, runs, where, by, asked)
+        if table is None and "day" not in asked:
+            # If a price changed, only the sums by day give the cost.
+            table = _added_up(read, reader, runs, where, by, [*asked, "day"])
+        if table is None:
             return None
-        sheets.append(sheet)
-    return sheets
+        tables.append(table)
+    return tables
 
 
 class _Tallies:
@@ -297,18 +303,18 @@ class _Tallies:
 
 def _added_up(
     read: _Tallies, reader: Reader, runs: Runs, where: Filter, by: Sequence[str], kept: list[str]
-) -> Sheet | None:
+) -> UsageTable | None:
     tallies = read.kept_apart(kept)
     if tallies is None:
         return None
-    sheet = Sheet(runs, list(by), where)
+    table = UsageTable(runs, list(by), where)
     for kin, figures in tallies:
         model, basis = kin.parts[0]
         if basis is Basis.APART:
-            sheet.add_apart(model or "", reader)
-        elif not sheet.add_tally(kin, figures):
+            table.add_apart(model or "", reader)
+        elif not table.add_tally(kin, figures):
             return None
-    return sheet
+    return table
 
 
 def _sessions(reader: Reader, where: Filter) -> Iterator[Session]:

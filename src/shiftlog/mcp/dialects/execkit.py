@@ -6,6 +6,7 @@ is plain text, as clients of execkit expect.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from datetime import datetime
 from functools import partial
 from typing import Any, cast
 
@@ -218,12 +219,7 @@ async def _checkpoints(app: App, caller: Caller, values: dict[str, Any]) -> Repl
         rows = await _every(app.workspaces.list_checkpoints, caller, "checkpoints", shell_id=values["session_id"])
     except WorkspaceRequired:
         return Reply(data=[])
-    return Reply(
-        data=[
-            {"id": row["checkpoint_id"], "label": row["label"], "created": str(app.workspaces.unix_time(row))}
-            for row in rows
-        ]
-    )
+    return Reply(data=[{"id": row["checkpoint_id"], "label": row["label"], "created": _unix_time(row)} for row in rows])
 
 
 async def _restore(app: App, caller: Caller, values: dict[str, Any]) -> Reply:
@@ -308,3 +304,8 @@ def _checked_budget(budget: object) -> object:
     if isinstance(given, str) and given not in KEEP_MODES:
         raise _TextError(f"unknown keep mode: {given}", create=False)
     return budget
+
+
+def _unix_time(row: Mapping[str, Any]) -> str:
+    """Return when a listed checkpoint was made, in whole seconds since the epoch."""
+    return str(int(datetime.fromisoformat(str(row["created_at"])).timestamp()))

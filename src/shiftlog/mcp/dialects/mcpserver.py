@@ -47,7 +47,7 @@ def mcpserver_tools(app: App) -> tuple[Tool, ...]:
     return (*listed, *aliases)
 
 
-# What an unlisted name stands for.
+# Unlisted names and the tools that they stand for.
 _PART_OF = {
     "mcp_session_bootstrap": "sessionlog_open",
     "mcp_session_turn_begin": "sessionlog_begin_turn",

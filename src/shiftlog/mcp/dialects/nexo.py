@@ -271,7 +271,7 @@ def _create(app: App, params: Record) -> Run:
         # The row is that of the child: it never joins the session of a client in which the launcher itself runs.
         launcher = replace(caller, holds_leases=False, signs=NO_SIGNS)
         if "cwd" not in values:
-            # Where the client itself runs says nothing about its child.
+            # The place of the client itself is not that of its child.
             launcher = replace(launcher, cwd=None, workspace=None)
         opened = await app.sessions.open_session({"agent": agent, **values}, launcher, resolves=True)
         return _reply(CREATE_OUTPUT, opened, session_id=opened["run_id"])

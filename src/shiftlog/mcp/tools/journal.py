@@ -116,7 +116,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
     tool, handled = partial(native, "journal"), partial(with_handle, app.store)
     sessions, delx, history = app.sessions, app.delx, app.history
 
-    def told(service: Callable[[Mapping[str, Any], Caller], Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    def after_hooks(service: Callable[[Mapping[str, Any], Caller], Awaitable[T]]) -> Callable[..., Awaitable[T]]:
         """Return a service that first takes the hook events of its caller's client."""
 
         async def run(arguments: Mapping[str, Any], caller: Caller) -> T:
@@ -132,7 +132,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
             OPEN_SESSION_TEXT,
             with_detail(OPEN_SESSION, listed=False),
             outputs.OPEN_SESSION,
-            shortened(short_answers.OPEN_SESSION, through(told(sessions.open_session))),
+            shortened(short_answers.OPEN_SESSION, through(after_hooks(sessions.open_session))),
         ),
         tool(
             "resume_session",
@@ -140,7 +140,7 @@ def journal_tools(app: App) -> tuple[Tool, ...]:
             RESUME_SESSION_TEXT,
             RESUME_SESSION,
             outputs.RESUME_SESSION,
-            presented(told(delx.resume_session)),
+            presented(after_hooks(delx.resume_session)),
             render_error=partial(refusal, "resume_session"),
         ),
         tool(

@@ -71,7 +71,7 @@ def keeps_settings(connection: Connection) -> bool:
     return connection.prepare_threshold is not None
 
 
-def make_pool(url: str, size: int, statement_s: float = STATEMENT_S) -> Pool:
+def make_pool(url: str, size: int, statement_s: float) -> Pool:
     """Return a pool that is not open yet."""
     return ConnectionPool(
         url,

@@ -76,6 +76,8 @@ class Pending:
     held: set[tuple[str, ...]] = field(default_factory=set[tuple[str, ...]])
     recent: RecentNouns = field(default_factory=RecentNouns)
     heads: dict[str, tuple[int, bytes]] = field(default_factory=dict[str, tuple[int, bytes]])
+    # Sessions that a work has looked for in vain: it may have decided by that.
+    absent: set[str] = field(default_factory=set[str])
     known: Known = field(default_factory=Known)
     tallies: list[Tallies] = field(default_factory=list[Tallies])
     # Bytes of the documents that were stored for each session, by its key.
@@ -142,11 +144,12 @@ class Pending:
         self.held.clear()
         self.recent.forget()
         self.heads.clear()
+        self.absent.clear()
         self.known = Known()
         del self.tallies[self._mark :]
 
     def summed_tallies(self) -> Tallies:
-        """Return what waits for the tallies, which no longer waits, in the order of keys."""
+        """Return the sums of the waiting changes of tallies, in the order of keys; they no longer wait."""
         sums: Tallies = {}
         for changes in self.tallies:
             for key, figures in changes.items():

@@ -26,7 +26,7 @@ class DatabaseState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Described:
+class DatabaseDescription:
     """A database in one line, and whether it has its indexes of trigrams."""
 
     line: str
@@ -49,14 +49,14 @@ def migrated(url: str, *, check: bool) -> DatabaseState:
         )
 
 
-def described(url: str) -> Described:
+def described(url: str) -> DatabaseDescription:
     """Return the name, version and schema of a database."""
     with _connected(url) as db:
         version = (db.info.parameter_status("server_version") or "?").partition(" ")[0]
         missing = len(pending(db))
         behind = f", {missing} to apply" if missing else ""
         line = f"{_name(db)} (PostgreSQL {version}, schema {max(applied(db), default=0)}{behind})"
-        return Described(line=line, has_trigrams=has_trigrams(db))
+        return DatabaseDescription(line=line, has_trigrams=has_trigrams(db))
 
 
 def place(url: str) -> str:

@@ -9,14 +9,14 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import NoReturn, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 
 import anyio
 import psycopg
 from psycopg.pq import TransactionStatus
 
 from shiftlog.model.errors import StorageError
-from shiftlog.store.jobs import Job, Outcome
+from shiftlog.store.jobs import Job, Outcome, raise_not_open, resolve_soon
 from shiftlog.store.postgres.changes import Announcer
 from shiftlog.store.postgres.connections import (
     CONNECT_S,
@@ -65,7 +65,6 @@ class PostgresStore:
         self._migrates = migrates
         self._connections = connections
         self._statement_s = statement_s
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._pool: Pool | None = None
         self._writer: PostgresWriterThread | None = None
         self._announcer: Announcer | None = None
@@ -83,7 +82,6 @@ class PostgresStore:
         return False
 
     async def __aenter__(self) -> Self:
-        self._loop = asyncio.get_running_loop()
         pool = make_pool(self._url, self._connections, self._statement_s)
         try:
             level = await asyncio.to_thread(self._opened, pool)
@@ -98,7 +96,7 @@ class PostgresStore:
         # We promised that commits last, so a server that does not wait for its disk is told to.
         self._writer = PostgresWriterThread(
             pool,
-            self._answer,
+            partial(resolve_soon, asyncio.get_running_loop(), self._resolve),
             self._announcer.tell,
             lasting="on" if level == "off" and lasting is None else lasting,
             passing="off",
@@ -171,7 +169,7 @@ class PostgresStore:
     async def _on_reader(self, work: Callable[[Connection], T]) -> T:
         pool = self._pool
         if pool is None:
-            _not_open()
+            raise_not_open()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._run, pool, work)
 
     def figures(self) -> dict[str, float]:
@@ -215,7 +213,7 @@ class PostgresStore:
                 connection.rollback()  # of psycopg, which then forgets what it took for prepared
 
     def _continue_rows(self, session_ids: Sequence[str]) -> None:
-        """Have texts of long sessions kept for the next search for substrings, a few entries in each commit."""
+        """Queue a work that stores texts of long sessions for the next search for substrings, a few in each commit."""
         writer = self._writer
         if writer is not None and not self._is_continuing:
             self._is_continuing = True
@@ -223,17 +221,8 @@ class PostgresStore:
 
     def _open_writer(self) -> PostgresWriterThread:
         if self._writer is None:
-            _not_open()
+            raise_not_open()
         return self._writer
-
-    def _answer(self, outcomes: list[Outcome]) -> None:
-        """Wake the callers of a group, all at once; called on the writer thread."""
-        loop = self._loop
-        try:
-            if loop is not None:
-                loop.call_soon_threadsafe(self._resolve, outcomes)
-        except RuntimeError:
-            pass  # the loop was closed: no caller is left, and what was committed stays
 
     def _resolve(self, outcomes: list[Outcome]) -> None:
         for job, result, error in outcomes:
@@ -250,7 +239,3 @@ def _catch_up(session_ids: Sequence[str], writer: Writer) -> list[str]:
     """Add rows of texts for the first session, which is locked meanwhile; return the sessions that lack more."""
     first, *others = session_ids
     return [first, *others] if cast(PostgresWriter, writer).catch_up(first) else others
-
-
-def _not_open() -> NoReturn:
-    raise StorageError("Storage error", details={"reason": "the store is not open"})

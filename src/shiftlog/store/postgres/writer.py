@@ -9,6 +9,8 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import cache
 
+from psycopg.errors import SerializationFailure
+
 from shiftlog.facts.batch import LongText
 from shiftlog.model.entry import Body
 from shiftlog.model.nouns import Lease, Session, Token, Turn
@@ -70,15 +72,22 @@ class PostgresWriter(SqlWriter, PostgresReader):
             self._pending.held.add(names)
 
     def _key(self, session_id: str) -> int | None:
-        """Return the key of a session, and lock it until the transaction ends."""
+        """Return the key of a session, and lock it until the transaction ends.
+
+        A session that did not exist a moment ago was begun by another process: the transaction runs again.
+        """
         key = self._keys.get(session_id)
         if key is None:
             row = self._db.stored(
                 "SELECT key, head_seq, head_hash FROM journals WHERE id = ? FOR NO KEY UPDATE", session_id
             ).fetchone()
-            if row is not None:
-                key = self._keys[session_id] = int(row[0])
-                self._pending.heads[session_id] = int(row[1]), bytes(row[2])
+            if row is None:
+                self._pending.absent.add(session_id)
+                return None
+            if session_id in self._pending.absent:
+                raise SerializationFailure(f"another process has begun the session {session_id}")
+            key = self._keys[session_id] = int(row[0])
+            self._pending.heads[session_id] = int(row[1]), bytes(row[2])
         return key
 
     def session(self, session_id: str) -> Session | None:
@@ -188,6 +197,7 @@ class PostgresWriter(SqlWriter, PostgresReader):
             raise self._refuse(session_id, first)
         if key is None:
             key = self._keys[session_id] = int(self._value("SELECT next_session_key()"))
+            self._pending.absent.discard(session_id)
         self._pending.heads[session_id] = last, digest
         self._put(_PUT_JOURNAL, (key, session_id, last, digest))
         return key

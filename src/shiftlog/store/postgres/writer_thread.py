@@ -17,7 +17,7 @@ import psycopg
 from psycopg.pq import TransactionStatus
 
 from shiftlog.model.errors import StorageError
-from shiftlog.store.jobs import Job, Outcome, WriteQueue
+from shiftlog.store.jobs import Job, Outcome, WriteQueue, raised_anew
 from shiftlog.store.postgres.connections import (
     STATEMENT_S,
     Connection,
@@ -76,7 +76,7 @@ class PostgresWriterThread:
         self._answer = answer
         # Called with the sessions that a commit has changed.
         self._tell = tell
-        # What `synchronous_commit` is set to: for commits that must last, and for the others.
+        # The values of `synchronous_commit`: for commits that must last, and for the others.
         self._levels = {True: lasting, False: passing}
         self._statement_s = statement_s
         self._kept = KeptNouns()
@@ -259,4 +259,4 @@ def _roll_back(connection: Connection) -> None:
 
 
 def _all_failed(group: Sequence[Job], error: StorageError) -> list[Outcome]:
-    return [(job, None, StorageError(error.message, details=error.details, hint=error.hint)) for job in group]
+    return [(job, None, raised_anew(error)) for job in group]

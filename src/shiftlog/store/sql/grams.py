@@ -89,7 +89,7 @@ def is_behind(db: Database, key: int) -> bool:
 
 
 def text_of(db: Database, turn: str | None, kind: str, body: bytes | None) -> str:
-    """Return what an entry adds to the texts of its turn, folded."""
+    """Return the folded text that an entry adds to its turn."""
     if body == b"" or turn is None:
         return ""
     try:

@@ -50,7 +50,7 @@ def project_of(workspace: str | None) -> str | None:
 
 
 def change_of(before: Session | None, after: Session | None) -> Tallies:
-    """Return what must be added so that a session counts as it stands after a change instead of before it."""
+    """Return the change of the tallies when a session changes."""
     return difference(tallies_of(before) if before else {}, tallies_of(after) if after else {})
 
 

@@ -32,7 +32,7 @@ class BulkLog:
 
     @property
     def idle_s(self) -> float | None:
-        """Return how long the writer waits for work before it calls `shorten`; None while the log is short."""
+        """Return the seconds without work after which the writer calls `shorten`; None while the log is short."""
         return IDLE_S if self._may_be_long else None
 
     def watch(self, db: apsw.Connection) -> None:

@@ -23,7 +23,7 @@ NO_MEMORY_HINT = "Nothing was recorded; free memory and try again"
 FULL_BYTES = 64 << 10
 DESCRIPTORS_NEEDED = 4
 
-# What SQLite raises if the disk, and not the file, is at fault.
+# SQLite raises these if the disk, and not the file, is at fault.
 _DISK_ERRORS = (apsw.FullError, apsw.IOError, apsw.CantOpenError, apsw.ReadOnlyError, apsw.PermissionsError)
 
 

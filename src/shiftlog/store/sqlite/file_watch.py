@@ -34,7 +34,7 @@ Place = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Noted:
+class NotedEntry:
     """The contents of the file of the last entry: its id, and in which database and log it was stored.
 
     `lasting_id` is the last entry that was on disk when it was acknowledged: a loss of power does not take it away.
@@ -284,7 +284,7 @@ class LastEntry:
         except OSError:
             return True
 
-    def _read(self) -> Noted | None:
+    def _read(self) -> NotedEntry | None:
         try:
             data = read_regular(self._file)
         except OSError:
@@ -292,7 +292,7 @@ class LastEntry:
         if len(data) < _LAST.size:
             return None
         entry_id, device, number, log_device, log_number, lasting_id = _LAST.unpack_from(data)
-        return Noted(entry_id, (device, number), (log_device, log_number), lasting_id)
+        return NotedEntry(entry_id, (device, number), (log_device, log_number), lasting_id)
 
 
 def _fault(reason: str, hint: str) -> StorageError:

@@ -64,6 +64,6 @@ def by_pages(texts: list[LongText]) -> list[tuple[bytes, int, bytes]]:
 
 
 def _room_of(text: LongText) -> int:
-    """Return how much of a leaf page a long text takes; the rest of it gets overflow pages of its own."""
+    """Return the bytes of a long text on its leaf page; the rest gets overflow pages of its own."""
     size = len(text.data) + _ROW_BYTES
     return size if size <= PAGE_BYTES else _LEAST_LOCAL + (size - _LEAST_LOCAL) % _OVERFLOW_BYTES

@@ -1,7 +1,7 @@
 """Opening a database that cannot be written: a copy, a read-only mount, a full disk.
 
 SQLite makes an index of the log even to read. Where none is there, and none can or should be made, a file without a log
-is read as it is, and one with a log from a private copy of both. `look_through` checks the pages of any database.
+is read as it is, and one with a log from a private copy of both. `check_pages` checks the pages of any database.
 """
 
 import contextlib
@@ -73,14 +73,14 @@ class ReadOnlyFile:
             self._copy = None
 
 
-class Looked(NamedTuple):
-    """The size of a database with its log; says whether there was time to check all pages."""
+class PageCheck(NamedTuple):
+    """The size of a database with its log; `is_whole` is False if there was no time to check all pages."""
 
     bytes: int
     is_whole: bool
 
 
-def look_through(path: Path, within_s: float) -> Looked:
+def check_pages(path: Path, within_s: float) -> PageCheck:
     """Check the pages of a database that others may be using; raise StorageError for a damaged one."""
     is_whole, says, size = True, "ok", 0
     file = None if os.access(path.parent, os.W_OK) else ReadOnlyFile(path)
@@ -102,4 +102,4 @@ def look_through(path: Path, within_s: float) -> Looked:
             file.close()
     if says != "ok":
         raise damaged(f"{path}: {says}")
-    return Looked(size, is_whole)
+    return PageCheck(size, is_whole)

@@ -11,14 +11,15 @@ import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import NoReturn, Self, TypeVar, cast
+from typing import Self, TypeVar, cast
 
 import anyio
 import apsw
 
 from shiftlog.model.errors import StorageError
-from shiftlog.store.jobs import Job, Outcome
+from shiftlog.store.jobs import Job, Outcome, raise_not_open, raised_anew, resolve_soon
 from shiftlog.store.protocol import NOTHING_KNOWN, About, Reader, Writer
 from shiftlog.store.sqlite.faults import HINTS, READ_ONLY, disk_trouble, is_damage, storage_error
 from shiftlog.store.sqlite.file_watch import LastEntry, real_path, size_of
@@ -48,10 +49,9 @@ class SqliteStore:
         self.path = real_path(path)
         self._synchronous = "FULL" if durability == "full" else "NORMAL"
         self._is_read_only = read_only
-        self._loop: asyncio.AbstractEventLoop | None = None
         self._writer: WriterThread | None = None
         self._readers: ThreadPoolExecutor | None = None
-        self._connect: Callable[[], apsw.Connection] = _not_open
+        self._connect: Callable[[], apsw.Connection] = raise_not_open
         self._reader_db = threading.local()
         self._reader_dbs: list[apsw.Connection] = []
         self._is_indexing = False
@@ -75,7 +75,6 @@ class SqliteStore:
         return self._writer is not None and self._writer.has_lost_log
 
     async def __aenter__(self) -> Self:
-        self._loop = asyncio.get_running_loop()
         if self._is_read_only:
             reason = f"{self.path} is open for reading only"
             error = StorageError(f"Storage error: {reason}", details={"reason": reason}, hint=HINTS[READ_ONLY])
@@ -91,7 +90,8 @@ class SqliteStore:
         return self
 
     async def _open_for_writing(self) -> WriterThread:
-        writer = WriterThread(self.path, self._synchronous, self._answer)
+        answer = partial(resolve_soon, asyncio.get_running_loop(), self._resolve)
+        writer = WriterThread(self.path, self._synchronous, answer)
         try:
             await asyncio.wrap_future(writer.start())
         except BaseException:
@@ -126,9 +126,9 @@ class SqliteStore:
                 return self._writer
             error = self._closed_to_writes
             if error is None:
-                _not_open()
+                raise_not_open()
             if self._is_read_only or time.monotonic() < self._retry_at:
-                raise _again(error)
+                raise raised_anew(error)
             self._retry_s = min(self._retry_s * 2, RETRY_LIMIT_S)
             self._retry_at = time.monotonic() + self._retry_s
             try:
@@ -178,7 +178,7 @@ class SqliteStore:
     async def read(self, work: Callable[[Reader], T]) -> T:
         """Run work on a reader's connection, in one read transaction."""
         if self._readers is None or (self._writer is None and self._closed_to_writes is None):
-            _not_open()
+            raise_not_open()
         return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
 
     def _read(self, work: Callable[[Reader], T]) -> T:
@@ -203,7 +203,7 @@ class SqliteStore:
         return error
 
     def _continue_index(self, keys: list[int]) -> None:
-        """Have sessions indexed for the next search for substrings; one such work at a time is enough."""
+        """Queue the indexing of sessions for the next search for substrings; one such work at a time is enough."""
         writer = self._writer
         if writer is None or self._is_indexing:
             return
@@ -224,15 +224,6 @@ class SqliteStore:
             self._reader_dbs.append(db)
         return db
 
-    def _answer(self, outcomes: list[Outcome]) -> None:
-        """Wake the callers of a group, all at once; called on the writer thread."""
-        loop = self._loop
-        try:
-            if loop is not None:
-                loop.call_soon_threadsafe(self._resolve, outcomes)
-        except RuntimeError:
-            pass  # the loop was closed: no caller is left, and what was committed stays
-
     def _resolve(self, outcomes: list[Outcome]) -> None:
         for job, result, error in outcomes:
             if isinstance(error, StorageError):
@@ -242,12 +233,3 @@ class SqliteStore:
                 self._is_indexing = False
                 if error is not None:
                     _log.warning("a search index was not continued: %s", error)
-
-
-def _not_open() -> NoReturn:
-    raise StorageError("Storage error", details={"reason": "the store is not open"})
-
-
-def _again(error: StorageError) -> StorageError:
-    """Return a new error like this one: an error that is raised twice would collect both stacks."""
-    return StorageError(error.message, details=error.details, hint=error.hint)
