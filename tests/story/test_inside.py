@@ -1,6 +1,7 @@
 """A program inside a shell that connects to the daemon by itself never gets more than its shell has."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Generator
@@ -16,6 +17,20 @@ from tests.story.agents import SHIFTLOG
 from tests.story.machines import KINDS
 
 INTRUDER = Path(__file__).with_name("intruder.py")
+# Notes for each process that loads it the hard limit of file locks, which is the mark of a shell's processes.
+_LIBRARY = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <errno.h>
+#include <sys/resource.h>
+__attribute__((constructor)) static void note(void) {
+    struct rlimit limit;
+    FILE *file = fopen("@", "a");
+    getrlimit(RLIMIT_LOCKS, &limit);
+    fprintf(file, "%s %llu\\n", program_invocation_name, (unsigned long long)limit.rlim_max);
+    fclose(file);
+}
+"""
 ORPHAN = pytest.mark.parametrize("orphan", [False, True], ids=["below its shell", "as an orphan"])
 
 
@@ -90,6 +105,22 @@ def test_no_program_inside_is_the_operator_of_a_daemon_whose_limit_it_lowers(gro
         said = ended(place / "report")
         assert said["error"]["code"] == "unauthorized", said
         assert said["lowered"] == (not policy), said
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
+def test_no_library_that_an_agent_names_is_loaded_before_the_mark_is_set(ground: Path, user: bool) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    loaded, library = ground / "loaded", ground / "library.so"
+    (ground / "library.c").write_text(_LIBRARY.replace("@", str(loaded)))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, ground / "library.c"], check=True, timeout=60)
+    with machines.serving(ground, "", bwrap=True, user=user) as (agent, _, place):
+        loaded.touch()
+        loaded.chmod(0o666)
+        shell = agent.call("open_shell", cwd=str(place), sandbox="full-access", env={"LD_PRELOAD": str(library)})
+        ran = agent.call("run_command", shell_id=shell["shell_id"], command="/bin/true; ulimit -x -H")
+    limits = {int(line.split()[-1]) for line in loaded.read_text().splitlines()}
+    assert limits == {int(ran["stdout"])}, loaded.read_text()
 
 
 @pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
