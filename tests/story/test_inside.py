@@ -136,3 +136,39 @@ def test_no_program_inside_reads_the_daemons_environment(ground: Path, user: boo
         assert length == "length 12", ran
         # The bridge and its client have the environment of the client; nothing of the daemon's has it.
         assert [one for one in found if one and "entry import main" not in one] == []
+
+
+_FETCH = """
+import socket, sys
+port, made = int(sys.argv[1]), []
+for family, host in ((2, "127.0.0.1"), (2, "0.0.0.0"), (2, "127.1.2.3"), (10, "::ffff:127.0.0.1"), (10, "::1")):
+    for fast in (False, True):
+        try:
+            with socket.socket(family) as line:
+                line.settimeout(3)
+                head = b"GET /healthz HTTP/1.0\\r\\nHost: 127.0.0.1\\r\\n\\r\\n"
+                if fast:
+                    line.sendto(head, socket.MSG_FASTOPEN, (host, port))
+                else:
+                    line.connect((host, port))
+                    line.send(head)
+                if line.recv(9):
+                    made.append((host, fast))
+        except OSError:
+            pass
+print(made)
+"""
+
+
+@KINDS
+def test_a_confined_program_does_not_reach_the_page(ground: Path, bwrap: bool, user: bool) -> None:
+    """It sees the link in the command line of the browser, and tokens in the files of clients."""
+    with machines.serving(ground, "", bwrap=bwrap, user=user) as (agent, home, place):
+        before = agent.call("open_shell", workspace=str(place))["shell_id"]
+        port = operator(home, "open", user=user)["url"].partition("127.0.0.1:")[2].partition("/")[0]
+        (place / "fetch.py").write_text(_FETCH)
+        fetch = f"{sys.executable} -I fetch.py {port}"
+        for shell in (before, agent.call("open_shell", workspace=str(place))["shell_id"]):
+            assert agent.call("run_command", shell_id=shell, command=fetch)["stdout"] == "[]"
+        free = agent.call("open_shell", cwd=str(place), sandbox="full-access")["shell_id"]
+        assert "('127.0.0.1', False)" in agent.call("run_command", shell_id=free, command=fetch)["stdout"]

@@ -4,6 +4,7 @@ The listener itself is in `http`, which loads the web framework and is therefore
 """
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -11,6 +12,7 @@ import anyio
 from shiftlog.app.app import App
 from shiftlog.daemon.mcp_loading import McpLoader
 from shiftlog.daemon.tasks import until
+from shiftlog.link.wire import http_port_path
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import StorageError, Unauthorized
 from shiftlog.model.limits import HTTP_START_WAIT_S
@@ -74,6 +76,7 @@ class HttpService:
     async def run(self, draining: anyio.Event) -> None:
         """Serve from the moment that HTTP is needed until the daemon drains."""
         settings = self._app.config.http
+        Path(http_port_path(str(self._app.home))).unlink(missing_ok=True)  # a daemon that was killed left it
         if not settings.enabled:
             async with until(draining):
                 await self._page_wanted.wait()

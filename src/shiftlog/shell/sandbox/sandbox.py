@@ -142,7 +142,7 @@ class Sandbox:
             notes.append(f"Commands cannot have a terminal: {machine.why.get('terminals', 'no terminals')}.")
         for path in linked(spec.write_extra) if spec.mode == "workspace-write" else ():
             notes.append(f"{path} is not writable, because there is a link in it; sandbox_write must name the target.")
-        if confined and 0 < machine.landlock_abi < 6:
+        if confined and machine.landlock_abi < 6:
             notes.append("This kernel does not confine signals and abstract sockets.")
         if confined and machine.landlock_abi == 1:
             notes.append("This kernel refuses to move files between directories inside the sandbox.")
