@@ -316,9 +316,13 @@ class Launch:
         return tuple(place.path for place in self._places)
 
     def _reachable(self) -> tuple[str, ...]:
-        """Return the directories, as the shell sees them, whose sockets it may connect to."""
+        """Return the directories, as the shell sees them, whose sockets it may connect to.
+
+        Not the operator's extra ones: in ~/.cache services of the desktop listen.
+        """
         private = (*mounts.PRIVATE, "/dev/shm") if self._bwrap else ()
-        return (*self._writable(), *private)
+        own = {self._temp, self._runtime, self._spec.workspace}
+        return (*(path for path in self._writable() if path in own), *private)
 
     def _mounted(self) -> dict[bytes, int]:
         """Return the writable mounts of bubblewrap, each with the descriptor of what it must show."""
