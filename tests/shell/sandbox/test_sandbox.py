@@ -170,6 +170,14 @@ def test_a_note_says_what_does_not_hold(machine: dict[str, object], said: str, t
     assert said in note
 
 
+@pytest.mark.parametrize("place", [sys.prefix, str(Path(sys.prefix).parent)])
+def test_a_note_says_that_shiftlog_itself_can_be_changed(place: str, tmp_path: Path) -> None:
+    whole = replace(NOTHING, landlock_abi=7, seccomp=True, exec_broker=True, bwrap="/usr/bin/bwrap", takes_sockets=True)
+    for changes in ({"workspace": place}, {"write_extra": (place,)}):
+        _, note = Sandbox(whole).enforcement(_spec(tmp_path, mode="workspace-write", cwd=None, **changes))
+        assert note == f"Shiftlog itself is installed in {place}, where this shell may change it."
+
+
 @pytest.mark.long
 @needs_broker()
 @needs_confinement()
