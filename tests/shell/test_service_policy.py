@@ -43,6 +43,18 @@ async def rig(tmp_path: Path) -> AsyncGenerator[ShellRig]:
         yield rig
 
 
+async def test_a_pipe_in_the_place_of_a_listed_program_holds_up_no_start(tmp_path: Path) -> None:
+    async with shell_rig(tmp_path, shell=False) as rig:
+        pipe = rig.place / "tool"
+        os.mkfifo(pipe)
+        pipe.chmod(0o755)
+        for lists in ({"allow": [str(pipe), "ls"]}, {"deny": [str(pipe)], "allow": ["ls"]}):
+            await rig.open(**lists)
+            ran = await rig.run("x=python3; $x -V", timeout_s=10)
+            assert ran["exit_code"] == 126, ran
+            assert (await rig.run("ls", timeout_s=10))["stdout"] == "tool"
+
+
 async def test_case_4_an_open_quote_is_a_syntax_error_and_the_shell_goes_on(rig: ShellRig) -> None:
     result = await rig.run('echo "abc')
     assert (result["state"], result["exit_code"]) == ("syntax_error", 2)

@@ -62,6 +62,29 @@ def test_the_policy_cannot_be_replaced_by_an_agent_that_works_in_the_home_direct
     assert (home / "config.toml").read_text() == POLICY
 
 
+@KINDS
+@pytest.mark.parametrize("put", ["ln -s {outside} {own}", "mkdir {own}; ln -s {outside}/file {own}/i{next}"])
+def test_a_shell_that_moves_its_own_directory_gets_nothing_made_or_written_outside(
+    ground: Path, bwrap: bool, user: bool, put: str
+) -> None:
+    outside = machines.give(ground / "outside", user=user)
+    (outside / "file").write_text("not yours")
+    if user:
+        os.chown(outside / "file", machines.USER, machines.USER)
+    with machines.serving(ground, POLICY, bwrap=bwrap, user=user) as (agent, _, place):
+        shell = agent.call("open_shell", workspace=str(place))["shell_id"]
+        own = agent.call("run_command", shell_id=shell, command="dirname $(readlink /proc/$$/fd/1)")["stdout"].strip()
+        for number in range(3, 5):
+            attack = put.format(outside=outside, own=own, next=number)
+            if number == 3:
+                agent.call("run_command", shell_id=shell, command=f"mv {own} {own}.old && {{ {attack}; }}")
+            ran = agent.call("run_command", shell_id=shell, command="cat", stdin="open", background=True, timeout_s=1)
+            if "command_id" in ran:
+                agent.call("send_input", command_id=ran["command_id"], text="chosen", eof=True)
+        agent.call("close_shell", shell_id=shell)
+    assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("file", "not yours")]
+
+
 def test_a_copy_that_nobody_may_read_is_not_a_way_around_a_rule(ground: Path) -> None:
     policy = '[policy]\ndeny = ["touch --date=2001-01-01"]\n'
     with machines.serving(ground, policy, bwrap=True, user=True) as (agent, _, place):

@@ -1,6 +1,7 @@
 """A program inside a shell that connects to the daemon by itself never gets more than its shell has."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Generator
@@ -16,6 +17,20 @@ from tests.story.agents import SHIFTLOG
 from tests.story.machines import KINDS
 
 INTRUDER = Path(__file__).with_name("intruder.py")
+# Notes for each process that loads it the hard limit of file locks, which is the mark of a shell's processes.
+_LIBRARY = """
+#define _GNU_SOURCE
+#include <stdio.h>
+#include <errno.h>
+#include <sys/resource.h>
+__attribute__((constructor)) static void note(void) {
+    struct rlimit limit;
+    FILE *file = fopen("@", "a");
+    getrlimit(RLIMIT_LOCKS, &limit);
+    fprintf(file, "%s %llu\\n", program_invocation_name, (unsigned long long)limit.rlim_max);
+    fclose(file);
+}
+"""
 ORPHAN = pytest.mark.parametrize("orphan", [False, True], ids=["below its shell", "as an orphan"])
 
 
@@ -93,6 +108,22 @@ def test_no_program_inside_is_the_operator_of_a_daemon_whose_limit_it_lowers(gro
 
 
 @pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
+def test_no_library_that_an_agent_names_is_loaded_before_the_mark_is_set(ground: Path, user: bool) -> None:
+    if shutil.which("cc") is None:
+        pytest.skip("no C compiler")
+    loaded, library = ground / "loaded", ground / "library.so"
+    (ground / "library.c").write_text(_LIBRARY.replace("@", str(loaded)))
+    subprocess.run(["cc", "-shared", "-fPIC", "-o", library, ground / "library.c"], check=True, timeout=60)
+    with machines.serving(ground, "", bwrap=True, user=user) as (agent, _, place):
+        loaded.touch()
+        loaded.chmod(0o666)
+        shell = agent.call("open_shell", cwd=str(place), sandbox="full-access", env={"LD_PRELOAD": str(library)})
+        ran = agent.call("run_command", shell_id=shell["shell_id"], command="/bin/true; ulimit -x -H")
+    limits = {int(line.split()[-1]) for line in loaded.read_text().splitlines()}
+    assert limits == {int(ran["stdout"])}, loaded.read_text()
+
+
+@pytest.mark.parametrize("user", [False, True], ids=["root", "user"])
 def test_no_program_inside_reads_the_daemons_environment(ground: Path, user: bool) -> None:
     policy = '[policy]\nenv_pass = ["SHOWN_TOKEN"]\n'
     given = {"HIDDEN_TOKEN": "hidden-3f9a7c", "SHOWN_TOKEN": "shown-3f9a7c"}
@@ -105,3 +136,39 @@ def test_no_program_inside_reads_the_daemons_environment(ground: Path, user: boo
         assert length == "length 12", ran
         # The bridge and its client have the environment of the client; nothing of the daemon's has it.
         assert [one for one in found if one and "entry import main" not in one] == []
+
+
+_FETCH = """
+import socket, sys
+port, made = int(sys.argv[1]), []
+for family, host in ((2, "127.0.0.1"), (2, "0.0.0.0"), (2, "127.1.2.3"), (10, "::ffff:127.0.0.1"), (10, "::1")):
+    for fast in (False, True):
+        try:
+            with socket.socket(family) as line:
+                line.settimeout(3)
+                head = b"GET /healthz HTTP/1.0\\r\\nHost: 127.0.0.1\\r\\n\\r\\n"
+                if fast:
+                    line.sendto(head, socket.MSG_FASTOPEN, (host, port))
+                else:
+                    line.connect((host, port))
+                    line.send(head)
+                if line.recv(9):
+                    made.append((host, fast))
+        except OSError:
+            pass
+print(made)
+"""
+
+
+@KINDS
+def test_a_confined_program_does_not_reach_the_page(ground: Path, bwrap: bool, user: bool) -> None:
+    """It sees the link in the command line of the browser, and tokens in the files of clients."""
+    with machines.serving(ground, "", bwrap=bwrap, user=user) as (agent, home, place):
+        before = agent.call("open_shell", workspace=str(place))["shell_id"]
+        port = operator(home, "open", user=user)["url"].partition("127.0.0.1:")[2].partition("/")[0]
+        (place / "fetch.py").write_text(_FETCH)
+        fetch = f"{sys.executable} -I fetch.py {port}"
+        for shell in (before, agent.call("open_shell", workspace=str(place))["shell_id"]):
+            assert agent.call("run_command", shell_id=shell, command=fetch)["stdout"] == "[]"
+        free = agent.call("open_shell", cwd=str(place), sandbox="full-access")["shell_id"]
+        assert "('127.0.0.1', False)" in agent.call("run_command", shell_id=free, command=fetch)["stdout"]

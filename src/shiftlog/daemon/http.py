@@ -27,6 +27,7 @@ from shiftlog.app.app import App
 from shiftlog.config.loading import HttpSection
 from shiftlog.daemon.http_connections import LimitedProtocol, is_late
 from shiftlog.link.files import open_regular, read_regular
+from shiftlog.link.wire import http_port_path
 from shiftlog.mcp.http import LOOPBACK, PATHS, HostGate, http_app, http_caller
 from shiftlog.model.caller import Caller
 from shiftlog.model.limits import HTTP_BODY_S, HTTP_CLIENT_KEPT_S, HTTP_FINISH_S, MCP_REQUESTS_IN_ALL
@@ -48,6 +49,7 @@ class HttpFace:
 
     def __init__(self, server: Server[Any] | None, app: App, settings: HttpSection) -> None:
         self._settings = settings
+        self._port_file = Path(http_port_path(str(app.home)))
         token = open_token(app.home)
         self._door = Door(token)
         self._live = Live(app=app)
@@ -140,16 +142,27 @@ class HttpFace:
                 log.error("HTTP could not start")
             tasks.cancel_scope.cancel()
         self.url = None
+        self._port_file.unlink(missing_ok=True)
 
     def _listen(self, host: str) -> socket.socket | None:
         for port in (self._settings.port, 0) if self._any_port else (self._settings.port,):
             try:
-                return listen_at(host, port)
+                return self._told(listen_at(host, port))
             except OSError as error:
                 self.fault = f"port {port}: {os.strerror(error.errno or 0)}"
                 level = logging.INFO if self._any_port and port else logging.ERROR
                 log.log(level, "HTTP cannot listen on %s", self.fault)
         return None
+
+    def _told(self, listener: socket.socket) -> socket.socket:
+        """Write the port down before anything is served: confined shells may not connect to it."""
+        try:
+            with os.fdopen(open_regular(self._port_file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC), "w") as file:
+                file.write(str(listener.getsockname()[1]))
+        except OSError:
+            listener.close()
+            raise
+        return listener
 
     async def _count(self, scope: Scope, receive: Receive, send: Send) -> None:
         app: ASGIApp = self._app

@@ -4,6 +4,7 @@ The listener itself is in `http`, which loads the web framework and is therefore
 """
 
 import logging
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import anyio
@@ -11,6 +12,7 @@ import anyio
 from shiftlog.app.app import App
 from shiftlog.daemon.mcp_loading import McpLoader
 from shiftlog.daemon.tasks import until
+from shiftlog.link.wire import http_port_path
 from shiftlog.model.caller import Caller
 from shiftlog.model.errors import StorageError, Unauthorized
 from shiftlog.model.limits import HTTP_START_WAIT_S
@@ -84,6 +86,7 @@ class HttpService:
 
     async def _open(self, draining: anyio.Event) -> None:
         settings = self._app.config.http
+        Path(http_port_path(str(self._app.home))).unlink(missing_ok=True)  # a daemon that was killed left it
         if not settings.enabled:
             async with until(draining):
                 await self._page_wanted.wait()

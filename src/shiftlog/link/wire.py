@@ -152,6 +152,11 @@ def is_read_only(home: str) -> bool:
         return False
 
 
+def http_port_path(home: str) -> str:
+    """Return the file that names the port at which the daemon serves HTTP."""
+    return os.path.join(home, "http.port")
+
+
 def lock_path(home: str) -> str:
     """Return the lock file of the daemon; its text is the daemon's pid and socket path."""
     return os.path.join(home, "daemon.lock")

@@ -14,7 +14,7 @@ import socket
 import struct
 import time
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -25,7 +25,7 @@ from shiftlog.link.files import run_by_path
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import WorkspaceInvalid
 from shiftlog.shell.engine import reaper
-from shiftlog.shell.engine.links import ReaperChannel, reaper_command
+from shiftlog.shell.engine.links import ReaperChannel, environment_file, reaper_command, reaper_environment
 from shiftlog.shell.guard import ShellGuard, ShellPolicy
 
 if TYPE_CHECKING:
@@ -235,26 +235,26 @@ class _Running:
         ours, theirs = socket.socketpair()
         self._channel = ReaperChannel(ours)
         self._channel.listen(self._exited, lambda _: self._left())
-        try:
+        with ExitStack() as ours_only:
+            ours_only.callback(theirs.close)
+            ours_only.callback(os.close, told)
+            passed: list[int] = []
             if launcher is not None:
+                ours_only.callback(launcher.started)
                 wrapped = launcher.wrap(argv, env, self.cwd)
-                argv, outer, passed = wrapped.argv, wrapped.env, list(wrapped.pass_fds)
-            else:
-                outer, passed = env, []
+                argv, env, passed = wrapped.argv, wrapped.env, list(wrapped.pass_fds)
+            variables = environment_file(env)
+            ours_only.callback(os.close, variables)
             free = max([DIRECTORY_FD, *passed]) + 1
-            words = reaper_command(free, () if launcher is None else launcher.directories, argv)
+            words = reaper_command(free, free + 1, () if launcher is None else launcher.directories, argv)
             self.guard.command_began(self.run.command_id, list(self.run.permitted))
-            fds = [*passed, told, theirs.fileno()]
-            numbers = [*passed, DIRECTORY_FD, free]
+            fds = [*passed, told, theirs.fileno(), variables]
+            numbers = [*passed, DIRECTORY_FD, free, free + 1]
             parts = [b"run", str(len(fds)).encode(), *(str(number).encode() for number in numbers)]
+            outer = reaper_environment()
             parts += [*map(os.fsencode, words), b"", *(os.fsencode(f"{k}={v}") for k, v in outer.items())]
             self._began = time.perf_counter()
             await _send(runner, parts, fds)
-        finally:
-            os.close(told)
-            theirs.close()
-            if launcher is not None:
-                launcher.started()
 
     async def ended(self, runner: socket.socket) -> EndedRun:
         """Wait for the end of the command; end its tree if the runner goes away first."""

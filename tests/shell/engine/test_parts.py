@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shiftlog.shell.engine import protocol
+from shiftlog.shell.engine.directory import PipeDirectory
 from shiftlog.shell.engine.links import ReaperChannel
 from shiftlog.shell.engine.local import LocalTarget, base_environment
 from shiftlog.shell.engine.streams import InputPipe, OutputPoll
@@ -192,14 +193,41 @@ async def test_a_pipe_that_is_never_empty_has_one_turn_at_a_time() -> None:
     assert turns > 40
 
 
+def test_nothing_but_a_pipe_of_its_own_is_opened_in_a_shells_directory(tmp_path: Path) -> None:
+    own, file, pipe = tmp_path / "own", tmp_path / "file", tmp_path / "pipe"
+    own.mkdir()
+    file.write_text("not yours")
+    os.mkfifo(pipe)
+    directory = PipeDirectory(str(own))
+    path = directory.make("i1")
+    assert os.close(directory.open(path, os.O_RDONLY)) is None
+    for kind in (file, pipe):
+        (own / "i1").unlink()
+        (own / "i1").symlink_to(kind)
+        with pytest.raises(OSError, match="symbolic links"):
+            directory.open(path, os.O_RDONLY)
+    (own / "i1").unlink()
+    (own / "i1").write_text("mine")
+    with pytest.raises(OSError, match="not a pipe"):
+        directory.open(path, os.O_WRONLY)
+    own.rename(tmp_path / "moved")
+    own.symlink_to(tmp_path)
+    assert directory.make("i2") == f"{own}/i2"
+    directory.remove("file")
+    assert sorted(one.name for one in tmp_path.iterdir()) == ["file", "moved", "own", "pipe"]
+    directory.close()
+
+
 def test_the_initial_input_is_kept_before_its_command_starts(tmp_path: Path) -> None:
     """A server that is killed before the command has opened its input leaves all of it to the next one."""
     ours, holder = socket.socketpair()
     with ours, holder:
-        keyboard = InputPipe(str(tmp_path / "i1"), lambda: False, ReaperChannel(ours), "in-1")
-        keyboard.prepare(b"all of it")
+        directory = PipeDirectory(str(tmp_path))
+        keyboard = InputPipe(directory, lambda: False, ReaperChannel(ours), "in-1")
+        keyboard.prepare(directory.make("i1"), b"all of it")
         _, kept, _, _ = socket.recv_fds(holder, 1_024, 2)
         assert [os.pread(fd, 100, 0) for fd in kept[1:]] == [b"all of it"]
         keyboard.close()
+        directory.close()
         for fd in kept:
             os.close(fd)

@@ -225,6 +225,21 @@ def test_no_device_can_be_made_or_opened_for_writing(make_shells: Make) -> None:
     assert ran.out == ""
 
 
+@BOTH
+def test_root_gives_files_no_rights_and_keeps_the_modes_of_devices(make_shells: Make, *, bwrap: bool) -> None:
+    shells = make_shells("workspace-write", bwrap=bwrap)
+    script = """
+        touch f
+        for name in trusted.x security.x user.x; do
+            python3 -c 'import os, sys; os.setxattr("f", sys.argv[1], b"1"); print(sys.argv[1])' $name
+        done
+        for device in null zero full random urandom tty; do chmod 666 /dev/$device && echo $device; done
+        echo x > /dev/null && head -c 1 /dev/zero | wc -c
+    """
+    ran = shells.run(script)
+    assert ran.out.split() == ["user.x", "1"], ran
+
+
 def test_mounting_over_a_file_is_refused(make_shells: Make) -> None:
     shells = make_shells("workspace-write")
     ran = shells.run(

@@ -2,6 +2,7 @@
 
 import marshal
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ from shiftlog.shell.sandbox.launcher import LaunchPlan, decode, encode
 from shiftlog.shell.sandbox.sandbox import ExecRules, Sandbox, SandboxSpec
 from tests.shell.sandbox.conftest import Shells, needs_broker, needs_confinement
 from tests.shell.sandbox.damage import WAYS
+from tests.story import machines
 
 Make = Callable[..., Shells]
 NOTHING = Capabilities(
@@ -154,6 +156,7 @@ EOF
         ),
         ({"bwrap": None}, "Commands cannot have a terminal: no namespaces here."),
         ({"landlock_abi": 4}, "This kernel does not confine signals and abstract sockets."),
+        ({"landlock_abi": 0}, "This kernel does not confine signals and abstract sockets."),
         ({"landlock_abi": 1}, "This kernel refuses to move files between directories inside the sandbox."),
     ],
 )
@@ -165,6 +168,14 @@ def test_a_note_says_what_does_not_hold(machine: dict[str, object], said: str, t
     assert enforcement == "kernel"
     assert note is not None
     assert said in note
+
+
+@pytest.mark.parametrize("place", [sys.prefix, str(Path(sys.prefix).parent)])
+def test_a_note_says_that_shiftlog_itself_can_be_changed(place: str, tmp_path: Path) -> None:
+    whole = replace(NOTHING, landlock_abi=7, seccomp=True, exec_broker=True, bwrap="/usr/bin/bwrap", takes_sockets=True)
+    for changes in ({"workspace": place}, {"write_extra": (place,)}):
+        _, note = Sandbox(whole).enforcement(_spec(tmp_path, mode="workspace-write", cwd=None, **changes))
+        assert note == f"Shiftlog itself is installed in {place}, where this shell may change it."
 
 
 @pytest.mark.long
@@ -195,6 +206,25 @@ def test_landlock_alone_refuses_metadata_changes_and_denied_programs(make_shells
     ran = shells.run("touch f; chmod 600 f || echo refused; ls || echo $?; /bin/echo fine", shells.denying("ls"))
     assert ran.out == "refused\n126\nfine\n"
     assert ran.starts == []
+
+
+def test_a_bubblewrap_without_a_user_namespace_is_not_used_alone(tmp_path: Path) -> None:
+    """Its programs would reach the files of other processes below /proc."""
+    if os.geteuid() or detect().bwrap is None:
+        pytest.skip("only root can show a set-uid bubblewrap")
+    set_uid = tmp_path / "bwrap"
+    shutil.copy(detect().bwrap or "", set_uid)
+    set_uid.chmod(0o4755)
+    look = "from shiftlog.shell.sandbox import detect as d; w = {}; print(d._try_bwrap(w, alone=@), *w.values())"
+    said: dict[tuple[bool, bool], str] = {}
+    for covered, alone in ((False, True), (True, True), (True, False)):
+        cover = f'mount --bind {set_uid} "$(command -v bwrap)"' if covered else ":"
+        user = machines.prefix(bwrap=True, user=True)
+        code = [sys.executable, "-c", look.replace("@", str(alone))]
+        command = ["unshare", "-m", "sh", "-c", f'{cover} && cd / && exec "$@"', "sh", *user, *code]
+        said[covered, alone] = subprocess.run(command, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert said[False, True] == said[True, False] != said[True, True]
+    assert "other processes' files stay in reach" in said[True, True]
 
 
 def test_a_machine_that_is_not_linux_offers_nothing_and_says_why(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -97,6 +97,17 @@ def test_a_service_outside_cannot_be_reached_by_any_path(make_shells: Make, bwra
 
 
 @BOTH
+def test_a_service_in_a_further_writable_place_is_outside(make_shells: Make, bwrap: bool, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    shells = make_shells("workspace-write", bwrap=bwrap, write_extra=(str(cache),))
+    with listening(cache / "bus") as heard:
+        for path in (str(cache / "bus"), f"/proc/self/root{cache}/bus"):
+            assert "reached" not in _says(shells, STREAM.format(kind="socket.SOCK_STREAM", path=path))
+    assert heard == []
+
+
+@BOTH
 def test_a_datagram_to_a_service_outside_is_not_sent(make_shells: Make, bwrap: bool) -> None:
     shells = make_shells("workspace-write", bwrap=bwrap)
     service = shells.home / "log.sock"

@@ -61,8 +61,9 @@ def test_another_terminal_is_neither_written_nor_read(
 
 
 @WAYS
-def test_neither_are_consoles_serial_lines_and_what_they_show(make_shells: Make, way: str) -> None:
-    others = [path for path in Path("/dev").iterdir() if path.is_char_device() and is_console(path)]
+def test_neither_are_consoles_serial_lines_what_they_show_and_whole_disks(make_shells: Make, way: str) -> None:
+    devices = list(Path("/dev").iterdir())
+    others = [path for path in devices if path.is_block_device() or (path.is_char_device() and is_console(path))]
     shells = _shells(make_shells, "workspace-write", way)
     opening = "import os, sys\nfor path in sys.argv[1:]:\n    for mode in (os.O_RDONLY, os.O_WRONLY):\n        try:\n"
     opening += "            os.open(path, mode | os.O_NOCTTY | os.O_NONBLOCK); print(path, mode)\n"

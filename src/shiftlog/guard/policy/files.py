@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
+from shiftlog.link.files import open_regular
+
 FRESH_S = 1.0
 CACHE_MAX = 4096
 SHEBANG_BYTES = 256
@@ -91,7 +93,7 @@ class LocalFiles(FileIdentity):
 
     def interpreter(self, path: str) -> tuple[str, ...]:
         try:
-            with Path(path).open("rb") as file:
+            with os.fdopen(open_regular(path), "rb") as file:
                 return interpreter_of(file.read(SHEBANG_BYTES))
         except (OSError, ValueError):
             return ()
@@ -116,7 +118,7 @@ class LocalFiles(FileIdentity):
         key = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns)
         digest = self._digests.get(key)
         if digest is None:
-            with Path(path).open("rb") as file:
+            with os.fdopen(open_regular(path), "rb") as file:
                 digest = hashlib.file_digest(file, "sha256").digest()
             if len(self._digests) >= CACHE_MAX:
                 self._digests.clear()

@@ -22,7 +22,7 @@ from shiftlog.shell.engine.protocol import quote
 from shiftlog.shell.engine.reaper import remove_tree
 
 AVAILABLE = sys.platform.startswith("linux")
-SOCKET = "s"
+SOCKET, SCRIPT = "s", "askpass"
 # Git has its own question for a user's name, which is left as it is.
 _VARIABLES = ("SUDO_ASKPASS", "SSH_ASKPASS")
 _OTHERS = {"SSH_ASKPASS_REQUIRE": "force", "GIT_ASKPASS": ""}
@@ -59,15 +59,10 @@ class AskpassDoor:
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._socket.setblocking(False)
         try:
-            path = f"{self.directory}/{SOCKET}"
-            self._bind()
+            self._fill()
             # Inherited by accepted connections, so that even the first message tells its sender.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             self._socket.listen(_AT_ONCE)
-            words = [os.path.realpath(sys.executable), "-I", "-S", str(Path(helper.__file__).resolve()), path]
-            script = Path(self.directory, "askpass")
-            script.write_text(f'#!/bin/sh\nexec {" ".join(map(quote, words))} "$@"\n')
-            script.chmod(0o700)
         except BaseException:
             self.close()
             raise
@@ -77,11 +72,19 @@ class AskpassDoor:
         """The socket where programs ask."""
         return self._socket.fileno()
 
-    def _bind(self) -> None:
-        """Bind the socket below its opened directory: the path itself may be too long for an address."""
-        opened = os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_CLOEXEC)
+    def _fill(self) -> None:
+        """Bind the socket and write the script below the opened directory.
+
+        The path itself may be too long for an address, and other shells of the session can replace the directory.
+        """
+        opened = os.open(self.directory, os.O_PATH | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
         try:
             self._socket.bind(f"/proc/self/fd/{opened}/{SOCKET}")
+            program = [os.path.realpath(sys.executable), "-I", "-S", str(Path(helper.__file__).resolve())]
+            words = " ".join(map(quote, (*program, f"{self.directory}/{SOCKET}")))
+            script = os.open(SCRIPT, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o700, dir_fd=opened)
+            with os.fdopen(script, "w") as file:
+                file.write(f'#!/bin/sh\nexec {words} "$@"\n')
         finally:
             os.close(opened)
 
@@ -91,7 +94,7 @@ class AskpassDoor:
 
     def variables(self) -> dict[str, str]:
         """Return the variables by which sudo and ssh find the script."""
-        return {**dict.fromkeys(_VARIABLES, f"{self.directory}/askpass"), **_OTHERS}
+        return {**dict.fromkeys(_VARIABLES, f"{self.directory}/{SCRIPT}"), **_OTHERS}
 
     def close(self) -> None:
         """Remove the script and the socket."""

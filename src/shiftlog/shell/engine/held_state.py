@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from shiftlog.shell.engine.streams import FreeOutputs, OutputPoll
 
 if TYPE_CHECKING:
+    from shiftlog.shell.engine.directory import PipeDirectory
     from shiftlog.shell.engine.holders import ShellHolders
     from shiftlog.shell.engine.kept import KeptShell, Ledger
     from shiftlog.shell.engine.links import ClaimedLink, ReaperLink
@@ -17,13 +18,19 @@ class HeldState:
     """The state that the holder of a shell keeps; `LiveShell` says what each verb promises."""
 
     def __init__(
-        self, kept: KeptShell, ledger: Ledger, reaper: ReaperLink | ClaimedLink, holders: ShellHolders | None
+        self,
+        kept: KeptShell,
+        ledger: Ledger,
+        directory: PipeDirectory,
+        reaper: ReaperLink | ClaimedLink,
+        holders: ShellHolders | None,
     ) -> None:
         self.kept = kept
+        self.directory = directory
         self.reaper = reaper
         self.reaper_pid = reaper.pid  # every process of this shell descends from it
         self.poll = OutputPoll(asyncio.get_running_loop())
-        self.outputs = FreeOutputs(self.poll, kept.directory, self.save, reaper)
+        self.outputs = FreeOutputs(self.poll, directory, self.save, reaper)
         self._ledger = ledger
         self._holders = holders
         self._closing: asyncio.Future[int] | None = None

@@ -18,7 +18,7 @@ import msgspec
 from shiftlog.shell.ports import EndedReason, Signal, Stream
 
 #: Raised with every change of this module, of the holder's messages or of what the service adds to a record.
-VERSION = 2
+VERSION = 3
 READ_BYTES = 256 * 1024
 #: Output that no record covers yet is at most this much, unless a secret may go on for longer.
 MARK_BYTES = 1 << 20

@@ -7,6 +7,7 @@ server left.
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -108,15 +109,16 @@ class ReaperLink(ReaperChannel):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         super().__init__(ours)
         self.directories = tuple(directories)
+        variables = environment_file(env)
         try:
             self._process = subprocess.Popen(
-                reaper_command(theirs.fileno(), directories, command),
+                reaper_command(theirs.fileno(), variables, directories, command),
                 stdin=stdio[0],
                 stdout=stdio[1],
                 stderr=stdio[2],
-                env=dict(env),
+                env=reaper_environment(),
                 cwd=cwd,
-                pass_fds=(theirs.fileno(), *pass_fds),
+                pass_fds=(theirs.fileno(), variables, *pass_fds),
                 start_new_session=True,
             )
         except BaseException:
@@ -124,6 +126,7 @@ class ReaperLink(ReaperChannel):
             raise
         finally:
             theirs.close()
+            os.close(variables)
         self.pid = self._process.pid
 
     def kill(self) -> None:
@@ -165,6 +168,20 @@ def _kill_below(pid: int) -> None:
         reaper.send(process.pid, 9)
 
 
-def reaper_command(channel: int, directories: Sequence[str], command: Sequence[str]) -> list[str]:
+def reaper_command(channel: int, variables: int, directories: Sequence[str], command: Sequence[str]) -> list[str]:
     """Return the command line of a reaper with a command below it; it removes the directories when all is over."""
-    return [*run_by_path(reaper.__file__), str(channel), *directories, "--", *command]
+    return [*run_by_path(reaper.__file__), str(channel), str(variables), *directories, "--", *command]
+
+
+def reaper_environment() -> dict[str, str]:
+    """Return the environment of a reaper itself: nothing that an agent chose."""
+    return {name: value for name, value in os.environ.items() if name == "LD_LIBRARY_PATH"}
+
+
+def environment_file(env: Mapping[str, str]) -> int:
+    """Write the environment of a reaper's command into a memory file, and return its descriptor."""
+    fd = os.memfd_create("shiftlog-environment", os.MFD_CLOEXEC)
+    with open(fd, "wb", closefd=False) as file:
+        file.write(b"\0".join(os.fsencode(f"{name}={value}") for name, value in env.items()))
+    os.lseek(fd, 0, os.SEEK_SET)
+    return fd

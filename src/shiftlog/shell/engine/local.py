@@ -19,6 +19,7 @@ from anyio.abc import TaskGroup
 from shiftlog.model.environment import looks_secret
 from shiftlog.model.shell_errors import OpenFailed
 from shiftlog.shell.engine import protocol
+from shiftlog.shell.engine.directory import PipeDirectory
 from shiftlog.shell.engine.holders import ClaimedShell, ShellHolders
 from shiftlog.shell.engine.kept import KeptShell, Ledger
 from shiftlog.shell.engine.links import ReaperLink
@@ -101,23 +102,24 @@ class LocalTarget:
 
     def _start(self, bash: str, env: Mapping[str, str], cwd: str, more: Sequence[str], tasks: TaskGroup) -> EngineShell:
         inside = None if self._launcher is None else self._launcher.runtime_dir
-        directory = Path(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
+        directory = PipeDirectory(tempfile.mkdtemp(prefix="shiftlog-", dir=inside or self._runtime_dir))
         ours, theirs = open_script()
         outputs = [os.pipe2(os.O_CLOEXEC) for _ in STREAMS]
         ledger = Ledger()
         try:
             argv = [bash, *protocol.WITHOUT_PROFILES, *protocol.BASH_OPTIONS]
             stdio = (theirs.fileno(), outputs[0][1], outputs[1][1])
-            reaper = self._start_reaper(argv, (str(directory), *more), env, cwd, stdio)
+            reaper = self._start_reaper(argv, (directory.path, *more), env, cwd, stdio)
             name = f"socket:[{os.fstat(theirs.fileno()).st_ino}]"
             own = {f"own-{stream}": readable for stream, (readable, _) in zip(STREAMS, outputs, strict=True)}
-            reaper.keep(script=ours.fileno(), ledger=ledger.fd, **own)
+            reaper.keep(script=ours.fileno(), ledger=ledger.fd, directory=directory.fd, **own)
         except OSError as error:
             ours.close()
             ledger.close()
             for readable, _ in outputs:
                 os.close(readable)
-            shutil.rmtree(directory, ignore_errors=True)
+            directory.close()
+            shutil.rmtree(directory.path, ignore_errors=True)
             raise OpenFailed.because(error.strerror or str(error)) from error
         finally:
             theirs.close()
@@ -126,7 +128,7 @@ class LocalTarget:
         for readable, _ in outputs:
             os.set_blocking(readable, False)
         kept = KeptShell(
-            directory=str(directory),
+            directory=directory.path,
             bash=bash,
             script=name,
             own_terminals=self._launcher is not None and self._launcher.own_terminals,
@@ -136,6 +138,7 @@ class LocalTarget:
         return EngineShell(
             kept,
             ledger,
+            directory,
             script=Script(ours, name),
             outputs=(outputs[0][0], outputs[1][0]),
             reaper=reaper,
@@ -179,6 +182,7 @@ def adopt(
     return EngineShell(
         claimed.state,
         claimed.ledger,
+        PipeDirectory(claimed.state.directory, held.pop("directory")),
         script=Script(ours, claimed.state.script),
         outputs=(held.pop("own-stdout"), held.pop("own-stderr")),
         reaper=claimed.link,

@@ -27,11 +27,11 @@ def make_piped(shell: EngineShell, spec: CommandSpec, sink: OutputSink) -> tuple
     command = EngineCommand(shell, _kept_command(shell, spec, names), [("stdout", out), ("stderr", err)])
     stdin = "/dev/null"
     if spec.stdin_open or spec.input is not None:
-        path = f"{kept.directory}/i{number}"
+        path = shell.directory.make(f"i{number}")
         command.kept.files += (path,)
         command.kept.stdin, command.kept.eof = path, spec.input is not None
-        command.keyboard = keyboard = InputPipe(path, command.ended.done, shell.reaper, f"in-{number}")
-        keyboard.prepare(spec.input or b"")
+        command.keyboard = keyboard = InputPipe(shell.directory, command.ended.done, shell.reaper, f"in-{number}")
+        keyboard.prepare(path, spec.input or b"")
         stdin = protocol.quote(path)
     due = shell.due.draw(number)
     if spec.background:
@@ -92,8 +92,7 @@ def _copy_key(shell: EngineShell) -> int:
 
 def _make_gate(shell: EngineShell, command: EngineCommand) -> str:
     """Make the pipe at which a copy waits until the shell is done with the unit."""
-    path = f"{shell.kept.directory}/g{command.number}"
-    os.mkfifo(path, 0o600)
+    path = shell.directory.make(f"g{command.number}")
     command.kept.files += (path,)
     shell.kept.gates[command.number] = path
     return protocol.quote(path)

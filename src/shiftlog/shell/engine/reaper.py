@@ -1,10 +1,11 @@
 """The small parent of one shell: it adopts every orphan below it, holds the shell's descriptors, and ends them all.
 
-Run by path as its own program (`python -I -S reaper.py FD DIRECTORY… -- COMMAND…`), with built-in modules alone: each
-shell pays for its memory. It reports exits on its socket (`exit PID STATUS`). The line `close` ends the whole tree, and
-so does the end of the socket, unless the server has sent `hold`: then the shell waits for the next server. At the end
-it removes the directories, because there may be no server any more. The process table for the engine's signals is here
-too.
+Run by path as its own program (`python -I -S reaper.py FD ENVIRONMENT DIRECTORY… -- COMMAND…`), with built-in modules
+alone: each shell pays for its memory. The command's environment comes in a descriptor: an agent chose it, and its
+LD_PRELOAD must not act here, before the mark is set. The reaper reports exits on its socket (`exit PID STATUS`). The
+line `close` ends the whole tree, and so does the end of the socket, unless the server has sent `hold`: then the shell
+waits for the next server. At the end it removes the directories, because there may be no server any more. The process
+table for the engine's signals is here too.
 """
 
 from __future__ import annotations
@@ -139,8 +140,8 @@ def main(argv: list[str]) -> int:
     _signal.set_wakeup_fd(wake_in, warn_on_full_buffer=False)
     for number in _IGNORED:
         _signal.signal(number, _signal.SIG_IGN)
-    directories, command = argv[1 : argv.index("--")], argv[argv.index("--") + 1 :]
-    pid = _start(libc, command)
+    directories, command = argv[2 : argv.index("--")], argv[argv.index("--") + 1 :]
+    pid = _start(libc, command, int(argv[1]))
     null = os.open(os.devnull, os.O_RDWR)
     for fd in (0, 1, 2):
         os.dup2(null, fd)
@@ -390,10 +391,11 @@ def _wake(number: int, frame: object) -> None:
     """Do nothing: the byte on the wake-up pipe is enough."""
 
 
-def _start(libc: ctypes.CDLL, command: list[str]) -> int:
+def _start(libc: ctypes.CDLL, command: list[str], variables: int) -> int:
     parent = os.getpid()
     pid = os.fork()
     if pid:
+        os.close(variables)
         return pid
     try:
         os.setsid()
@@ -408,10 +410,16 @@ def _start(libc: ctypes.CDLL, command: list[str]) -> int:
                     _signal.signal(number, _signal.SIG_DFL)
                 except (OSError, ValueError):
                     pass
-        os.execvp(command[0], command)
+        os.execvpe(command[0], command, _read_environment(variables))
     except OSError as error:
         os.write(2, f"{command[0]}: {error.strerror}\n".encode())
     os._exit(127)
+
+
+def _read_environment(fd: int) -> dict[bytes, bytes]:
+    with open(fd, "rb") as file:
+        pairs = (line.partition(b"=") for line in file.read().split(b"\0") if line)
+        return {name: value for name, _, value in pairs}
 
 
 def reap(holder: _Holder) -> bool:

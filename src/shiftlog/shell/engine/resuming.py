@@ -80,7 +80,7 @@ def _resume(shell: EngineShell, claimed: ClaimedShell, kept: KeptCommand, sink: 
             os.killpg(os.tcgetpgrp(own[0].fileno), signal.SIGWINCH)
     elif kept.stdin and f"in-{kept.number}" in claimed.descriptors:
         name = f"in-{kept.number}"
-        keyboard = InputPipe(kept.stdin, command.ended.done, shell.reaper, name)
+        keyboard = InputPipe(shell.directory, command.ended.done, shell.reaper, name)
         keyboard.adopt(claimed.descriptors.pop(name), claimed.descriptors.pop(f"pending-{name}"))
         command.keyboard = keyboard
         shell.tasks.start_soon(command.feed)

@@ -13,7 +13,6 @@ import asyncio
 import os
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from anyio import move_on_after
@@ -34,6 +33,7 @@ from shiftlog.shell.ports import CommandSpec, EndedReason, KillScope, OutputSink
 if TYPE_CHECKING:
     from anyio.abc import TaskGroup
 
+    from shiftlog.shell.engine.directory import PipeDirectory
     from shiftlog.shell.engine.holders import ClaimedShell, ShellHolders
     from shiftlog.shell.engine.links import ClaimedLink, ReaperLink
 
@@ -58,6 +58,7 @@ class EngineShell(HeldState):
         self,
         kept: KeptShell,
         ledger: Ledger,
+        directory: PipeDirectory,
         *,
         script: Script,
         outputs: tuple[int, int],
@@ -68,7 +69,7 @@ class EngineShell(HeldState):
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.tasks = tasks
-        super().__init__(kept, ledger, reaper, holders)
+        super().__init__(kept, ledger, directory, reaper, holders)
         self.kind: ShellKind = "sh" if kept.kind == "sh" else "bash"
         self.copies: dict[int, EngineCommand] = {}
         self.startup_output = b""
@@ -251,7 +252,7 @@ class EngineShell(HeldState):
         if command.ended.done() or self._closing is not None or self.loop.time() > until:
             return
         try:
-            os.close(os.open(path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC))
+            os.close(self.directory.open(path, os.O_WRONLY))
         except OSError:  # the copy is not there yet
             self.loop.call_later(_GATE_S, self._open_gate, command, path, until)
         else:
@@ -427,7 +428,7 @@ class EngineShell(HeldState):
                 trapped[stream] = protocol.exit_output(output.read(), folder, command.kept.mark)
         command.finish(status, self.cwd, self._reason, lost=lost, **trapped)
         for path in command.kept.files:
-            Path(path).unlink(missing_ok=True)
+            self.directory.remove(path)
         if command.lingers or self._lingering:
             self._lingering = [one for one in self._lingering if one.lingers]
             self._lingering += [command] if command.lingers else []
@@ -484,6 +485,7 @@ class EngineShell(HeldState):
         self.poll.close()
         self._script.close()
         self._ledger.close()
+        self.directory.close()
         shutil.rmtree(self.kept.directory, ignore_errors=True)
         self._closing.set_result(count)
         if self._on_over is not None:

@@ -23,6 +23,7 @@ from shiftlog.shell.ports import OutputSink
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from shiftlog.shell.engine.directory import PipeDirectory
     from shiftlog.shell.engine.links import ReaperChannel
     from shiftlog.shell.ports import Stream
 
@@ -267,7 +268,9 @@ class TerminalOutput(OutputPipe):
 class FreeOutputs:
     """The output pipes of one shell, in its private directory."""
 
-    def __init__(self, poll: OutputPoll, directory: str, save: Callable[[], None], keeper: ReaperChannel) -> None:
+    def __init__(
+        self, poll: OutputPoll, directory: PipeDirectory, save: Callable[[], None], keeper: ReaperChannel
+    ) -> None:
         self._poll = poll
         self._directory = directory
         self._save = save
@@ -282,9 +285,8 @@ class FreeOutputs:
         if pipe is not None and not pipe.held and not pipe.closed:
             return name
         name = f"{stream}-{number}"
-        path = f"{self._directory}/{name}"
-        os.mkfifo(path, 0o600)
-        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        path = self._directory.make(name)
+        fd = self._directory.open(path, os.O_RDONLY)
         raw = RawMemory()
         self._keeper.keep(**{name: fd, f"raw-{name}": raw.fd})
         kept[name] = KeptPipe(stream=stream, path=path)
@@ -360,8 +362,8 @@ class InputPipe:
     The shell's holder has a copy of it, so that the command never reads an end of file that was not sent.
     """
 
-    def __init__(self, path: str, over: Callable[[], bool], keeper: ReaperChannel, name: str) -> None:
-        self._path = path
+    def __init__(self, directory: PipeDirectory, over: Callable[[], bool], keeper: ReaperChannel, name: str) -> None:
+        self._directory = directory
         self._over = over
         self._keeper = keeper
         self._name = name
@@ -371,12 +373,11 @@ class InputPipe:
         self._pending: PendingInput | None = None
         self._turn = asyncio.Lock()  # keeps the writes of two callers apart
 
-    def prepare(self, initial: bytes) -> None:
-        """Make the pipe and keep the initial input, before the command starts: a server that ends loses none of it."""
-        os.mkfifo(self._path, 0o600)
-        reader = os.open(self._path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # without one, ours cannot be opened
+    def prepare(self, path: str, initial: bytes) -> None:
+        """Open the pipe and keep the initial input, before the command starts: a server that ends loses none of it."""
+        reader = self._directory.open(path, os.O_RDONLY)  # without one, ours cannot be opened
         try:
-            self._fd = os.open(self._path, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+            self._fd = self._directory.open(path, os.O_WRONLY)
         finally:
             os.close(reader)
         self._pending = PendingInput()

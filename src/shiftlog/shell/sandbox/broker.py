@@ -113,7 +113,7 @@ class Broker:
         self._execve, self._execveat = kernel.NUMBERS["execve"], kernel.NUMBERS["execveat"]
         self._connect = kernel.NUMBERS["connect"]
         self._metadata = None if rules.writable is None else MetadataCalls(rules.writable)
-        self._sockets = None if rules.reachable is None else SocketCalls(rules.reachable)
+        self._sockets = None if rules.reachable is None else SocketCalls(rules.reachable, rules.http_port)
 
     def serve_one(self) -> None:
         """Take one waiting call and answer it; a caller that died meanwhile is forgotten."""

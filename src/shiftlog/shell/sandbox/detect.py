@@ -84,14 +84,14 @@ def _nothing(reason: str) -> Capabilities:
 def main() -> None:
     """Try every mechanism and print the result as JSON."""
     why: dict[str, str] = {}
-    flags = _try_broker(why)
+    flags, abi = _try_broker(why), _try_landlock(why)
     found = Capabilities(
-        landlock_abi=_try_landlock(why),
+        landlock_abi=abi,
         seccomp=_try_filter(why),
         exec_broker=flags is not None,
         filter_flags=flags or 0,
         supervisor_process=_may_read_any_process(),
-        bwrap=_try_bwrap(why),
+        bwrap=_try_bwrap(why, alone=not abi),
         why=why,
         own_terminals=_try_terminals(why),
         traces=_try_with_child(tracing.seize, "tracing", "a program cannot be followed while it starts", why),
@@ -277,20 +277,28 @@ def _take_first(child: int) -> None:
     os.close(pidfd)
 
 
-def _try_bwrap(why: dict[str, str]) -> str | None:
+def _try_bwrap(why: dict[str, str], *, alone: bool) -> str | None:
+    """Return the path of bubblewrap if it works.
+
+    Where it is `alone`, without Landlock, its mounts hold only if the roots of other processes are out of reach: a
+    set-uid bubblewrap makes no user namespace, and then the kernel shows them below /proc.
+    """
     path = shutil.which("bwrap", path="/usr/local/bin:/usr/bin:/bin")
     if path is None:
         why["bwrap"] = "bubblewrap is not installed"
         return None
     mounts = ["--ro-bind", "/", "/", "--dev-bind", "/dev", "/dev", "--tmpfs", "/run"]
-    command = [path, "--unshare-ipc", *mounts, "/bin/sh", "-c", ":"]
+    look = f"! test -e /proc/{os.getpid()}/root/." if alone else ":"
+    command = [path, "--unshare-ipc", *mounts, "/bin/sh", "-c", look]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_PROBE_S, check=False, env={})
     except (OSError, subprocess.TimeoutExpired) as problem:
         why["bwrap"] = f"bubblewrap does not work here ({problem})"
         return None
     if done.returncode:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["no reason given"]
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [
+            "without Landlock and a user namespace, other processes' files stay in reach below /proc"
+        ]
         why["bwrap"] = f"bubblewrap does not work here ({last[0]})"
         return None
     return str(Path(path).resolve())

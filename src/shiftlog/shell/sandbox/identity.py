@@ -14,6 +14,7 @@ from typing import Literal
 
 from shiftlog.guard.directories import links_to, real_path
 from shiftlog.guard.policy.files import SHEBANG_BYTES, interpreter_of
+from shiftlog.link.files import open_regular
 from shiftlog.shell.sandbox import kernel
 
 # One file with many programs, selected by its name. Denying one of them must not deny the others.
@@ -119,7 +120,7 @@ class Identifier:
         for known in self._by_size[size]:
             if known.path not in self._digests:
                 try:
-                    original = os.open(known.path, os.O_RDONLY | os.O_CLOEXEC)
+                    original = open_regular(known.path)
                 except OSError:
                     continue
                 try:

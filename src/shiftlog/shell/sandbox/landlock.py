@@ -114,8 +114,12 @@ def _siblings(directory: str, hidden: Collection[str], above: set[str], files: s
             yield entry.path  # a rule belongs to the inode: granting a hard link would grant the hidden file
 
 
-def consoles() -> list[str]:
-    """List the terminals of this machine that no shell made, with what they show and the keyboards: not `/dev/tty`."""
+def devices() -> list[str]:
+    """List the devices of this machine that no shell may read: terminals that none of them made, and whole disks.
+
+    Of the terminals also what they show and their keyboards, but not `/dev/tty`. On a disk root would read what is
+    hidden from the shell.
+    """
     majors = {_SCREENS, _INPUT}
     with suppress(OSError):
         drivers = Path("/proc/tty/drivers").read_text(encoding="utf-8").splitlines()
@@ -129,5 +133,7 @@ def consoles() -> list[str]:
 
 def _is_one_of(entry: os.DirEntry[str], majors: Collection[int]) -> bool:
     facts = entry.stat(follow_symlinks=False)
+    if stat.S_ISBLK(facts.st_mode):
+        return True
     device = (os.major(facts.st_rdev), os.minor(facts.st_rdev))
     return stat.S_ISCHR(facts.st_mode) and device[0] in majors and device not in _EVERY_SHELLS

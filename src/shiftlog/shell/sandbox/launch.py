@@ -17,6 +17,7 @@ from pathlib import Path
 
 import shiftlog
 from shiftlog.guard.directories import OpenDirectory, real_path
+from shiftlog.link.wire import http_port_path
 from shiftlog.shell.engine.reaper import remove_tree
 from shiftlog.shell.sandbox import landlock, mounts, seccomp
 from shiftlog.shell.sandbox.detect import Capabilities
@@ -242,6 +243,7 @@ class Launch:
             interpreters=files.interpreters,
             writable=self._writable() if self._filter().metadata == "broker" else None,
             reachable=self._reachable() if self._filter().sockets else None,
+            http_port=http_port_path(os.path.realpath(self._spec.state_dir)),
             compares=self._spec.rules is not None and self._machine.traces,
         )
         supervision = self._make_supervision()
@@ -275,7 +277,7 @@ class Launch:
             return None
         hidden = self._hidden_programs(files)
         if self._spec.confined and not self._bwrap:
-            hidden += [os.path.realpath(self._spec.state_dir), *landlock.consoles()]
+            hidden += [os.path.realpath(self._spec.state_dir), *landlock.devices()]
             hidden += [] if self.own_terminals else ["/dev/pts"]
         executable = files.executable
         if executable is not None and self._machine.exec_broker:
@@ -314,9 +316,13 @@ class Launch:
         return tuple(place.path for place in self._places)
 
     def _reachable(self) -> tuple[str, ...]:
-        """Return the directories, as the shell sees them, whose sockets it may connect to."""
+        """Return the directories, as the shell sees them, whose sockets it may connect to.
+
+        Not the operator's extra ones: in ~/.cache services of the desktop listen.
+        """
         private = (*mounts.PRIVATE, "/dev/shm") if self._bwrap else ()
-        return (*self._writable(), *private)
+        own = {self._temp, self._runtime, self._spec.workspace}
+        return (*(path for path in self._writable() if path in own), *private)
 
     def _mounted(self) -> dict[bytes, int]:
         """Return the writable mounts of bubblewrap, each with the descriptor of what it must show."""

@@ -24,6 +24,8 @@ from shiftlog.shell.sandbox.processes import (
 )
 
 _XATTR_SIZE_MAX = 65536
+# Rights of files and the like: a confined root lacks the capabilities for them, which the broker has.
+_PRIVILEGED = (b"security.", b"trusted.")
 _Change = Callable[[bytes], None]
 
 
@@ -94,6 +96,8 @@ def _change(name: str, args: tuple[int, ...], memory: ProcessMemory) -> _Change:
 
 def _attribute_change(name: str, args: tuple[int, ...], memory: ProcessMemory) -> _Change:
     attribute = memory.string(args[1], 255)
+    if attribute.startswith(_PRIVILEGED):
+        raise Unresolved(errno.EPERM, "the shell's root has no right to it")
     if name.endswith("removexattr"):
         return lambda path: os.removexattr(path, attribute)
     size = args[3]

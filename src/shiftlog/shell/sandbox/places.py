@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable
 
+from shiftlog.shell.sandbox.mounts import PRIVATE
 from shiftlog.shell.sandbox.processes import AT_FDCWD, Unresolved, open_file
 
 _ESCAPED = re.compile(rb"\\([0-7]{3})")
@@ -31,7 +32,8 @@ class ShellPlaces:
                 found.add(_mount_of(place))
             finally:
                 os.close(place)
-        self._mounts = frozenset(found.union(_mounts_below(pid, self._paths)))
+        # What is mounted below the sandbox's own /tmp belongs to it only if it is one of the directories, too.
+        self._mounts = frozenset(found.union(_mounts_below(pid, set(self._paths).difference(PRIVATE))))
 
     def hold(self, descriptor: int) -> bool:
         """Return True if an opened file lies in the directories."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from shiftlog.guard.policy.files import SHEBANG_BYTES, interpreter_of
+from shiftlog.link.files import open_regular
 from shiftlog.shell.sandbox.identity import MULTI_CALL, find_loaders
 
 _USUAL = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
@@ -85,7 +86,7 @@ def _files(name: str, search_path: str) -> Iterator[str]:
 def _interpreters(script: str, search_path: str, depth: int = 4) -> Iterator[str]:
     """Yield the interpreters of a script, including those that `env` would find."""
     try:
-        with Path(script).open("rb") as file:
+        with os.fdopen(open_regular(script), "rb") as file:
             words = interpreter_of(file.read(SHEBANG_BYTES))
     except OSError:
         return

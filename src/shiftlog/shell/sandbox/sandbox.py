@@ -7,10 +7,12 @@ It fails closed: a mode that cannot be enforced raises `SandboxUnavailable`. The
 from __future__ import annotations
 
 import os
+import sys
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import shiftlog
 from shiftlog.guard.directories import real_path
 from shiftlog.shell.sandbox import mounts
 from shiftlog.shell.sandbox.detect import Capabilities, detect
@@ -21,6 +23,10 @@ from shiftlog.shell.sandbox.starts import JudgeSpec, ProgramStart
 from shiftlog.shell.sandbox.supervision import Supervision
 
 __all__ = ["ALLOW_ALL", "Enforcement", "ExecRules", "JudgeSpec", "Launch", "Mode", "Sandbox", "SandboxSpec"]
+
+
+# Where the code of this server lies: its package, and the packages beside its interpreter.
+_OWN_CODE = tuple(map(os.path.realpath, (Path(shiftlog.__file__).parent, sys.prefix)))
 
 
 class Sandbox:
@@ -142,7 +148,10 @@ class Sandbox:
             notes.append(f"Commands cannot have a terminal: {machine.why.get('terminals', 'no terminals')}.")
         for path in linked(spec.write_extra) if spec.mode == "workspace-write" else ():
             notes.append(f"{path} is not writable, because there is a link in it; sandbox_write must name the target.")
-        if confined and 0 < machine.landlock_abi < 6:
+        for path in spec.writable_paths():
+            if any(is_below(own, path) for own in _OWN_CODE):
+                notes.append(f"Shiftlog itself is installed in {path}, where this shell may change it.")
+        if confined and machine.landlock_abi < 6:
             notes.append("This kernel does not confine signals and abstract sockets.")
         if confined and machine.landlock_abi == 1:
             notes.append("This kernel refuses to move files between directories inside the sandbox.")

@@ -18,6 +18,9 @@ _TYPE_BITS, _DATAGRAM, _RAW = 0xF, 2, 3
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C
 _O_WRITES, _O_TRUNC = 0o3, 0o1000
 _RLIMIT_LOCKS = 10
+_MSG_FASTOPEN = 0x20000000
+# Calls that send, with the place of their flags.
+_SENDING = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}
 
 # Calls that change a file without opening it for writing, so that Landlock does not see them.
 METADATA_BY_PATH = ("chmod", "fchmodat", "fchmodat2", "chown", "lchown", "fchownat", "utime", "utimes", "futimesat",
@@ -110,6 +113,12 @@ def _truncating_open(flags_at: int) -> bytes:
     )  # fmt: skip
 
 
+def _no_connection(flags_at: int) -> bytes:
+    """Refuse to connect by sending the first bytes, as kernels do where that is switched off."""
+    refuse = _do(_SET, _MSG_FASTOPEN, 0, 1) + _refuse(errno.EOPNOTSUPP)
+    return _argument(flags_at) + refuse + _do(_RETURN, _ALLOW)
+
+
 def _limits_of_others(*, confined: bool) -> bytes:
     """Refuse to set limits of other processes: a confined shell none, because a limit of time ends a process.
 
@@ -168,6 +177,7 @@ def build(options: FilterOptions) -> bytes:
         ]
     if options.sockets:
         parts += [_call("connect", notify), _call("socketpair", _sockets(network=True, datagrams=False))]
+        parts += [_call(name, _no_connection(flags)) for name, flags in _SENDING.items()]
     if options.sockets or not options.network:
         made = _sockets(network=options.network, datagrams=not options.sockets)
         parts += [_call("socket", made), _call("io_uring_setup", _refuse(errno.EPERM))]

@@ -19,13 +19,18 @@ from shiftlog.shell.sandbox.processes import AT_FDCWD, ProcessMemory, Unresolved
 _ADDRESS_MAX = 128  # the kernel's own limit
 _AT_ONCE = 128
 _FAMILY_BYTES = 2
+_MAPPED, _NONE, _ONE = bytes(10) + b"\xff\xff", bytes(16), bytes(15) + b"\1"
 
 
 class SocketCalls:
-    """Carries out `connect`; a path must lie below the reachable directories, abstract sockets are refused."""
+    """Carries out `connect`; a path must lie below the reachable directories, abstract sockets are refused.
 
-    def __init__(self, reachable: tuple[str, ...]) -> None:
+    So is the port at which the daemon serves HTTP: command lines and files of others show links and tokens for it.
+    """
+
+    def __init__(self, reachable: tuple[str, ...], http_port: str) -> None:
         self.places = ShellPlaces(reachable)
+        self._http_port = http_port
         self._room = threading.BoundedSemaphore(_AT_ONCE)
 
     def answer(self, listener: Listener, call: Notification) -> None:
@@ -37,6 +42,8 @@ class SocketCalls:
             if taken.family == socket.AF_UNIX:
                 target = self._open_target(call, address)
                 address = _unix_address(b"/proc/self/fd/%d" % target)
+            elif self._is_own_port(address):
+                raise Unresolved(errno.ECONNREFUSED, "the daemon's own")
             if not listener.still_valid(call):
                 raise Unresolved(errno.ECONNABORTED, "the caller is gone")
             if not self._room.acquire(blocking=False):
@@ -45,6 +52,16 @@ class SocketCalls:
             _close(taken, target)
             raise
         threading.Thread(target=self._connect, args=(listener, call, taken, target, address), daemon=True).start()
+
+    def _is_own_port(self, address: bytes) -> bool:
+        """Return True for the address of the daemon's HTTP on this machine."""
+        if not _is_this_machine(address):
+            return False
+        try:
+            with open(self._http_port, "rb") as file:
+                return int.from_bytes(address[2:4], "big") == int(file.read(8))
+        except (OSError, ValueError):
+            return False  # it serves no HTTP
 
     def _open_target(self, call: Notification, address: bytes) -> int:
         """Open the socket file that an address means to the caller; raise `Unresolved` if it may not be reached."""
@@ -83,6 +100,14 @@ def _address(call: Notification) -> bytes:
         return memory.read(call.args[1], size)
     finally:
         memory.close()
+
+
+def _is_this_machine(address: bytes) -> bool:
+    """Return True for a loopback or unspecified address of the internet."""
+    family = int.from_bytes(address[:_FAMILY_BYTES], "little")
+    host = address[4:8] if family == socket.AF_INET else address[8:24] if family == socket.AF_INET6 else b""
+    host = host.removeprefix(_MAPPED)
+    return host[:1] == b"\x7f" if len(host) == 4 and any(host) else host in (_NONE, _ONE, _NONE[:4])
 
 
 def _unix_address(path: bytes) -> bytes:

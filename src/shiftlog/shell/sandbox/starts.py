@@ -52,7 +52,8 @@ class BrokerRules:
 
     `named` are the files of programs in rules, so that links and copies are recognised; `denied` ones are denied
     completely. `interpreters` may start as the interpreter of a permitted script. `writable` is where chmod and similar
-    calls may act, `reachable` where sockets may be connected to; None leaves those calls alone. `compares` ends a
+    calls may act, `reachable` where sockets may be connected to; None leaves those calls alone. `http_port` is the file
+    that names the port at which the daemon serves people: it may not be connected to either. `compares` ends a
     process that loaded another program than the one that was judged. `lists` says that some program is denied. `helper`
     is the beginning of the command line of the engine's own terminal helper, which may start and become the shell.
     """
@@ -65,6 +66,7 @@ class BrokerRules:
     interpreters: tuple[str, ...] = ()
     writable: tuple[str, ...] | None = None
     reachable: tuple[str, ...] | None = None
+    http_port: str = ""
     compares: bool = False
 
 

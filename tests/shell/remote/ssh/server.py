@@ -77,12 +77,17 @@ class SshServer:
 
 
 def start_server(
-    folder: Path, *options: str, password: str | None = None, authority: asyncssh.SSHKey | None = None
+    folder: Path,
+    *options: str,
+    password: str | None = None,
+    authority: asyncssh.SSHKey | None = None,
+    busybox: str | None = None,
 ) -> SshServer:
     """Start a server that lets this user in with the key `id_ed25519` of the key directory.
 
     With a password this user has that one there, and nowhere else; only root can have it so. An authority signs a
-    certificate of the host. The user's home and place for temporary files are empty ones: whoever runs the tests may
+    certificate of the host. With the path of a BusyBox
+    that one is `sh` there. The user's home and place for temporary files are empty ones: whoever runs the tests may
     have rc files that are slow, or print.
     """
     if SSHD is None:
@@ -120,6 +125,15 @@ def start_server(
     if os.getuid() == 0:
         Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
     before = () if password is None else _with_password(folder, password)
+    if busybox is not None:
+        before = (
+            "unshare",
+            "--mount",
+            "sh",
+            "-c",
+            f'mount --bind "{busybox}" "$(readlink -f /bin/sh)" && exec "$@"',
+            "sh",
+        )
     process = subprocess.Popen(
         [*before, SSHD, "-D", "-E", str(folder / "log"), "-f", str(folder / "config")],
         stdin=subprocess.DEVNULL,

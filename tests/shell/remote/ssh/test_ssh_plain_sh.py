@@ -1,14 +1,34 @@
 """Targets that have no bash: signals reach background commands in a plain sh, and nothing else."""
 
 import asyncio
-from collections.abc import AsyncIterator
+import os
+import shutil
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.shell.remote.ssh.places import settings_for, where
-from tests.shell.remote.ssh.server import SshServer
+from tests.shell.remote.ssh.server import SshServer, start_server
 from tests.shell.rig import ShellRig, shell_rig, until
+
+
+@pytest.fixture(params=["the machine's own", "busybox"])
+def server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, shared_server: SshServer
+) -> Iterator[SshServer]:
+    if request.param != "busybox":
+        shared_server.know()
+        yield shared_server
+        return
+    busybox = shutil.which("busybox")
+    if busybox is None or os.geteuid() != 0:
+        pytest.skip("only root can put BusyBox in the place of sh")
+    server = start_server(tmp_path_factory.mktemp("busybox"), busybox=busybox)
+    try:
+        yield server
+    finally:
+        server.stop()
 
 
 @pytest.fixture
@@ -48,3 +68,8 @@ async def test_a_command_in_a_plain_sh_is_ended_beside_a_background_command(rig:
     assert (ended["state"], ended["shell_state"]) == ("timed_out", "idle")
     assert (await rig.read(other))["state"] == "running"
     assert await rig.out("echo on") == "on"
+
+
+async def test_the_sh_is_the_one_that_was_asked_for(rig: ShellRig, request: pytest.FixtureRequest) -> None:
+    expected = "busybox" in request.node.name
+    assert ("BusyBox" in await rig.out("sh --help 2>&1; true")) == expected
