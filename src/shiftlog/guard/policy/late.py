@@ -33,7 +33,7 @@ class Late(Builtins):
     calls: list[tuple[Values, list[Arg], Position]]
     followed: set[int]
     starts: list[Start]
-    writes: dict[str, Arg | None]
+    writes: dict[str, list[Arg | None]]  # all that is written to a file; None is unknown
     writes_something: bool
     writes_startup: bool  # a file that programs read by themselves
     written_data: str
@@ -299,10 +299,10 @@ class Late(Builtins):
         return len(parts) == 1 and isinstance(parts[0], Dyn) and self._prints(parts[0], tables.BRANCHES)
 
     def printed_text(self, stage: Node) -> Arg | None:
-        """Return the text that an `echo` of literal words prints."""
+        """Return the text that a stage of a pipe prints, if it is an `echo` of literal words."""
         if not isinstance(stage, Simple) or stage.assigns or stage.redirects or not stage.words:
             return None
-        name, *given = [arg.value for arg in resolve_words(stage.words)]
+        name, *given = [arg.value for arg in resolve_words(stage.words)] or [None]
         text = " ".join(word for word in given if word is not None)
         plain = None not in given and "\\" not in text and not text.startswith("-")
         if name != "echo" or not plain or name in self.defined_anywhere | {*self.functions, *self.aliases}:
