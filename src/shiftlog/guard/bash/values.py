@@ -24,6 +24,8 @@ UNSTEADY = re.compile(
     r"IFS|REPLY|MAPFILE|OPT\w+|COPROC\w*|BASH\w*|_|DIRSTACK|FUNCNAME|PIPESTATUS|(?:COMP|READLINE)_\w+"
 )
 OPEN = re.compile(rf"[{NAME}{BRANCH}{TAIL}]")
+# Variables that the login sets; each is one word, and the login shell takes its arguments like any other.
+LOGIN = {"SHELL": "sh", "HOME": "/" + NAME, "USER": NAME, "LOGNAME": NAME, "UID": NAME, "EUID": NAME}
 SEPARATORS = re.compile(r"[^\w./@%+=~-]*", re.A)  # values of IFS that split no plain value
 
 
@@ -73,8 +75,8 @@ class Values:
         if isinstance(part, Lit):
             return [part.text] if part.quoted or PLAIN.fullmatch(part.text.lstrip("-")) else []
         name = parameter_name(part)
-        if name == "SHELL" and name not in self.known:
-            return ["sh"]  # the login shell, which takes its arguments like any other
+        if name in LOGIN and name not in self.known:
+            return [LOGIN[name]]
         values = self.known.get(name) if name in self.settled and not UNSTEADY.fullmatch(name) else None
         return sorted(values) if values else []
 

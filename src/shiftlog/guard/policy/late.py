@@ -11,10 +11,11 @@ from dataclasses import replace
 
 from shiftlog.guard.bash.tree import AndOr, Dyn, Lit, Node, Part, Redirect, Simple, TooMuch
 from shiftlog.guard.bash.values import BRANCH, NAME, PLAIN, Values, array_name, assigned_text, parameter_name
-from shiftlog.guard.bash.words import HOLE, Arg, literal, resolve_words, show, text_of
+from shiftlog.guard.bash.words import GLOB, HOLE, Arg, literal, resolve_words, show, text_of
 from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.builtins import Builtins
 from shiftlog.guard.policy.found import Position, Start, Stdin
+from shiftlog.guard.policy.wrappers import unwrap
 
 HARMLESS = re.compile(r"[\w./@+=~:,*?!()\[\]-]+", re.A)  # nothing here ends a command or starts an expansion
 UNKNOWN_PLACE = "…"  # stands for a directory that the text does not tell
@@ -32,7 +33,7 @@ class Late(Builtins):
     calls: list[tuple[Values, list[Arg], Position]]
     followed: set[int]
     starts: list[Start]
-    writes: dict[str, Arg | None]
+    writes: dict[str, list[Arg | None]]  # all that is written to a file; None is unknown
     writes_something: bool
     writes_startup: bool  # a file that programs read by themselves
     written_data: str
@@ -49,9 +50,11 @@ class Late(Builtins):
     def _mark_unjudged(self) -> None:
         """Mark what runs code that no argument names: found on another PATH, or loaded by a variable or a file."""
         loads = self.writes_startup or any(map(tables.LOADING.fullmatch, self.values.known))
+        made = {path.rsplit("/", 1)[-1] for path in self.writes}
         for start in self.starts:
             base = start.name.rsplit("/", 1)[-1]
-            named = "PATH" in self.values.known and start.kind == "program" and "/" not in start.name
+            made |= {start.args[-1].text.rsplit("/", 1)[-1]} if start.args and base in tables.COPIERS else set()
+            named = start.kind == "program" and "/" not in start.name and ("PATH" in self.values.known or base in made)
             copied = base in tables.COPIERS and any(tables.STARTUP_FILES.fullmatch(arg.text) for arg in start.args)
             start.unjudged = start.unjudged or loads or named or copied
 
@@ -151,7 +154,8 @@ class Late(Builtins):
             for part in parts
         )
         last = parts[-1] if parts else None
-        return steady and isinstance(last, Lit) and _last_name(parts) != "" and isinstance(parts[0], Dyn)
+        is_open = any(isinstance(part, Dyn) or (not part.quoted and GLOB.search(part.text)) for part in parts)
+        return steady and isinstance(last, Lit) and _last_name(parts) != "" and is_open
 
     def _follow_path(self, args: list[Arg], position: Position, doubt: Callable[[], None]) -> None:
         """Follow a program in an unknown directory by its name; the file itself is not read."""
@@ -242,7 +246,15 @@ class Late(Builtins):
             part for part in (arg.word.parts if arg.word else ()) if not isinstance(part, Lit) or part.text.strip()
         ]
         steady = all(values is not None for values in self.values.known.values())
-        return steady and len(parts) == 1 and isinstance(parts[0], Dyn) and self._prints(parts[0], tables.PRINTERS)
+        part = parts[0] if steady and len(parts) == 1 else None
+        return isinstance(part, Dyn) and (self._prints(part, tables.PRINTERS) or self._prints_hook(part))
+
+    def _prints_hook(self, part: Dyn) -> bool:
+        """Return True for `tool init bash` and its like, if the tool is not one that prints files or its arguments."""
+        words = self._printing(part)
+        base = words[0].rsplit("/", 1)[-1] if words else ""
+        prints_any = base in tables.TEXT_TOOLS or tables.INTERPRETERS.fullmatch(base) or unwrap(base, []) is not None
+        return len(words) == 3 and words[1] in tables.HOOKS and words[2] in tables.SHELLS and not prints_any
 
     def _prints(self, part: Dyn, known: frozenset[tuple[str, ...]]) -> bool:
         """Return True if a substitution is one of these commands, by literal words."""
@@ -287,10 +299,10 @@ class Late(Builtins):
         return len(parts) == 1 and isinstance(parts[0], Dyn) and self._prints(parts[0], tables.BRANCHES)
 
     def printed_text(self, stage: Node) -> Arg | None:
-        """Return the text that an `echo` of literal words prints."""
+        """Return the text that a stage of a pipe prints, if it is an `echo` of literal words."""
         if not isinstance(stage, Simple) or stage.assigns or stage.redirects or not stage.words:
             return None
-        name, *given = [arg.value for arg in resolve_words(stage.words)]
+        name, *given = [arg.value for arg in resolve_words(stage.words)] or [None]
         text = " ".join(word for word in given if word is not None)
         plain = None not in given and "\\" not in text and not text.startswith("-")
         if name != "echo" or not plain or name in self.defined_anywhere | {*self.functions, *self.aliases}:
@@ -352,8 +364,8 @@ class Late(Builtins):
 def _last_name(parts: list[Part]) -> str:
     """Return the literal text after the last slash of a word; empty if an unknown part may be in it."""
     text, _ = text_of(parts)
-    before, slash, name = text.rpartition("/")
-    return name if slash and HOLE in before and HOLE not in name else ""
+    _, slash, name = text.rpartition("/")
+    return name if slash and HOLE not in name and not GLOB.search(name) else ""
 
 
 def _is_to_null(redirect: Redirect) -> bool:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from shiftlog.guard.bash.words import Arg, may_become, show, text_of
 from shiftlog.guard.policy.found import Doubt, Start
 from shiftlog.guard.policy.lists import ListEntry, Lists, base_name
-from shiftlog.guard.policy.tables import GLOBAL_VALUES, SUBCOMMANDS
+from shiftlog.guard.policy.tables import GLOBAL_VALUES, INSIDE, SUBCOMMANDS
 
 
 def open_arguments(starts: Iterable[Start], lists: Lists, cwd: str, prints_name: Callable[[Arg], bool]) -> list[Doubt]:
@@ -65,4 +65,6 @@ def _is_another_subcommand(start: Start, entry: ListEntry) -> bool:
     """Return True if the subcommand says that a program does something else than an entry names."""
     known = SUBCOMMANDS.get(base_name(start.name), frozenset())
     said = subcommand(start) if known else None
+    if said in INSIDE.get(base_name(start.name), ()):  # it may start the same program in a container
+        return not any(base_name(arg.value or "") == base_name(start.name) for arg in start.args)
     return said in known and entry.words[1] in known and said != entry.words[1]

@@ -54,7 +54,7 @@ class Survey(Late):
         self.perhaps_removed: set[str] = set()
         self.aliases: dict[str, str] = dict(definitions.aliases)
         self.assigned: list[tuple[str, str]] = []
-        self.writes: dict[str, Arg | None] = {}
+        self.writes: dict[str, list[Arg | None]] = {}
         self.reads: list[Arg] = []
         self.writes_something = False
         self.writes_startup = False
@@ -207,6 +207,7 @@ class Survey(Late):
     def _visit_redirects(self, redirects: list[tree.Redirect], position: Position, program: str) -> Stdin:
         stdin = position.stdin
         content: Arg | None = None
+        written: list[str] = []
         for redirect in redirects:
             target = redirect.target
             if redirect.fd.startswith("{"):
@@ -226,12 +227,9 @@ class Survey(Late):
             elif redirect.op in ("<", "<>", "<&"):
                 stdin = self._input_from(redirect, target, stdin)
             if redirect.op in WRITING or redirect.op == "<>":
-                self._note_write(redirect, target, content, program)
-        if content is not None and program == "cat":
-            for redirect in redirects:
-                path = redirect.target.bare if redirect.target is not None else None
-                if path is not None and path in self.writes:
-                    self.writes[path] = content
+                written += self._note_write(redirect, target)
+        for path in written:
+            self._wrote(path, content if program == "cat" else None)
         return stdin
 
     def _note_named_data(self, args: list[Arg], redirects: list[tree.Redirect], stdin: Stdin) -> None:
@@ -260,17 +258,20 @@ class Survey(Late):
             return Stdin("pipe", any(part.download for part in processes))
         return Stdin("file", text=arg)
 
-    def _note_write(self, redirect: tree.Redirect, target: tree.BashWord, content: Arg | None, program: str) -> None:
+    def _note_write(self, redirect: tree.Redirect, target: tree.BashWord) -> list[str]:
+        """Return the file that a redirection writes, if its name is literal."""
         arg = resolve_word(target)[0]
         if redirect.op == ">&" and (arg.text.rstrip("-").isdecimal() or arg.text == "-"):
             # An earlier command may have opened a file under another number.
             self.writes_something = self.writes_something or arg.text.rstrip("-") not in ("", "0", "1", "2")
-            return
+            return []
         if arg.value in ("/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty"):
-            return
+            return []
         self.writes_something = True
-        if arg.value is not None:
-            self.writes[arg.value] = content if program == "cat" else None
+        return [] if arg.value is None else [arg.value]
+
+    def _wrote(self, path: str, content: Arg | None) -> None:
+        self.writes.setdefault(path, []).append(content)
 
     def may_have_ended(self, name: str) -> bool:
         """Return True if a builtin may not run here: after a `return`, or because a function has its name."""
@@ -453,13 +454,13 @@ class Survey(Late):
     def _visit_written(self, arg: Arg, position: Position) -> None:
         """Visit a script that this same command writes, as far as its content is known."""
         name = (arg.value or "").removeprefix("./")
-        for path, content in self.writes.items():
-            if path.removeprefix("./") != name:
-                continue
-            if content is None or content.value is None:
-                self.doubt(f"the script '{name}', which this command writes", name, arg.at, "text only")
-            elif self.names is not None:
-                self.visit_text(Arg(content.value, content.value, arg.at), position._replace(surety="stored"))
+        contents = [each for path, listed in self.writes.items() if path.removeprefix("./") == name for each in listed]
+        texts = [content.value for content in contents if content is not None and content.value is not None]
+        if len(texts) < len(contents):
+            self.doubt(f"the script '{name}', which this command writes", name, arg.at, "text only")
+        elif self.names is not None:
+            for text in dict.fromkeys((*texts, "".join(texts))):  # not each need be written
+                self.visit_text(literal(text, arg.at), position._replace(surety="stored"))
 
     def visit_expansions(self, text: str, at: int, position: Position) -> None:
         """Visit the substitutions in a text that a builtin expands."""
@@ -487,9 +488,11 @@ class Survey(Late):
             if arg.text.startswith("--exec-path="):
                 self.doubt("where 'git' finds its programs", arg.text, arg.at, "allow")
         if base in ("tee", "sponge", "dd"):
-            self.writes.update({arg.value.removeprefix("of="): None for arg in args if arg.value})
+            for path in (arg.value.removeprefix("of=") for arg in args if arg.value):
+                self._wrote(path, None)
         elif base in tables.DOWNLOADERS:
-            self.writes.update(dict.fromkeys(downloads_to(base, args)))
+            for path in downloads_to(base, args):
+                self._wrote(path, None)
 
     def _visit_ssh(self, args: list[Arg], at: int, position: Position) -> None:
         """Visit what `ssh` runs on this same machine; only denied programs count there."""

@@ -115,8 +115,7 @@ PRINTERS = frozenset(
         "micromamba shell hook", "brew shellenv", "opam env", "fnm env", "mise activate", "mise env", "starship init",
         "zoxide init", "direnv hook", "dircolors", "keychain", "luarocks path", "minikube docker-env", "minikube -p",
         "docker-machine env", "poetry env activate", "kubectl completion", "helm completion", "gh completion",
-        "npm completion", "uv generate-shell-completion", "uvx --generate-shell-completion",
-        "rustup completions", "atuin init", "kind completion", "pip completion", "docker completion",
+        "npm completion", "pip completion", "docker completion",
         "register-python-argcomplete",
         "/opt/homebrew/bin/brew shellenv", "/home/linuxbrew/.linuxbrew/bin/brew shellenv",
     )
@@ -176,6 +175,8 @@ SUBCOMMANDS: dict[str, frozenset[str]] = {
         "search start stats stop system tag top unpause update version volume wait".split()
     ),
 }
+# Subcommands that start a program of any name in a container.
+INSIDE: dict[str, frozenset[str]] = {"docker": frozenset(("run", "exec", "create", "compose"))}
 # Options before the subcommand whose value is the next word.
 GLOBAL_VALUES: dict[str, frozenset[str]] = {
     "git": frozenset(
@@ -192,6 +193,19 @@ MULTI_CALL = frozenset("busybox toybox coreutils uutils sbase-box ubase-box drop
                        "rustup snap "
                        "xtables-nft-multi xtables-legacy-multi volta-shim".split())  # fmt: skip
 LOADER = re.compile(r"ld(-linux[^/]*|-musl[^/]*|64|-[0-9.]+|)\.so(\.[0-9]+)*|ld-musl-[^/]+\.so\.1")
+
+
+# Subcommands by which a tool prints settings for the shell that is named after them.
+HOOKS = frozenset(
+    "init hook activate env shellenv completion completions generate-shell-completion --generate-shell-completion "
+    "shell-init shell-hook".split()
+)
+# Programs that print files or their arguments.
+TEXT_TOOLS = BUILTINS.union(
+    COPIERS, QUIET, LISTERS, LINE_FILTERS, DOWNLOADERS,
+    "cut tr rev nl paste join fold fmt pr column expand unexpand bat batcat more less zcat gzip bzip2 bzcat xz xzcat "
+    "zstd zstdcat jq yq strings od hexdump base32 openssl gpg envsubst iconv diff cmp comm split git docker".split(),
+)  # fmt: skip
 
 
 @dataclass(frozen=True, slots=True)

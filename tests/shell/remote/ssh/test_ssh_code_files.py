@@ -106,7 +106,35 @@ UNJUDGED = (
     'export PATH="$PWD:$PATH"; b',
     '"$HOME/b"',
     "foreman start",
+    "bash inline.sh",
+    "bash filter.sh",
+    "bash other.sh s.sh",
+    "bash path.sh",
+    "bash build.sh",
+    "git x",
+    "git -c include.path=$PWD/c status",
+    "GIT_CONFIG_GLOBAL=c git status",
+    "HOME=$PWD bash -lc :",
+    "LD_PRELOAD=$PWD/l.so wc s.sh",
+    "PYTHONPATH=. pydoc3 x",
+    "echo '[core]' > .git/config",
+    "cp c ~/.bashrc",
+    "cp x.py ~/bin/tool; tool",
+    "gcc -Bb/ -c x.c",
+    "uv run x.py",
+    "ssh localhost sh s.sh",
+    "tmux send-keys 'python3 x.py' Enter",
+    "crontab c",
+    "ansible localhost -m shell -a x",
 )
+# Shell scripts in which no program is open, but one of them runs code that no text decides.
+OPEN_SCRIPTS = {
+    "inline.sh": "python3 -c 'print(1)'\n",
+    "filter.sh": """awk 'BEGIN{c="l" "s"; system(c)}'\n""",
+    "other.sh": 'bash "$1"\n',
+    "path.sh": "PATH=$PWD:$PATH\nb\n",
+    "build.sh": "cargo test\n",
+}
 
 
 def _write(place: Path, files: dict[str, str]) -> None:
@@ -186,7 +214,7 @@ async def test_a_strict_operator_has_what_cannot_be_judged_refused_or_asked(
     place.mkdir()
     async with shell_rig(tmp_path, settings=settings, **where(server, cwd=str(place), deny=["ls"])) as rig:
         rig.shells.approvals.wait_s = 0.1
-        _write(rig.place, {"s.sh": "echo fine\n", "x.py": "print(1)\n", "open.sh": '"$1"\n', "b": "\0ELF"})
+        _write(rig.place, {"s.sh": "echo fine\n", "x.py": "print(1)\n", "open.sh": '"$1"\n', "b": "\0ELF", **OPEN_SCRIPTS})
         await rig.run(f"cd {rig.place}")
         assert await rig.out("bash s.sh") == "fine", "it was read, and nothing in it is open"
         for command in UNJUDGED:
