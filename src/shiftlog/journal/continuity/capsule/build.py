@@ -58,7 +58,7 @@ def build_capsule(
     `statement` is one that is being made now; without it the newest one that the journal holds counts.
     Raise ValueError for a budget under 2,000 bytes; any other is always kept.
     """
-    gathered = CapsuleFacts({turn.request_id: turn for turn in turns}, session.abandoned)
+    gathered = CapsuleFacts({turn.request_id: turn for turn in turns}, frozenset(session.abandoned))
     for entry in entries:
         gathered.take(entry)
     stated, statement_seq, stated_at = _statement(gathered.statements, statement, now)
@@ -106,7 +106,8 @@ def _since(stated: Mapping[str, Any], turns: Sequence[Turn], gathered: CapsuleFa
 
 def _in_force(turns: Sequence[Turn], session: Session) -> list[Turn]:
     """Return the turns that the user did not rewind."""
-    return [turn for turn in turns if turn.request_id not in session.abandoned]
+    abandoned = frozenset(session.abandoned)
+    return [turn for turn in turns if turn.request_id not in abandoned]
 
 
 def is_head(receipt: str) -> bool:
