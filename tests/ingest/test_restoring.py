@@ -450,3 +450,39 @@ async def test_a_compaction_is_restored_with_its_summary(vendor: str, tmp_path: 
         (summary,) = [record for record in records if record.get("isCompactSummary")]
         assert (mark["parentUuid"], mark["compactMetadata"]) == (None, {"trigger": "x"})
         assert (summary["parentUuid"], summary["message"]["content"]) == (mark["uuid"], "The summary")
+
+
+@pytest.mark.parametrize(("agent", "is_last"), [("claude", False), ("codex", False), ("codex", True)])
+@pytest.mark.parametrize("vendor", ["claude", "codex"])
+async def test_turns_that_were_rewound_are_no_part_of_the_restored_conversation(
+    agent: str, is_last: bool, vendor: str, tmp_path: Path
+) -> None:
+    async with open_import_app(tmp_path) as app:
+        if agent == "claude":
+            made = Claude().prompt("One").says("First")
+            back = {"parentUuid": made.records[-1]["uuid"]}
+            made.prompt("Two").says("Second").prompt("Three", **back).says("Third").ends()
+            name, records = made.session, made.records
+        else:
+            rollout = Codex(thread=THREAD).turn("t-1", "One", "First").turn("t-2", "Two", "Second")
+            rollout.event("thread_rolled_back", num_turns=1)
+            name, records = THREAD, (rollout if is_last else rollout.turn("t-3", "Three", "Third")).lines
+        await app.take(app.write("a.jsonl", records))
+        lines, about = await restored(app, await app.session(name), vendor)
+    async with open_import_app(tmp_path, name="other") as other:
+        await other.take(other.write(about["place"], lines))
+        session = await other.session(about["vendor_session_id"])
+        left = [turn.query_text for turn in await other.turns(session) if turn.request_id not in session.abandoned]
+        assert left == ["One"] if is_last else left == ["One", "Three"]
+        if vendor == "claude":
+            last = next(line for line in reversed(lines) if line.get("uuid"))
+            parents = {line["uuid"]: line["parentUuid"] for line in lines if line.get("uuid")}
+            way: list[str] = []
+            at: str | None = last["uuid"]
+            while at is not None:
+                way.append(at)
+                at = parents[at]
+            prompts = [
+                line["message"]["content"] for line in lines if line.get("uuid") in way and line["type"] == "user"
+            ]
+            assert prompts == left

@@ -110,6 +110,11 @@ def _own(reader: Reader, session: Session) -> list[TurnDialog]:
         dialog.append((turn.begun_seq, one))
     loose = [entry for entry in reader.entries(session.id, kinds=(Kind.DIALOG,)) if entry.turn is None]
     dialog += [(entry.seq, TurnDialog(turn=None, entries=[entry], places=places)) for entry in loose]
+    dialog += [
+        (note.seq, TurnDialog(turn=None, entries=[], places=places, abandoned=frozenset(note.facts["abandoned"])))
+        for note in beside[None]
+        if note.facts.get("abandoned")
+    ]
     dialog.sort(key=lambda each: each[0])
     return _joined([one for _, one in dialog])
 
@@ -118,8 +123,10 @@ def _joined(dialog: list[TurnDialog]) -> list[TurnDialog]:
     """Join dialog that lies between the same two turns."""
     joined: list[TurnDialog] = []
     for each in dialog:
-        if joined and each.turn is None and joined[-1].turn is None:
-            joined[-1] = TurnDialog(turn=None, entries=[*joined[-1].entries, *each.entries], places=each.places)
+        before = joined[-1] if joined else None
+        if before is not None and each.turn is None and before.turn is None:
+            said, gone = [*before.entries, *each.entries], before.abandoned | each.abandoned
+            joined[-1] = TurnDialog(turn=None, entries=said, places=each.places, abandoned=gone)
         else:
             joined.append(each)
     return joined

@@ -9,7 +9,7 @@ import os
 import uuid
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -105,12 +105,15 @@ async def _plan(app: App, location: Location, request_id: str) -> RewindPlan:
     turn = dialog[at].turn if at is not None else None
     if at is None or turn is None:
         raise TurnNotFound(f"turn '{request_id}' not found", details={"request_id": request_id})
-    if not any(one.turn for one in dialog[:at]):
+    # What was rewound just before the turn is no part of the conversation before it.
+    before = [*dialog[:at], replace(dialog[at], turn=None, entries=(), usage=())]
+    gone = frozenset[str]().union(*(one.abandoned for one in before))
+    if not any(one.turn and one.turn.request_id not in gone for one in before):
         raise NothingToRestore(
             "no turn comes before it, so no conversation is left",
             hint="Without --with-conversation the files go back; then start a new conversation",
         )
-    transcript = restore(session, dialog[:at], agent.name, session_id=str(uuid.uuid4()), model_provider=provider)
+    transcript = restore(session, before, agent.name, session_id=str(uuid.uuid4()), model_provider=provider)
     path = agent.homes(app.environ, Path(app.environ.get("HOME") or Path.home()))[0] / transcript.place()
     if session.transcript_path is not None:  # beside the old one, which may be another home's
         path = Path(session.transcript_path).with_name(path.name)

@@ -7,7 +7,7 @@ one that the caller is in, and never a subagent's, which is a part of its parent
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from shiftlog.journal.worktrees import worktrees
 from shiftlog.model.moves import UNFINISHED, SessionState
@@ -15,6 +15,7 @@ from shiftlog.model.nouns import Session, changed
 from shiftlog.store.protocol import Filter, Page, Reader
 
 READ_AT_ONCE = 50
+FAR_AHEAD = timedelta(days=1)
 UNFINISHED_STATES = frozenset(map(str, UNFINISHED))
 CLOSED_STATES = frozenset({str(SessionState.CLOSED)})
 FINAL_STATES = frozenset({str(SessionState.SEALED), str(SessionState.SUCCEEDED)})
@@ -75,7 +76,12 @@ def _ranked(reader: Reader, asked: Asked, states: frozenset[str], now: datetime)
     elsewhere: list[str | None] = [None] if asked.agent_key is not None else []
     for group in (here, _other_places(reader, asked), elsewhere):
         rows = [row for place in group for row in _in_place(reader, asked, place, states, now)]
-        yield from sorted(rows, key=lambda each: (each.parent_session_id is None, each.last_activity), reverse=True)
+        yield from sorted(rows, key=lambda each: (each.parent_session_id is None, _active(each, now)), reverse=True)
+
+
+def _active(session: Session, now: datetime) -> datetime:
+    """Return when a session was active last; a time far ahead is a mistake of the transcript that it comes from."""
+    return session.last_activity if session.last_activity <= now + FAR_AHEAD else session.started
 
 
 def _in_place(reader: Reader, asked: Asked, place: str | None, states: frozenset[str], now: datetime) -> list[Session]:

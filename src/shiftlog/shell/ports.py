@@ -327,6 +327,10 @@ class ShellJournal(Protocol):
 
     async def command_input(self, session_id: str, facts: Facts) -> None: ...
 
+    async def check_caller(self, session_id: str, caller: Caller) -> None:
+        """Refuse a caller that may not write the session: fenced off, or of another agent while a client holds it."""
+        ...
+
     async def shells(self, since: datetime) -> Sequence[KnownShell]:
         """Return the shells opened since a time, newest first."""
         ...

@@ -302,6 +302,7 @@ class Shells:
             return results.closed_already(values["shell_id"], recorded)
         if not shell.is_live:
             return results.closed(shell, [], already=True, killed=0)
+        await self.journal.check_caller(shell.session_id, caller)
         return await self._close(shell, "closed")
 
     async def _close(self, shell: Shell, reason: EndedReason) -> Result:

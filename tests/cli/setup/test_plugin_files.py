@@ -386,6 +386,15 @@ def test_lines_that_were_edited_are_left_and_named(home: Path) -> None:
     assert list(json.loads(path.read_text())["hooks"]) == ["Stop"]
 
 
+def test_a_file_that_was_not_there_before_goes_also_if_our_entries_in_it_were_edited(home: Path) -> None:
+    path = home / ".codex" / "hooks.json"
+    run("codex", "--write")
+    path.write_text(path.read_text().replace('"timeout": 5', '"timeout": 99', 1))
+    said = report("codex", "--remove")
+    assert {one["path"]: one["state"] for one in said["files"]}[str(path)] == "removed"
+    assert not path.exists()
+
+
 def test_an_edited_file_of_the_plugin_is_left_and_named(home: Path) -> None:
     run("claude", "--write")
     plugin = Path(report("claude")["plugin"]) / "shiftlog" / "skills" / "session" / "SKILL.md"

@@ -20,12 +20,12 @@ class Talk:
     transcript: Path
     said: Claude = field(default_factory=lambda: Claude(session=SESSION, started=datetime.now(UTC)))
 
-    def turn(self, number: int) -> str:
-        """Do a turn that writes a file; return its id."""
+    def turn(self, number: int, **fields: Any) -> str:
+        """Do a turn that writes a file; return its id. `fields` are more ones of the record of its prompt."""
         self.client.hook("UserPromptSubmit", prompt=f"do {number}", transcript_path=str(self.transcript))
         self.client.shiftlog("checkpoints", status=None)
         (self.client.project / f"{number}.txt").write_text(f"{number}\n")
-        self.said.prompt(f"do {number}").says(f"did {number}").ends()
+        self.said.prompt(f"do {number}", **fields).says(f"did {number}").ends()
         self.transcript.write_text("".join(json.dumps(record) + "\n" for record in self.said.records))
         self.client.hook("Stop", last_assistant_message=f"did {number}", transcript_path=str(self.transcript))
         return str(self.client.turn(number)["request_id"])
@@ -78,6 +78,16 @@ def test_files_and_conversation_go_back_together_and_the_old_transcript_stays(ta
     (entry,) = talk.client.entries("session.rewound")
     assert entry["body"]["vendor_session_id"] == new.stem
     assert entry["body"]["request_id"] == second
+
+
+def test_what_the_user_rewound_before_the_turn_stays_behind(talk: Talk) -> None:
+    talk.turn(1)
+    behind_first = talk.said.records[-1]["uuid"]
+    talk.turn(2)
+    third = talk.turn(3, parentUuid=behind_first)
+    text = Path(rewound(talk, third)["conversation"]["transcript"]).read_text()
+    assert "did 1" in text
+    assert "do 2" not in text
 
 
 def test_what_another_changed_since_stops_it_unless_it_is_kept_or_forced(talk: Talk) -> None:

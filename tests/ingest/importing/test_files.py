@@ -3,6 +3,7 @@
 import json
 import os
 import shutil
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ import zstandard
 
 from shiftlog.ingest.importing.ports import ImportOptions
 from shiftlog.model.errors import InvalidParameter, TranscriptNotFound
-from tests.ingest.import_app import SHARED, Claude, Codex, ImportApp, entries_of, only, open_import_app
+from tests.ingest.import_app import NOW, SHARED, Claude, Codex, ImportApp, entries_of, only, open_import_app
 from tests.journal.harness import files_holding
 
 THREAD = "9c000000-0000-4000-8000-000000000003"
@@ -564,6 +565,20 @@ async def test_one_record_with_a_date_far_ahead_leaves_no_turn_open(tmp_path: Pa
         app.write("a.jsonl", made.records)
         await app.take()
         assert [turn.status for turn in await app.turns(await app.session(made.session))] == ["completed"] * 2
+
+
+async def test_a_session_with_one_date_far_ahead_is_not_the_last_one_for_ever(tmp_path: Path) -> None:
+    async with open_import_app(tmp_path) as app:
+        newer = Claude(started=NOW - timedelta(days=5)).prompt("Newer").says("Done").ends()
+        app.write("a.jsonl", newer.records)
+        made = Claude(session="5e551000-0000-4000-8000-0000000000ff", letter="f", started=NOW - timedelta(days=9))
+        made.prompt("Older").says("Done").ends()
+        made.records[1]["timestamp"] = "2099-01-01T00:00:00.000Z"
+        app.write("b.jsonl", made.records)
+        await app.take()
+        resumed = await app.harness.call("resume_session", {"agent_id": "ClaudeCode"})
+        assert resumed["data"]["resumed_session_id"] == (await app.session(newer.session)).id
+        assert [one["title"] for one in resumed["data"]["other_candidates"]] == ["Older"]
 
 
 async def test_work_of_a_turn_that_its_user_rewound_is_marked_and_what_it_planned_holds_no_more(

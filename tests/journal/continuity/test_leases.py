@@ -13,6 +13,7 @@ import pytest
 
 from shiftlog.link import processes
 from shiftlog.model.caller import LIBRARY, Caller
+from shiftlog.model.errors import SessionHeld
 from tests.journal.harness import Harness, client, open_harness
 
 OTHERS_HOST = "somewhere-else"
@@ -420,6 +421,21 @@ async def test_a_client_of_another_agent_does_not_write_a_held_session(harness: 
     assert (await harness.complete(session, holder))["request_id"] == turn
     await harness.app.continuity.client_gone("client-holder")
     assert await harness.begin(session, other)
+
+
+async def test_a_client_of_another_agent_neither_feeds_nor_ends_a_shell_of_a_held_session(harness: Harness) -> None:
+    holder, other = client("holder"), await foreign(harness)
+    session = await harness.open(holder)
+    shells = harness.app.shells
+    shell = (await shells.open_shell({"session_id": session}, holder))["shell_id"]
+    asked = {"shell_id": shell, "command": "read line; echo $line", "background": True, "stdin": "open"}
+    command = (await shells.commands.run_command(asked, holder))["command_id"]
+    fed = {"command_id": command, "text": "in\n"}
+    for refused in (shells.commands.send_input(fed, other), shells.close_shell({"shell_id": shell}, other)):
+        with pytest.raises(SessionHeld):
+            await refused
+    assert (await shells.commands.send_input(fed, holder))["bytes_written"] == 3
+    assert (await shells.close_shell({"shell_id": shell}, holder))["state"] == "ended"
 
 
 async def test_both_are_warned_when_a_client_of_the_same_agent_writes_beside_the_holder(harness: Harness) -> None:

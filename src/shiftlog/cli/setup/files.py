@@ -148,11 +148,7 @@ class SetupRecord:
             return None
         if known is not None and known["after"] == _digest(current):
             if known["before"] is None:
-                real = Path(os.path.realpath(edit.path))
-                descriptor, backup = _open_backup(real)
-                _fill(descriptor, current, real.stat())
-                real.unlink()
-                return Edited(path=edit.path, state="removed", backup=backup)
+                return _removed(edit.path, current)
             before = _read(Path(known["backup"])) if known["backup"] else None
             if before is not None and _digest(before) == known["before"]:
                 return Edited(path=edit.path, state="restored", backup=_written(edit.path, current, before))
@@ -160,7 +156,18 @@ class SetupRecord:
         before, after = _planned(edit.path, lambda text: edit.take(text, sections))
         if after == before:
             return None
+        if known is not None and known["before"] is None and not after.strip():
+            return _removed(edit.path, current)  # it was ours but for what was edited in it; empty it is no valid file
         return Edited(path=edit.path, state="edited", backup=_written(edit.path, before, after))
+
+
+def _removed(path: Path, current: bytes) -> Edited:
+    """Remove a file that was not there before, keeping a backup."""
+    real = Path(os.path.realpath(path))
+    descriptor, backup = _open_backup(real)
+    _fill(descriptor, current, real.stat())
+    real.unlink()
+    return Edited(path=path, state="removed", backup=backup)
 
 
 def _left(paths: Iterable[Path]) -> Iterator[Edited]:

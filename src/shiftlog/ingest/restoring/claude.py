@@ -44,12 +44,17 @@ class ClaudeWriter(TranscriptWriter):
     place: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     def records(self, dialog: Iterable[TurnDialog]) -> Iterator[Record]:
-        """Yield the records of a session."""
-        for number, each in enumerate(dialog):
+        """Yield the records of a session, without turns rewound at its end: the client goes on with the last one."""
+        dialog = list(dialog)
+        rewound = dialog[-1].abandoned if dialog and dialog[-1].turn is None else frozenset[str]()
+        kept = (each for each in dialog if each.turn is None or each.turn.request_id not in rewound)
+        for number, each in enumerate(kept):
             turn = each.turn
             if number == 0 and self._is_titled(turn):
                 name = self.restored.conversation
                 yield {"type": "custom-title", "customTitle": self.session.title, "sessionId": name}
+            if each.abandoned:
+                self._go_back(each.abandoned)
             if turn is None:
                 yield from self._said(each, [])
                 continue
@@ -57,6 +62,12 @@ class ClaudeWriter(TranscriptWriter):
             yield from self._turn(each, turn)
             if self.last is not None:
                 self.ends[turn.request_id] = self.last
+
+    def _go_back(self, abandoned: frozenset[str]) -> None:
+        """Go on behind the last turn that was not rewound."""
+        for name in abandoned:
+            self.ends.pop(name, None)
+        self.last = next(reversed(self.ends.values()), None)
 
     def _is_titled(self, first: Turn | None) -> bool:
         """Return True if the title is one of its own, not the first line of the first prompt."""
@@ -72,9 +83,6 @@ class ClaudeWriter(TranscriptWriter):
 
     def _turn(self, dialog: TurnDialog, turn: Turn) -> Iterator[Record]:
         self.place = dialog.places.at(turn.begun_seq)
-        if dialog.abandoned:
-            left = [name for name in self.ends if name not in dialog.abandoned]
-            self.last = self.ends[left[-1]] if left else None
         if dialog.has_prompt:
             parent = ids_of(dialog.begun).get("parent_uuid")
             key = dialog.vendor_id or f"{_MADE}{turn.request_id}"

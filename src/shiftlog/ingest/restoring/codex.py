@@ -24,6 +24,8 @@ class CodexWriter(TranscriptWriter):
     """Lines of a rollout: a header, then each turn with its items."""
 
     custom: set[str] = field(default_factory=set[str])
+    live: list[str] = field(default_factory=list[str])
+    """The turns written that were not rolled back."""
 
     def records(self, dialog: Iterable[TurnDialog]) -> Iterator[Record]:
         """Yield the lines of a session."""
@@ -44,13 +46,24 @@ class CodexWriter(TranscriptWriter):
             },
         )
         for each in dialog:
+            if each.abandoned:
+                yield from self._rolled_back(each)
             if each.turn is None:
                 for what, facts, entry in self.items(each):
                     yield from self._item(what, facts, entry)
                 continue
             self.restored.turns += 1
+            self.live.append(each.turn.request_id)
             yield from self._turn(each, each.turn)
         yield _line(session.last_activity, "event_msg", {"type": "thread_name_updated", "thread_name": session.title})
+
+    def _rolled_back(self, dialog: TurnDialog) -> Iterator[Record]:
+        """Yield the line with which the client leaves the last turns behind."""
+        left = [name for name in self.live if name not in dialog.abandoned]
+        count, self.live = len(self.live) - len(left), left
+        if count:
+            at = dialog.turn.begun_at if dialog.turn is not None else self.session.last_activity
+            yield _line(at, "event_msg", {"type": "thread_rolled_back", "num_turns": count})
 
     def _origin(self) -> Record:
         """Return what a header says of the threads that this one came from, so that their turns are not its own."""

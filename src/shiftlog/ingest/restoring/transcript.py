@@ -103,7 +103,8 @@ class Places:
 class TurnDialog:
     """A turn and its dialog in order, or the dialog between two turns.
 
-    `begun` are the facts of its beginning, `usage` the entries about its tokens, `abandoned` the turns that it rewound.
+    `begun` are the facts of its beginning, `usage` the entries about its tokens, `abandoned` the turns rewound just
+    before it.
     `is_cut` says that a fork left the turn here: what came after, its end too, belongs to the origin alone.
     """
 

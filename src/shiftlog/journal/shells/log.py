@@ -72,6 +72,16 @@ class ShellLog:
             raise closed_error(session)
         self._journal.check_writer(reader, session, caller)
 
+    async def check_caller(self, session_id: str, caller: Caller) -> None:
+        """Refuse a caller that may not write a session: fenced off, or of another agent while a client holds it."""
+
+        def work(reader: Reader) -> None:
+            session = reader.session(session_id)
+            if session is not None and session.is_live:
+                self._journal.check_writer(reader, session, caller)
+
+        await self._journal.store.read(work)
+
     async def check_live(self, session_id: str) -> None:
         """Raise SessionClosed for a session that has ended; records of its running commands are still written."""
 

@@ -161,14 +161,15 @@ def test_a_blocker_that_is_also_the_failure_note_is_listed_once() -> None:
     assert diary.capsule()["blockers"] == [{"text": "Turn aborted: interrupted", "basis": "recorded", "seq": seq}]
 
 
-def test_an_interruption_blocks_nothing_once_the_user_went_on_and_its_request_is_told() -> None:
+@pytest.mark.parametrize("note", ["Turn aborted: interrupted", "Turn aborted: unfinished", "Denied: Edit"])
+def test_a_stop_blocks_nothing_once_the_user_went_on_and_its_request_is_told(note: str) -> None:
     diary = Diary()
     first, _ = diary.begin("Cache the rates")
     diary.complete(first, "Cached.")
     second, asked = diary.begin("No Redis, keep them in memory")
-    diary.add(second, blockers=["Turn aborted: interrupted"])
-    diary.fail(second, "Turn aborted: interrupted")
-    assert texts(diary.capsule()["blockers"]) == ["Turn aborted: interrupted"]
+    diary.add(second, blockers=[note])
+    diary.fail(second, note)
+    assert texts(diary.capsule()["blockers"]) == [note]
     diary.begin("Go on")
     capsule = diary.capsule()
     assert capsule["blockers"] == []

@@ -28,7 +28,8 @@ STATED_LISTS = ("done", "next", "blockers", "do_not", "refuted")
 _ENDED_SHELLS = 5
 _CHECKPOINTS = 20
 _HEAD = "head "
-_INTERRUPTED = "Turn aborted: interrupted"
+# What a client's own records say of a turn that was stopped and of a call that its user refused.
+_STOPPED = ("Turn aborted: ", "Denied: ")
 _ASKED = 3
 _ASKED_BYTES = 600
 _NO_PROSE = re.compile(r"#{1,6}\s.*|#+|[-*_=~`]{3,}.*|\*\*[^*]+\*\*:?|__[^_]+__:?|[-*+]|\d+[.)]|[^.!?]{1,60}:")
@@ -57,7 +58,7 @@ def build_capsule(
     `statement` is one that is being made now; without it the newest one that the journal holds counts.
     Raise ValueError for a budget under 2,000 bytes; any other is always kept.
     """
-    gathered = CapsuleFacts({turn.request_id: turn for turn in turns}, session.abandoned)
+    gathered = CapsuleFacts({turn.request_id: turn for turn in turns}, frozenset(session.abandoned))
     for entry in entries:
         gathered.take(entry)
     stated, statement_seq, stated_at = _statement(gathered.statements, statement, now)
@@ -105,7 +106,8 @@ def _since(stated: Mapping[str, Any], turns: Sequence[Turn], gathered: CapsuleFa
 
 def _in_force(turns: Sequence[Turn], session: Session) -> list[Turn]:
     """Return the turns that the user did not rewind."""
-    return [turn for turn in turns if turn.request_id not in session.abandoned]
+    abandoned = frozenset(session.abandoned)
+    return [turn for turn in turns if turn.request_id not in abandoned]
 
 
 def is_head(receipt: str) -> bool:
@@ -190,7 +192,7 @@ def _was_over_later(turn: Turn, seq: int, gathered: CapsuleFacts) -> bool:
 def _blockers(turns: Sequence[Turn], gathered: CapsuleFacts) -> list[Aged]:
     """Return what still stands in the way: neither resolved nor of a turn that was completed after all.
 
-    An interruption stands in the way of nothing once the user went on with another turn.
+    A stop or a refusal stands in the way of nothing once the user went on with another turn.
     """
     found: dict[str, Aged] = {}
     last = turns[-1].request_id if turns else None
@@ -199,12 +201,12 @@ def _blockers(turns: Sequence[Turn], gathered: CapsuleFacts) -> list[Aged]:
         for seq, facts in _fields_of(turn):
             for text in _texts(facts, "blockers"):
                 at = gathered.added.get((turn.request_id, "blockers", text), seq)
-                is_over = text == _INTERRUPTED and turn.request_id != last
+                is_over = text.startswith(_STOPPED) and turn.request_id != last
                 if not is_over and not _was_over_later(turn, at, gathered):
                     found.setdefault(compared(text), recorded(text, at))
         note = turn.failure_note.strip()
         was_completed = completed.get(compared(turn.query_title), -1) > turn.ordinal
-        is_over = was_completed or (note == _INTERRUPTED and turn.request_id != last)
+        is_over = was_completed or (note.startswith(_STOPPED) and turn.request_id != last)
         if turn.status is TurnStatus.FAILED and note and not is_over:
             found.setdefault(compared(note), recorded(note, turn.begun_seq))
     return _live(found.values(), gathered)

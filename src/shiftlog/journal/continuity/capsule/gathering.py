@@ -4,7 +4,7 @@ Erased entries, and items cleared from their turn, do not count. `build` joins t
 """
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, cast
@@ -80,7 +80,7 @@ class CapsuleFacts:
 
     turns: Mapping[str, Turn]
     # Turns that the user rewound: what was decided and planned in them holds no more.
-    abandoned: Collection[str] = ()
+    abandoned: frozenset[str] = frozenset()
     decisions: dict[str, list[Aged]] = field(default_factory=lambda: {"do_not": [], "refuted": [], "decisions": []})
     known: set[str] = field(default_factory=set[str])
     # By their compared words, then by their files.
