@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shiftlog.link.client import DaemonUnreachable
+from shiftlog.store.sqlite.writer_thread import WriterThread
 from tests.daemon.support import Bridge, control, start_daemon
 
 places = pytest.mark.parametrize("place", ["callback", "thread", "pool"])
@@ -32,3 +33,12 @@ def test_any_other_error_in_the_same_places_ends_nothing(home: Path, place: str)
     with control(home) as client:
         client.call("fail", {"place": place, "memory": False})
         assert client.call("daemon.status")["pid"] == daemon.pid
+
+
+def test_without_the_thread_that_writes_the_daemon_ends(home: Path) -> None:
+    daemon = start_daemon(home)
+    writer = WriterThread(home / "unused.db", "FULL", lambda outcomes: None)
+    with control(home) as client, suppress(DaemonUnreachable):
+        client.call("fail", {"place": "thread", "memory": False, "name": writer.name})
+    assert daemon.wait(30) == 1
+    assert "No thread is left to answer callers" in (home / "daemon.log").read_text()

@@ -1,7 +1,8 @@
 """A daemon without memory: where an error reaches no caller, it ends as if it was killed.
 
 A callback of the event loop or a thread that fails half-way leaves callers waiting for ever. After the end, local
-shells go on, bridges start the next daemon, and it reads from the journal what became of each call.
+shells go on, bridges start the next daemon, and it reads from the journal what became of each call. The same holds for
+the thread that writes, whatever ends it: no write would be answered any more.
 """
 
 import asyncio
@@ -9,6 +10,8 @@ import logging
 import os
 import threading
 from typing import Any, NoReturn
+
+WRITER = "store-writer"
 
 log = logging.getLogger(__name__)
 
@@ -41,19 +44,22 @@ class _Swallowed(logging.Handler):
 
 
 def watch_threads() -> None:
-    """End the daemon when a thread has no memory to answer its caller."""
+    """End the daemon when a thread cannot answer its callers."""
     threading.excepthook = _on_thread_error
     logging.getLogger("concurrent.futures").addHandler(_Swallowed())
 
 
 def _on_thread_error(failed: threading.ExceptHookArgs) -> None:
-    if isinstance(failed.exc_value, MemoryError):
-        _end(failed.exc_value)
+    error = failed.exc_value
+    is_writer = failed.thread is not None and failed.thread.name == WRITER
+    if error is not None and (is_writer or isinstance(error, MemoryError)):
+        _end(error)
     threading.__excepthook__(failed)
 
 
-def _end(error: MemoryError) -> NoReturn:
+def _end(error: BaseException) -> NoReturn:
+    what = "No memory is left" if isinstance(error, MemoryError) else "No thread is left"
     try:
-        log.critical("No memory is left to answer callers: ending for the next daemon", exc_info=error)
+        log.critical("%s to answer callers: ending for the next daemon", what, exc_info=error)
     finally:
         os._exit(1)

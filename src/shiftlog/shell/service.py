@@ -201,9 +201,7 @@ class Shells:
                 )
             going_on = {command.command_id for command, _ in taken.commands}
             self._unknown += [
-                left
-                for left in taken.known.unfinished
-                if (left.started or {}).get("command_id") not in going_on
+                left for left in taken.known.unfinished if (left.started or {}).get("command_id") not in going_on
             ]
             LOG.info("took over shell %s with %d running commands", shell.shell_id, len(taken.commands))
 
