@@ -1,4 +1,4 @@
-"""A daemon without memory to answer its callers ends, so that the next one answers them."""
+"""A daemon that cannot answer its callers any more ends, so that the next one answers them."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -7,7 +7,7 @@ import pytest
 
 from shiftlog.link.client import DaemonUnreachable
 from shiftlog.store.sqlite.writer_thread import WriterThread
-from tests.daemon.support import Bridge, control, start_daemon
+from tests.daemon.support import Bridge, control, eventually, start_daemon
 
 places = pytest.mark.parametrize("place", ["callback", "thread", "pool"])
 
@@ -18,6 +18,7 @@ def test_without_memory_to_answer_the_daemon_ends_and_the_next_one_answers(home:
     with Bridge(home) as bridge, control(home) as client:
         bridge.shake_hands()
         bridge.send({"jsonrpc": "2.0", "id": 1, "method": "slow", "params": {"until": str(home / "never")}})
+        eventually((home / "holding").exists)
         with suppress(DaemonUnreachable):
             client.call("fail", {"place": place, "memory": True})
         assert daemon.wait(30) == 1

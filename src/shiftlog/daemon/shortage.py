@@ -1,19 +1,57 @@
-"""A daemon without memory: where an error reaches no caller, it ends as if it was killed.
+"""A daemon that is short of descriptors or of memory, and still answers.
 
-A callback of the event loop or a thread that fails half-way leaves callers waiting for ever. After the end, local
-shells go on, bridges start the next daemon, and it reads from the journal what became of each call. The same holds for
-the thread that writes, whatever ends it: no write would be answered any more.
+Without descriptors a new client gets the reason. Where an error reaches no caller, for want of memory, the daemon ends
+as if it was killed: a callback of the event loop or a thread that fails half-way leaves callers waiting for ever. After
+the end, local shells go on, bridges start the next daemon, and it reads from the journal what became of each call. The
+same holds for the thread that writes, whatever ends it: no write would be answered any more.
 """
 
 import asyncio
 import logging
 import os
+import resource
+import socket
 import threading
 from typing import Any, NoReturn
 
+from shiftlog.daemon.hello import error_line
+
+HINT = "Close some clients or shells; or raise the limit (ulimit -n) and run shiftlog daemon stop"
+# The thread of the store that commits.
 WRITER = "store-writer"
 
 log = logging.getLogger(__name__)
+
+
+class SpareDescriptor:
+    """One open descriptor that is given up to accept, and refuse, a client."""
+
+    def __init__(self) -> None:
+        self._descriptor: int | None = None
+        self._take()
+
+    def refuse_one(self, listener: socket.socket) -> None:
+        """Accept a waiting client with the spare descriptor, send it the reason, and close the connection."""
+        if self._descriptor is None:
+            self._take()
+            return
+        os.close(self._descriptor)
+        self._descriptor = None
+        limit, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        says = f"The daemon has no file descriptors left (its limit is {limit})"
+        try:
+            sock, _ = listener.accept()
+            with sock:
+                sock.send(error_line("storage_error", says, HINT))
+        except OSError:
+            pass
+        self._take()
+
+    def _take(self) -> None:
+        try:
+            self._descriptor = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            pass  # the next refusal tries again
 
 
 class FrugalLoop(asyncio.SelectorEventLoop):
