@@ -39,6 +39,7 @@ def check_readable(home: Path) -> None:
     assert "kept for later" in shiftlog(home, "show", "last")
     assert "kept for later" in shiftlog(home, "export", "last", "--format", "md")
     assert "kept for later" in shiftlog(home, "sessions")
+    assert "daemon    none  the state directory cannot be written" in shiftlog(home, "status")
     refused = json.loads(shiftlog(home, "rebuild", "--json", status=1))
     assert "reading only" in refused["error"]["message"]
     refused = json.loads(shiftlog(home, "daemon", "start", "--json", status=1))

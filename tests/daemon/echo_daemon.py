@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -133,7 +133,8 @@ class Echo:
                 known = json.loads(self.home.joinpath("outcomes.json").read_text())
                 return known.get(params["call_id"])
             case "fail":
-                _fail(str(params["place"]), MemoryError if params["memory"] else RuntimeError)
+                name = cast("str | None", params.get("name"))
+                _fail(str(params["place"]), MemoryError if params["memory"] else RuntimeError, name)
                 return None
             case "missing":
                 raise SessionNotFound("No such session", details={"session_id": "s"})
@@ -170,7 +171,7 @@ class Echo:
         pass
 
 
-def _fail(place: str, error: type[Exception]) -> None:
+def _fail(place: str, error: type[Exception], name: str | None) -> None:
     """Raise an error where no caller gets it."""
 
     def fail(*_: object) -> None:
@@ -179,7 +180,7 @@ def _fail(place: str, error: type[Exception]) -> None:
     if place == "callback":
         asyncio.get_running_loop().call_soon(fail)
     elif place == "thread":
-        thread = threading.Thread(target=fail)
+        thread = threading.Thread(target=fail, name=name)
         thread.start()
         thread.join()
     else:

@@ -66,6 +66,9 @@ def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
     clients = sum(one["role"] == "mcp" for one in facts["connections"])
     memory = f", {size(facts['rss_bytes'])}" if facts["rss_bytes"] else ""
     up = f"pid {facts['pid']}, version {facts['version']}, up {largest_unit(facts['uptime_s'])}{memory}"
+    daemon: list[Part] = [("running", "green"), f"  {up}"]
+    if facts.get("read_only"):
+        daemon = [("none", "yellow"), "  the state directory cannot be written; this command reads it itself"]
     record: Part = ("cannot be read", "red")
     if "sessions" in facts:
         record = (
@@ -84,7 +87,7 @@ def status_lines(facts: Facts) -> list[tuple[str, list[Part]]]:
     ]
     return [
         *faults,
-        ("daemon", [("running", "green"), f"  {up}"]),
+        ("daemon", daemon),
         ("home", [facts["home"]]),
         ("socket", [facts["socket"]]),
         ("http", http),

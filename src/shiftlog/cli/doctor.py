@@ -443,8 +443,7 @@ def _agents(met: dict[str, Any]) -> Iterator[Check]:
 def _program(name: str, needed: bool, purpose: str) -> Check:
     path = next(filter(None, map(shutil.which, (name, *STAND_INS.get(name, ())))), None)
     if path is None and needed:
-        hint = f"Install it; {purpose} need it"
-        return _warn(name, "not found", hint)
+        return _warn(name, "not found", f"Install it; {purpose} need it")
     if path is None:
         return _ok(name, f"not found; optional, for {purpose}")
     try:

@@ -95,7 +95,7 @@ def _run(home: str, given: "Namespace", *, open_services: "OpenServices | None")
         import anyio
 
         from shiftlog.daemon.lifecycle import serve
-        from shiftlog.daemon.memory import FrugalLoop, watch_threads
+        from shiftlog.daemon.shortage import FrugalLoop, watch_threads
 
         watch_threads()
         return anyio.run(

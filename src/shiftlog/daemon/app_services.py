@@ -141,7 +141,8 @@ class AppServices:
         http = await self._http.status()
         counts = await self._counts()
         store = store_place(self._app.home, self._app.config)
-        return {**counts, **http, "faults": self._faults(), "policy": self._policy, "store": store}
+        own = {"faults": self._faults(), "policy": self._policy, "store": store, "read_only": self._app.is_read_only}
+        return {**counts, **http, **own}
 
     async def _counts(self) -> dict[str, object]:
         """Return the figures of the record; none if it cannot be read, which the faults name."""

@@ -21,7 +21,7 @@ from shiftlog.daemon.hello import error_line
 from shiftlog.daemon.lock import DaemonLock
 from shiftlog.daemon.log import set_level
 from shiftlog.daemon.services import OpenServices, Services
-from shiftlog.daemon.spare import SpareDescriptor
+from shiftlog.daemon.shortage import SpareDescriptor
 from shiftlog.daemon.tasks import until
 from shiftlog.daemon.upkeep import LEASES
 from shiftlog.model.errors import InternalError, ShiftlogError, StorageError

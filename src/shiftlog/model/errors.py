@@ -360,6 +360,8 @@ class InternalError(ShiftlogError, RuntimeError):
 
 # Error numbers for which the machine is at fault: its disk, or another shortage.
 DISK_FULL = "the disk is full"
+# The details by which a store says that its disk, its file or a lack of memory is at fault.
+_OF_STORE = frozenset({"disk", "damaged", "memory"})
 DISK_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 # Python's error where the limit of memory or processes allows no further thread.
 NO_THREAD = "can't start new thread"
@@ -368,7 +370,7 @@ _TROUBLES = DISK_TROUBLES | {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAG
 
 def is_of_the_machine(error: BaseException) -> bool:
     """Return True if the disk or the machine is at fault, so that the same work may succeed later."""
-    return trouble(error) is not None or (isinstance(error, StorageError) and "disk" in error.details)
+    return trouble(error) is not None or (isinstance(error, StorageError) and not _OF_STORE.isdisjoint(error.details))
 
 
 def trouble(error: BaseException) -> StorageError | None:

@@ -10,10 +10,12 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import apsw
 import pytest
 
-from shiftlog.model.errors import StorageError
+from shiftlog.model.errors import StorageError, is_of_the_machine
 from shiftlog.store.sqlite import SqliteStore
+from shiftlog.store.sqlite.faults import storage_error
 from tests.contract import builders as b
 from tests.daemon.disks import fill, needs_root, remount, small_disk
 
@@ -508,3 +510,16 @@ async def test_entries_that_were_deleted_from_the_file_are_left_to_verify(path: 
     db.close()
     async with SqliteStore(path) as store:
         assert await session_names(store) == [b.session_id("one")]
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [apsw.IOError, apsw.BusyError, apsw.FullError, apsw.NoMemError, apsw.CorruptError, apsw.NotADBError, MemoryError],
+)
+def test_work_that_fails_for_the_disk_the_file_or_memory_is_worth_another_try(kind: type[Exception]) -> None:
+    assert is_of_the_machine(storage_error(kind("it failed")))
+
+
+@pytest.mark.parametrize("kind", [apsw.SQLError, apsw.ConstraintError, apsw.TooBigError])
+def test_work_that_fails_for_its_own_content_is_not(kind: type[Exception]) -> None:
+    assert not is_of_the_machine(storage_error(kind("it failed")))

@@ -14,10 +14,14 @@ DAMAGED = "damaged"
 FULL = DISK_FULL
 READ_ONLY = "the file system is read-only"
 NOT_PERMITTED = "permission denied"
+FAILING = "the disk reports an error"
+BUSY = "another program keeps the database busy"
 HINTS = {
     FULL: "Nothing was recorded; make room on the disk of the state directory and try again",
     READ_ONLY: "Nothing was recorded; mount the file system of the state directory for writing and try again",
     NOT_PERMITTED: "Nothing was recorded; make the files of the state directory yours (chmod, chown) and try again",
+    FAILING: "Nothing was recorded; look at the disk of the state directory (dmesg) and try again",
+    BUSY: "Nothing was recorded; end the program that holds the database and try again",
 }
 NO_MEMORY_HINT = "Nothing was recorded; free memory and try again"
 FULL_BYTES = 64 << 10
@@ -31,7 +35,7 @@ def storage_error(error: BaseException, reason: str = "", path: Path | None = No
     """Return the error to raise for a fault of SQLite: the file is damaged, or a retry may work."""
     if isinstance(error, MemoryError | apsw.NoMemError):
         reason = os.strerror(errno.ENOMEM)
-        return StorageError("Storage error: no memory", details={"reason": reason}, hint=NO_MEMORY_HINT)
+        return StorageError("Storage error: no memory", details={"reason": reason, "memory": True}, hint=NO_MEMORY_HINT)
     if not reason and isinstance(error, apsw.CantOpenError) and _is_short_of_descriptors():
         reason = os.strerror(errno.EMFILE)
     if isinstance(error, apsw.NotADBError | apsw.CorruptError):
@@ -68,9 +72,12 @@ def _cause(error: BaseException, path: Path | None) -> str | None:
         return FULL
     if isinstance(error, OSError):
         return _NUMBERS.get(error.errno or 0)
-    if path is None or not isinstance(error, _DISK_ERRORS):
+    if isinstance(error, apsw.BusyError | apsw.LockedError):
+        return BUSY
+    if not isinstance(error, _DISK_ERRORS):
         return None
-    return disk_trouble(path)
+    known = None if path is None else disk_trouble(path)
+    return FAILING if known is None and isinstance(error, apsw.IOError) else known
 
 
 _NUMBERS = {

@@ -57,7 +57,8 @@ class WriterThread:
         self._origin_keys = OriginKeys()
         self._recent = RecentNouns()
         self._opened: Future[None] = Future()
-        self._thread = threading.Thread(target=self._run, name="store-writer", daemon=True)
+        self.name = "store-writer"  # the daemon knows the thread by it
+        self._thread = threading.Thread(target=self._run, name=self.name, daemon=True)
 
     def start(self) -> "Future[None]":
         """Start the thread; the future ends when the file is open, or with the reason why it is not."""
