@@ -421,6 +421,7 @@ def looks(day: Day) -> dict[str, str]:
         "file": "/files?path=src/payments/client.py",
         "decisions": "/decisions",
         "palette": "/palette?q=charges",
+        "subagents apart": "/sessions?from=7d",
         "missing": "/sessions/Codex-20200101T000000Z-nobody",
     }
 
