@@ -22,7 +22,7 @@ def test_a_session_reads_like_a_story(demo: Path) -> None:
         "PAYMENTS_TOKEN=[REDACTED:",
         "  Failed\n    wrong_approach: With 120 seconds",
         "✓ #14 edit config/payments.env  Raise PAYMENTS_TIMEOUT to 120",
-        " Decision\n      - Idempotency key = hash of order and amount",
+        " Decision\n      Idempotency key = hash of order and amount",
         "  Commits\n    ",
         "  Files\n    - src/payments/client.py",
         "  Response\n    Each charge now carries a key",

@@ -308,6 +308,29 @@ def test_a_running_command_prints_onto_the_page(page: Page, server: PageServer, 
     server.tool("close_shell", {"shell_id": shell})
 
 
+def test_a_turn_that_ends_while_it_is_looked_at_can_be_taken_back_at_once(
+    page: Page, server: PageServer, tmp_path: Path
+) -> None:
+    opened = {"agent": "Codex", "title": "Watched to its end", "cwd": str(tmp_path)}
+    named = {"session_id": server.tool("open_session", opened)["session_id"]}
+    shell = server.tool("open_shell", {**named, "cwd": str(tmp_path), "workspace": str(tmp_path)})["shell_id"]
+    page.goto(f"{server.base}/sessions/{named['session_id']}")
+    expect(page.locator("#live")).to_have_text("Live")
+    server.tool("begin_turn", {**named, "query_title": "Write it", "query_text": "Write it"})
+    server.tool("run_command", {"shell_id": shell, "command": "echo 1 > one.txt"})
+    server.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+    turn = page.locator("article.turn")
+    expect(turn.get_by_text("Done")).to_be_visible()
+    expect(turn.get_by_role("link", name="Take back…")).to_be_visible()
+    file = turn.locator(".files a").first
+    before = file.get_attribute("href") if file.count() else None
+    page.reload()
+    expect(turn.get_by_role("link", name="Take back…")).to_be_visible()
+    if before is not None:
+        assert file.get_attribute("href") == before, "live and loaded show the same"
+    server.tool("close_shell", {"shell_id": shell})
+
+
 def test_ten_thousand_entries_are_loaded_as_they_are_needed(page: Page, server: PageServer) -> None:
     session_id = record_long(server)
     entries = int(server.json(f"/sessions/{session_id}")["session"]["entry_count"])
@@ -398,6 +421,7 @@ def looks(day: Day) -> dict[str, str]:
         "file": "/files?path=src/payments/client.py",
         "decisions": "/decisions",
         "palette": "/palette?q=charges",
+        "subagents apart": "/sessions?from=7d",
         "missing": "/sessions/Codex-20200101T000000Z-nobody",
     }
 

@@ -13,6 +13,7 @@ import apsw
 import pytest
 
 from shiftlog.ingest.importing.ports import ImportOptions
+from shiftlog.web.asking import ask
 from shiftlog.web.openapi import description
 from tests.ingest.import_app import Claude
 from tests.web.server import CLIENT, PageServer, serving
@@ -551,3 +552,40 @@ def test_a_session_that_fails_all_the_time_is_one_line_of_the_first_page(server:
     failed = server.json("/now")["overview"]["failed"]
     [mine] = [one for one in failed if one["session_id"] == named["session_id"]]
     assert (mine["title"], mine["times"]) == ("Try 11", 12)
+
+
+def test_a_browser_keeps_the_style_that_each_page_waits_for_until_it_changes(server: PageServer, day: Day) -> None:
+    found = re.search(r'href="(/static/style\.css\?v=[0-9a-f]{16})"', server.html("/"))
+    assert found is not None
+    with server.client() as client:
+        assert "immutable" in client.get(found[1]).headers["cache-control"]
+        assert client.get("/static/style.css?v=0").headers["cache-control"] == "private, max-age=60"
+        assert client.get("/static/page.js").headers["cache-control"] == "private, max-age=60"
+
+
+def test_what_an_import_notes_of_an_ended_turn_stands_in_it_also_behind_later_turns(server: PageServer) -> None:
+    work = server.home.parent / "noted"
+    work.mkdir()
+    opened = {"agent": "Codex", "title": "Noted late", "cwd": str(work)}
+    named = {"session_id": server.tool("open_session", opened)["session_id"]}
+    shell = server.tool("open_shell", {**named, "cwd": str(work), "workspace": str(work)})["shell_id"]
+    turns: list[str] = []
+    for number in range(3):
+        turns.append(server.tool("begin_turn", {**named, "query_title": "Go", "query_text": "Go"})["request_id"])
+        server.tool("run_command", {"shell_id": shell, "command": f"echo {number} > {number}.txt"})
+        server.tool("finish_turn", {**named, "outcome": "completed", "response": "Done"})
+    server.tool("close_shell", {"shell_id": shell})
+    told = server.html(f"/sessions/{named['session_id']}").split('<article class="turn')[1:]
+    noted = [re.findall(r"Files seen to change</span> <span>create <b>(\d)\.txt", turn) for turn in told]
+    assert noted == [["0"], ["1"], ["2"]]
+    one = server.html(f"/sessions/{named['session_id']}/turns/{turns[1]}")
+    assert "Files seen to change" in one
+
+
+def test_a_bare_shell_is_found_under_the_name_of_what_ran_in_it(server: PageServer, tmp_path: Path) -> None:
+    shell = server.tool("open_shell", {"cwd": str(tmp_path)})["shell_id"]
+    server.tool("run_command", {"shell_id": shell, "command": "echo zanzibar"})
+    server.tool("close_shell", {"shell_id": shell})
+    [item] = server.do(ask(server.app, "search", {"text": "zanzibar", "kinds": ["session"]}))["items"]
+    assert (item["title"], item["ran"]) == ("shell", "echo zanzibar")
+    assert '">echo zanzibar</a>' in server.html("/sessions", q="zanzibar")

@@ -113,6 +113,17 @@ async def _show(app: App, params: Params, caller: Caller) -> AsyncGenerator[obje
         turns = None
 
 
+async def _search(app: App, params: Params, caller: Caller) -> object:
+    found = await app.history.query_history(params, caller)
+
+    def work(reader: Reader) -> list[dict[str, Any]]:
+        known = {item["session_id"]: reader.session(item["session_id"]) for item in found["items"]}
+        named = {name: first_run(session, reader) for name, session in known.items() if session is not None}
+        return [item | named.get(item["session_id"], {}) for item in found["items"]]
+
+    return {**found, "items": await app.store.read(work)}
+
+
 async def _tail(app: App, params: Params, caller: Caller) -> AsyncGenerator[object]:
     name = params.get("session_id")
     last, following = int(params.get("last", 10)), bool(params.get("follow"))
@@ -198,7 +209,7 @@ QUESTIONS: dict[str, Question] = {
     "session_named": _session_named,
     "sessions": _sessions,
     "show": _show,
-    "search": lambda app, params, caller: app.history.query_history(params, caller),
+    "search": _search,
     "tail": _tail,
     "verify": _verify,
     "rebuild": _rebuild,

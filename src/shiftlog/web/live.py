@@ -188,9 +188,9 @@ class Live:
         if head is None or session is None:
             return []
         entries = reader.entries(session_id, after=after, until=head[0], limit=ENTRIES_AT_ONCE)
-        news = [(entry.seq, _entry_item(self.app.runs, reader, session, entry)) for entry in entries]
+        facts = session_head(self.app, reader, session) if entries else {}
+        news = [(entry.seq, _entry_item(self.app.runs, reader, session, entry, facts)) for entry in entries]
         if news:
-            facts = session_head(self.app, reader, session)
             news[-1][1]["head"] = render("_session_head.html", {"session": facts, "tab": "timeline"})
         return news
 
@@ -201,7 +201,7 @@ def event(name: str, data: Item, mark: int | str | None = None) -> bytes:
     return f"{head}event: {name}\ndata: ".encode() + encoded(data) + b"\n\n"
 
 
-def _entry_item(runs: Runs, reader: Reader, session: Session, entry: Entry) -> Item:
+def _entry_item(runs: Runs, reader: Reader, session: Session, entry: Entry, head: Item) -> Item:
     """Return the event data of a new entry: its step, and the head of its turn if that changed.
 
     An open turn shows whether its session is still worked in.
@@ -209,13 +209,13 @@ def _entry_item(runs: Runs, reader: Reader, session: Session, entry: Entry) -> I
     item: Item = {"seq": entry.seq, "kind": str(entry.kind), "request_id": entry.turn, "state": str(session.state)}
     turn = reader.turn(session.id, entry.turn) if entry.turn else None
     if entry.kind.startswith("turn.") and turn is not None:
-        item["turn"] = _turn_html(runs, reader, session, turn, is_new=entry.kind is Kind.TURN_BEGUN)
+        item["turn"] = _turn_html(runs, reader, session, turn, head, is_new=entry.kind is Kind.TURN_BEGUN)
         if turn.is_terminal:
             item["repeats"] = _repeats(reader, session, turn)
     elif entry.kind in _STATES and session.current_turn:
         unfinished = reader.turn(session.id, session.current_turn)
         if unfinished is not None and not unfinished.is_terminal:
-            item["unfinished"] = {unfinished.request_id: _turn_html(runs, reader, session, unfinished)}
+            item["unfinished"] = {unfinished.request_id: _turn_html(runs, reader, session, unfinished, head)}
     if turn is not None:
         item["steps"] = turn.dialog_items + turn.actions
     if turn is None or counts(turn, entry):
@@ -233,10 +233,11 @@ def _repeats(reader: Reader, session: Session, turn: Turn) -> list[int]:
     return [entry.seq for entry in last if is_in_head(turn, entry)]
 
 
-def _turn_html(runs: Runs, reader: Reader, session: Session, turn: Turn, *, is_new: bool = False) -> str:
+def _turn_html(runs: Runs, reader: Reader, session: Session, turn: Turn, head: Item, *, is_new: bool = False) -> str:
+    """Return a turn as its page shows it; a page that may only look leaves the link to an undo out."""
     template = "_turn.html" if is_new else "_turn_head.html"
     block = turn_block(session, turn, [], cost_of_turn(turn, runs.responses_of(session, turn, reader)), opened=True)
-    return render(template, {"block": block, "session_id": session.id})
+    return render(template, {"block": block, "session_id": session.id, "session": head, "may_undo": head["can_undo"]})
 
 
 class _Outputs:

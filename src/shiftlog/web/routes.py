@@ -25,7 +25,7 @@ from shiftlog.web.door import Door, is_foreign
 from shiftlog.web.live import Live
 from shiftlog.web.openapi import description
 from shiftlog.web.present.addresses import address
-from shiftlog.web.present.templates import HERE, render
+from shiftlog.web.present.templates import HERE, render, style_version
 from shiftlog.web.views import details, projects, session
 from shiftlog.web.views.export import download
 from shiftlog.web.views.files import file_page
@@ -173,7 +173,10 @@ async def _static(request: Request) -> Response:
     path = HERE / "static" / name
     if path.suffix not in _TYPES or not path.is_file():
         return refusal(request, UnknownTool("There is no such file", hint="The page links its own files"), NOT_FOUND)
-    headers = {**HEADERS, "Cache-Control": "private, max-age=60"}
+    # No page is painted before its style is there, so a browser shall not ask for it again.
+    is_for_good = name == "style.css" and request.query_params.get("v") == style_version()
+    kept = "private, max-age=31536000, immutable" if is_for_good else "private, max-age=60"
+    headers = {**HEADERS, "Cache-Control": kept}
     return Response(path.read_bytes(), 200, headers, _TYPES[path.suffix])
 
 

@@ -210,7 +210,7 @@ class Runs:
         """Return what each response of a turn used; its cost as it was stated, else by the price as it came."""
         if turn.usage is None:
             return []
-        after, until, name = turn.begun_seq, session.head_seq, turn.request_id
+        after, until, name = turn.begun_seq, turn.last_seq, turn.request_id
         entries = reader.entries(session.id, after=after, until=until, turn=name, kinds=(Kind.USAGE,))
         # Where models are recorded, a response without one has no known price.
         unnamed = None if session.model_usage else _model(session)

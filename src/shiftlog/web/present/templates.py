@@ -3,6 +3,7 @@
 Every printed text is escaped and its hidden characters are made visible, so no template can forget it.
 """
 
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from functools import lru_cache, partial
@@ -66,8 +67,15 @@ def _environment(exporting: bool = False) -> Environment:
     environment.filters.update(filters)
     url = _inner_address if exporting else address
     known: dict[str, Any] = {"url": url, "states": STATES, "version": __version__, "exporting": exporting}
+    known["style_version"] = style_version()
     environment.globals.update(known)
     return environment
+
+
+@lru_cache(maxsize=1)
+def style_version() -> str:
+    """Return a short hash of the style sheet: an address with it is kept by browsers for good."""
+    return hashlib.sha256((HERE / "static" / "style.css").read_bytes()).hexdigest()[:16]
 
 
 def _whole(text: object, chars: int = FOLD_CHARS, lines: int = FOLD_LINES) -> Folded:

@@ -181,6 +181,7 @@ function renewTurn(article, html) {
   if (steps && next) {
     next.replaceWith(steps);
   }
+  if (!document.body.dataset.csrf) fresh.querySelectorAll('a[href$="/undo"]').forEach((one) => one.remove());
   dress(fresh);
   head.replaceChildren(fresh);
 }

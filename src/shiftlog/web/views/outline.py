@@ -19,8 +19,8 @@ from shiftlog.model.nouns import Session, Turn
 from shiftlog.model.times import shown
 from shiftlog.store.protocol import Filter, Page, Reader
 from shiftlog.text.printable import one_line
-from shiftlog.web.answers import PageView
-from shiftlog.web.present.charts import strip
+from shiftlog.web.answers import PageView, wants_json
+from shiftlog.web.present.charts import STRIP_MOST, strip
 from shiftlog.web.views.endings import failing
 from shiftlog.web.views.notes import said_by
 from shiftlog.web.views.session import read_session, session_head
@@ -51,12 +51,16 @@ async def outline_page(app: App, request: Request) -> PageView:
     if axis not in AXES:
         raise InvalidParameter.invalid("axis", "one of " + ", ".join(AXES), axis, allowed=list(AXES))
 
+    is_json = wants_json(request)
+
     def work(reader: Reader, session: Session) -> tuple[Item, Item]:
         turns = every_turn(reader, session)
         errors = _errors(reader, session, {turn.request_id: turn for turn in turns})
         of_turn = Counter(str(error["request_id"]) for error in errors if error["request_id"])
         files = _files(reader, session)
-        rows = [_row(session, turn, of_turn[turn.request_id]) for turn in turns]
+        # Of a long session the page names only what went wrong; a program gets the words of every turn.
+        is_told = is_json or len(turns) <= STRIP_MOST
+        rows = [_row(session, turn, of_turn[turn.request_id], is_told=is_told) for turn in turns]
         data: Item = {
             "session_id": session.id,
             "turns": rows,
@@ -89,17 +93,18 @@ def every_turn(reader: Reader, session: Session) -> list[Turn]:
     return found
 
 
-def _row(session: Session, turn: Turn, errors: int) -> Item:
+def _row(session: Session, turn: Turn, errors: int, *, is_told: bool) -> Item:
     # A transcript's clock may run backwards: no turn takes less than no time.
     lasted = ((turn.finished_at or turn.last_updated) - turn.begun_at).total_seconds()
     status = str(status_shown(turn.status, session.state))
+    errors = errors or int(status == "failed")
     return {
         "request_id": turn.request_id,
         "ordinal": turn.ordinal,
-        "title": one_line(turn.query_title or turn.query_text, 120),
+        "title": one_line(turn.query_title or turn.query_text, 120) if is_told or errors else "",
         "status": status,
-        "errors": errors or int(status == "failed"),
-        "begun_at": shown(turn.begun_at),
+        "errors": errors,
+        "begun_at": shown(turn.begun_at) if is_told else "",
         "duration_s": max(0.0, lasted),
     }
 

@@ -30,6 +30,7 @@ from shiftlog.web.views.timeline import (
     find_turn,
     in_order,
     is_of,
+    late_notes,
     read_children,
     read_pieces,
     read_restores,
@@ -172,6 +173,8 @@ def timeline_blocks(
     blocks: list[Item] = []
     children = read_children(reader, session)
     restores = read_restores(reader, session)
+    first = next((piece.turn for piece in pieces if piece.turn is not None), None)
+    late = late_notes(reader, session, first.begun_seq) if first is not None else []
     room = SHORT_SESSION if session.head_seq <= SHORT_SESSION else OPENED_ENTRIES
     for piece in pieces:
         turn = piece.turn
@@ -186,7 +189,7 @@ def timeline_blocks(
             blocks.append(block | {"taken_back": who_took_back(restores, turn)})
             continue
         room_of_turn = WHOLE_TURN if whole else ENTRIES_SHOWN
-        entries, next_place = read_turn(reader, session, turn, TurnPlace(), room_of_turn)
+        entries, next_place = read_turn(reader, session, turn, TurnPlace(), room_of_turn, late)
         own = [] if next_place else [child for child in children if is_of(child, turn)]
         opened = whole or not turn.is_terminal or len(entries) <= OPENED_ENTRIES
         steps = steps_of(entries, own, turn, of_page(responses, entries, next_place))

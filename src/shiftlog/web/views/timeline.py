@@ -152,17 +152,31 @@ def find_turn(reader: Reader, session: Session, name: str) -> Turn:
     return turn
 
 
+def late_notes(reader: Reader, session: Session, after: int) -> list[Entry]:
+    """Return what was noted of turns behind an entry; an ended turn gets nothing else."""
+    return reader.entries(session.id, after=after, until=session.head_seq, kinds=(Kind.IMPORT_NOTED,))
+
+
 def read_turn(
-    reader: Reader, session: Session, turn: Turn, place: TurnPlace, limit: int = ENTRIES_SHOWN
+    reader: Reader,
+    session: Session,
+    turn: Turn,
+    place: TurnPlace,
+    limit: int = ENTRIES_SHOWN,
+    late: Sequence[Entry] | None = None,
 ) -> tuple[list[Entry], str | None]:
     """Return the next entries of a turn that still count, in the order in which they happened.
 
     The second value is the position of the next page, if there is one. A call and its result stay on one page if
-    they are near each other.
+    they are near each other. Who reads many turns gives the `late` notes: finding them reads the rest of the session.
     """
     room = limit + JOINED_WITHIN
     live = _read_row(reader, session, turn, place.live, room, LIVE)
     rest = _read_row(reader, session, turn, place.rest, room, _NOT_LIVE)
+    if len(rest) <= room:
+        late = late_notes(reader, session, turn.last_seq) if late is None else late
+        shown = max(place.rest, turn.last_seq)
+        rest = [*rest, *(note for note in late if note.turn == turn.request_id and note.seq > shown)][: room + 1]
     merged = _merged(live, rest, place.reached_ms)[: room + 1]
     entries = [entry for _, entry in merged]
     if len(entries) <= limit:
@@ -185,7 +199,7 @@ def _read_row(
 ) -> list[Entry]:
     """Return the next entries of some kinds that still count, one more than the limit if there are more."""
     found: list[Entry] = []
-    after, until, name, kinds = max(after, turn.begun_seq - 1), session.head_seq, turn.request_id, tuple(kinds)
+    after, until, name, kinds = max(after, turn.begun_seq - 1), turn.last_seq, turn.request_id, tuple(kinds)
     while len(found) <= limit:
         entries = reader.entries(session.id, after=after, until=until, limit=limit + 1, turn=name, kinds=kinds)
         found += [entry for entry in entries if counts(turn, entry)]
