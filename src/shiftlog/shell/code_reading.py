@@ -13,7 +13,7 @@ from typing import Any
 
 from shiftlog.guard.policy.code_content import ContentJudgement, judge_content
 from shiftlog.guard.policy.code_files import CodeFile
-from shiftlog.guard.policy.copies import copyable
+from shiftlog.guard.policy.doubts.copies import copyable
 from shiftlog.guard.policy.judge import Judge
 from shiftlog.model.errors import ShiftlogError
 from shiftlog.model.shell_errors import PolicyUndecidable

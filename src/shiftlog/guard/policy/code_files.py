@@ -12,9 +12,9 @@ from itertools import pairwise
 from posixpath import join, normpath
 from typing import Literal
 
+from shiftlog.guard.policy.doubts.open_arguments import subcommand
 from shiftlog.guard.policy.filters import awk_runs, filter_files, sed_runs
 from shiftlog.guard.policy.found import Start
-from shiftlog.guard.policy.open_arguments import subcommand
 from shiftlog.guard.policy.tables import (
     BUILDERS,
     FILTERS,

@@ -39,6 +39,21 @@ class Start:
 
 
 @dataclass(slots=True)
+class Unwrapped:
+    """The argument lists, shell texts and scripts that a program would run."""
+
+    argvs: list[list[Arg]] = field(default_factory=list[list[Arg]])
+    texts: list[Arg] = field(default_factory=list[Arg])
+    holes_are_data: bool = False
+    reads_stdin: bool = False
+    scripts: list[Arg] = field(default_factory=list[Arg])
+    hidden: bool = False
+    settings: list[Arg] = field(default_factory=list[Arg])
+    splitting: list[Arg] = field(default_factory=list[Arg])
+    """Words of `find` that hide a program if they are more than one word."""
+
+
+@dataclass(slots=True)
 class Doubt:
     """Something that the text leaves open; `when` says under which rules it matters."""
 

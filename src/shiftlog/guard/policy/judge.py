@@ -13,8 +13,9 @@ from typing import Literal
 
 from shiftlog.guard.bash.script import SyntaxFault, describe_fault, line_and_column, read_script
 from shiftlog.guard.bash.tree import Effort, Fault, TooMuch, Unclosed
-from shiftlog.guard.policy.copies import copies
 from shiftlog.guard.policy.dangerous import DOWNLOAD_RULE, dangerous_rule
+from shiftlog.guard.policy.doubts.copies import copies
+from shiftlog.guard.policy.doubts.open_arguments import open_arguments
 from shiftlog.guard.policy.files import FileIdentity, NoFiles
 from shiftlog.guard.policy.found import Definitions, Doubt, Position, Start
 from shiftlog.guard.policy.lists import (
@@ -26,7 +27,6 @@ from shiftlog.guard.policy.lists import (
     Source,
     denied_names,
 )
-from shiftlog.guard.policy.open_arguments import open_arguments
 from shiftlog.guard.policy.programs import Survey
 from shiftlog.guard.policy.readonly import proves_read_only
 from shiftlog.guard.policy.starts import StartJudge, StartVerdict

@@ -1,4 +1,4 @@
-"""Follows programs that variables and a function's arguments name, where only the text is checked.
+"""Follows programs that variables and a function's arguments name, and code, where only the text is checked.
 
 A later command of the same text may change a variable or a function, so most of this is decided at the end.
 """
@@ -11,10 +11,12 @@ from dataclasses import replace
 
 from shiftlog.guard.bash.tree import AndOr, Dyn, Lit, Node, Part, Redirect, Simple, TooMuch
 from shiftlog.guard.bash.values import BRANCH, NAME, PLAIN, Values, array_name, assigned_text, parameter_name
-from shiftlog.guard.bash.words import GLOB, HOLE, Arg, literal, resolve_words, show, text_of
+from shiftlog.guard.bash.words import GLOB, HOLE, Arg, is_process, is_stdin, literal, resolve_words, show, text_of
 from shiftlog.guard.policy import tables
 from shiftlog.guard.policy.builtins import Builtins
+from shiftlog.guard.policy.filters import filter_files, sed_runs
 from shiftlog.guard.policy.found import Position, Start, Stdin
+from shiftlog.guard.policy.tools import option_values, takes_stdin
 from shiftlog.guard.policy.wrappers import unwrap
 
 HARMLESS = re.compile(r"[\w./@+=~:,*?!()\[\]-]+", re.A)  # nothing here ends a command or starts an expansion
@@ -359,6 +361,63 @@ class Late(Builtins):
         named = self.names.search(code) if self.names is not None else None
         if named is not None:
             self.doubt(f"{what} '{named}'", named, at, "text only")
+
+    def _wrote(self, path: str, content: Arg | None) -> None:
+        self.writes.setdefault(path, []).append(content)
+
+    def _visit_written(self, arg: Arg, position: Position) -> None:
+        """Visit a script that this same command writes, as far as its content is known."""
+        name = (arg.value or "").removeprefix("./")
+        contents = [each for path, listed in self.writes.items() if path.removeprefix("./") == name for each in listed]
+        texts = [content.value for content in contents if content is not None and content.value is not None]
+        if len(texts) < len(contents):
+            self.doubt(f"the script '{name}', which this command writes", name, arg.at, "text only")
+        elif self.names is not None:
+            for text in dict.fromkeys((*texts, "".join(texts))):  # not each need be written
+                self.visit_text(literal(text, arg.at), position._replace(surety="stored"))
+
+    def _visit_opaque(self, name: str, base: str, args: list[Arg], position: Position) -> None:
+        """Check programs that run files or code; only needed if nothing but the text is checked."""
+        at = args[0].at
+        self._visit_written(Arg(name, name, at), position)
+        if "/" in name or base in tables.RUNNERS:
+            self._doubt_named_data(base, args, at)
+        if base in tables.READS_COMMANDS and position.stdin.kind == "text" and position.stdin.text is not None:
+            self._doubt_named(position.stdin.text.text, f"what '{base}' reads with", at)
+        if any(is_process(value) for value in option_values(args, tables.CODE_OPTIONS.get(base, ()))):
+            self.doubt(f"what '{base}' reads from a substitution", base, at, "text only")
+        if tables.INTERPRETERS.fullmatch(base):
+            self._doubt_written_code(base, args[1:], at)
+            self._visit_code(base, args[1:], at, position)
+
+    def _visit_code(self, base: str, args: list[Arg], at: int, position: Position) -> None:
+        stdin = position.stdin
+        code = " ".join(arg.text for arg in args)
+        if stdin.kind == "text" and stdin.text is not None:
+            code += "\n" + stdin.text.text
+        operands = [arg for arg in args if not arg.text.startswith("-")]
+        processes = [arg for arg in operands if is_process(arg)]
+        reads = tables.READS_CODE.fullmatch(base) or _reads_script(base, args)
+        if reads and (processes or (stdin.kind == "pipe" and (base in tables.FILTERS or takes_stdin(base, args)))):
+            self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
+        elif reads and stdin.kind == "file":
+            self.starts[-1].code = stdin.text
+        elif base in tables.TERMINALS or (reads and base in tables.SEDS):
+            self._doubt_named(code, f"code for '{base}' with", at)
+        elif base in tables.SEDS and sed_runs(args):
+            self.doubt("what 'sed' runs", base, at, "text only")
+        elif base in tables.MAKES:
+            told = [value.text for value in option_values(args, ("-E", "--eval"))]
+            settings = [arg.text for arg in args if "=" in arg.text and not arg.text.startswith("-")]
+            self._doubt_named("\n".join((*told, *settings)).replace("=", "= "), f"code for '{base}' with", at)
+        elif base not in tables.SEDS and tables.STARTING.search(code):
+            self._doubt_named(code, f"code for '{base}' with", at)
+
+
+def _reads_script(base: str, args: list[Arg]) -> bool:
+    """Return True if `sed` or `awk` reads its program from the standard input."""
+    files = filter_files(base, args) if base in tables.FILTERS else []
+    return any(name == "-" or is_stdin(literal(name, 0)) for name in files)
 
 
 def _last_name(parts: list[Part]) -> str:

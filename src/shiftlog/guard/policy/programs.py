@@ -15,9 +15,7 @@ from shiftlog.guard.bash.values import Values
 from shiftlog.guard.bash.words import (
     HOLE,
     Arg,
-    is_process,
     is_stdin,
-    literal,
     resolve_word,
     resolve_words,
     show,
@@ -25,12 +23,12 @@ from shiftlog.guard.bash.words import (
     with_holes,
 )
 from shiftlog.guard.policy import tables
-from shiftlog.guard.policy.filters import filter_files, sed_runs
-from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start, Stdin, When
+from shiftlog.guard.policy.finding import FIND_STARTS
+from shiftlog.guard.policy.found import Danger, Definitions, Doubt, Position, Start, Stdin, Unwrapped, When
 from shiftlog.guard.policy.late import Late
 from shiftlog.guard.policy.lists import DeniedNames
-from shiftlog.guard.policy.tools import downloads_to, local_command, option_values, takes_stdin, tool_commands
-from shiftlog.guard.policy.wrappers import FIND_STARTS, Unwrapped, unwrap
+from shiftlog.guard.policy.tools import downloads_to, local_command, tool_commands
+from shiftlog.guard.policy.wrappers import unwrap
 
 MAX_NESTED_TEXTS = 24
 PASSING_OVER = frozenset(("command", "builtin"))  # they skip functions
@@ -270,9 +268,6 @@ class Survey(Late):
         self.writes_something = True
         return [] if arg.value is None else [arg.value]
 
-    def _wrote(self, path: str, content: Arg | None) -> None:
-        self.writes.setdefault(path, []).append(content)
-
     def may_have_ended(self, name: str) -> bool:
         """Return True if a builtin may not run here: after a `return`, or because a function has its name."""
         return self._returned or name in self.functions
@@ -451,17 +446,6 @@ class Survey(Late):
         if position.surety == "sure":
             self.doubt(f"the script '{show(arg)}'", show(arg), arg.at, "allow")
 
-    def _visit_written(self, arg: Arg, position: Position) -> None:
-        """Visit a script that this same command writes, as far as its content is known."""
-        name = (arg.value or "").removeprefix("./")
-        contents = [each for path, listed in self.writes.items() if path.removeprefix("./") == name for each in listed]
-        texts = [content.value for content in contents if content is not None and content.value is not None]
-        if len(texts) < len(contents):
-            self.doubt(f"the script '{name}', which this command writes", name, arg.at, "text only")
-        elif self.names is not None:
-            for text in dict.fromkeys((*texts, "".join(texts))):  # not each need be written
-                self.visit_text(literal(text, arg.at), position._replace(surety="stored"))
-
     def visit_expansions(self, text: str, at: int, position: Position) -> None:
         """Visit the substitutions in a text that a builtin expands."""
         if "$" not in text and "`" not in text:
@@ -504,46 +488,3 @@ class Survey(Late):
             self.visit_text(with_holes(" ".join(arg.text for arg in told), at), inside, data=True)
         elif told is not None and position.stdin.kind == "text":
             self._visit_stdin("ssh", at, inside)
-
-    def _visit_opaque(self, name: str, base: str, args: list[Arg], position: Position) -> None:
-        """Check programs that run files or code; only needed if nothing but the text is checked."""
-        at = args[0].at
-        self._visit_written(Arg(name, name, at), position)
-        if "/" in name or base in tables.RUNNERS:
-            self._doubt_named_data(base, args, at)
-        if base in tables.READS_COMMANDS and position.stdin.kind == "text" and position.stdin.text is not None:
-            self._doubt_named(position.stdin.text.text, f"what '{base}' reads with", at)
-        if any(is_process(value) for value in option_values(args, tables.CODE_OPTIONS.get(base, ()))):
-            self.doubt(f"what '{base}' reads from a substitution", base, at, "text only")
-        if tables.INTERPRETERS.fullmatch(base):
-            self._doubt_written_code(base, args[1:], at)
-            self._visit_code(base, args[1:], at, position)
-
-    def _visit_code(self, base: str, args: list[Arg], at: int, position: Position) -> None:
-        stdin = position.stdin
-        code = " ".join(arg.text for arg in args)
-        if stdin.kind == "text" and stdin.text is not None:
-            code += "\n" + stdin.text.text
-        operands = [arg for arg in args if not arg.text.startswith("-")]
-        processes = [arg for arg in operands if is_process(arg)]
-        reads = tables.READS_CODE.fullmatch(base) or _reads_script(base, args)
-        if reads and (processes or (stdin.kind == "pipe" and (base in tables.FILTERS or takes_stdin(base, args)))):
-            self.doubt(f"what '{base}' reads from a pipe", base, at, "text only")
-        elif reads and stdin.kind == "file":
-            self.starts[-1].code = stdin.text
-        elif base in tables.TERMINALS or (reads and base in tables.SEDS):
-            self._doubt_named(code, f"code for '{base}' with", at)
-        elif base in tables.SEDS and sed_runs(args):
-            self.doubt("what 'sed' runs", base, at, "text only")
-        elif base in tables.MAKES:
-            told = [value.text for value in option_values(args, ("-E", "--eval"))]
-            settings = [arg.text for arg in args if "=" in arg.text and not arg.text.startswith("-")]
-            self._doubt_named("\n".join((*told, *settings)).replace("=", "= "), f"code for '{base}' with", at)
-        elif base not in tables.SEDS and tables.STARTING.search(code):
-            self._doubt_named(code, f"code for '{base}' with", at)
-
-
-def _reads_script(base: str, args: list[Arg]) -> bool:
-    """Return True if `sed` or `awk` reads its program from the standard input."""
-    files = filter_files(base, args) if base in tables.FILTERS else []
-    return any(name == "-" or is_stdin(literal(name, 0)) for name in files)

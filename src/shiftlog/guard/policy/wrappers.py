@@ -8,35 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from itertools import pairwise
 
 from shiftlog.guard.bash.tree import BashWord
-from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, literal, may_become, unknown, with_holes
+from shiftlog.guard.bash.words import HOLE, Arg, is_process, is_stdin, literal, unknown, with_holes
 from shiftlog.guard.policy import tables
+from shiftlog.guard.policy.finding import fd, find, with_hole
+from shiftlog.guard.policy.found import Unwrapped
 from shiftlog.guard.policy.options import read_options
 
 ENV_PIECE = re.compile(
     r"((?:[ \t\n\v\f\r]|\\_)+)|'((?:[^'\\]|\\.)*)'|\"((?:[^\"\\]|\\.)*)\"|\\(.)|([^ \t\n\v\f\r'\"\\]+)", re.S
 )
 ENV_ESCAPES = {"f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v", "_": " "}
-FIND_STARTS = ("-exec", "-execdir", "-ok", "-okdir")
 ARCHITECTURE = re.compile(r"[a-z0-9_]*(86|64|32|arm|ppc|mips|390|26)[a-z0-9_]*")
-
-
-@dataclass(slots=True)
-class Unwrapped:
-    """The argument lists, shell texts and scripts that a program would run."""
-
-    argvs: list[list[Arg]] = field(default_factory=list[list[Arg]])
-    texts: list[Arg] = field(default_factory=list[Arg])
-    holes_are_data: bool = False
-    reads_stdin: bool = False
-    scripts: list[Arg] = field(default_factory=list[Arg])
-    hidden: bool = False
-    settings: list[Arg] = field(default_factory=list[Arg])
-    splitting: list[Arg] = field(default_factory=list[Arg])
-    """Words of `find` that hide a program if they are more than one word."""
 
 
 def unwrap(name: str, args: list[Arg]) -> Unwrapped | None:
@@ -151,70 +136,8 @@ def _xargs(args: list[Arg]) -> Unwrapped:
     given = found.value("-I", "-i", "--replace")
     replaced = (given.text or "{}") if given is not None else ("{}" if found.has("-i", "-I", "--replace") else "")
     if replaced:
-        return Unwrapped(argvs=[[_with_hole(arg, replaced) for arg in found.rest]], settings=settings)
+        return Unwrapped(argvs=[[with_hole(arg, replaced) for arg in found.rest]], settings=settings)
     return Unwrapped(argvs=[[*found.rest, unknown(found.rest[-1].at)]], settings=settings)
-
-
-def _with_hole(arg: Arg, mark: str) -> Arg:
-    if mark not in arg.text:
-        return arg
-    return Arg(None, arg.text.replace(mark, HOLE), arg.at, arg.word)
-
-
-def _find(args: list[Arg]) -> Unwrapped:
-    answer = Unwrapped(splitting=[arg for arg in args if arg.splits and HOLE in arg.text])
-    outside: list[Arg] = []  # what is no part of a program's arguments
-    index = 0
-    while index < len(args):
-        outside.append(args[index])
-        if args[index].value in FIND_STARTS:
-            stop = index + 1
-            while stop < len(args) and args[stop].value != ";":
-                if args[stop].value == "+" and args[stop - 1].value == "{}":
-                    break
-                stop += 1
-            argv = [_with_hole(arg, "{}") for arg in args[index + 1 : stop]]
-            if argv:
-                answer.argvs.append(argv)
-                _follow_clause(args[index + 2 : stop], answer)
-            index = stop
-            outside += args[stop : stop + 1]
-        index += 1
-    answer.hidden = answer.hidden or _hides_start(outside)
-    return answer
-
-
-def _follow_clause(words: list[Arg], answer: Unwrapped) -> None:
-    """Note what starts a further program if a dynamic argument of `-exec` is the sign that ends it."""
-    for index, arg in enumerate(words):
-        if arg.value is None and (may_become(arg, ";") or may_become(arg, "+")):
-            rest = words[index + 1 :]
-            answer.hidden = answer.hidden or any(each.value in FIND_STARTS for each in rest)
-            answer.splitting += [each for each in rest if _may_start(each)]
-            break
-
-
-def _may_start(arg: Arg) -> bool:
-    return arg.value is None and any(may_become(arg, start) for start in FIND_STARTS)
-
-
-def _hides_start(args: list[Arg]) -> bool:
-    """Return True if a dynamic word may expand to `-exec`."""
-    ends = [index for index, arg in enumerate(args) if arg.value in (";", "+") or arg.text.startswith(HOLE)]
-    return any(
-        _may_start(arg)
-        and (not index or args[index - 1].value not in tables.FIND_VALUES)
-        and not args[index + 1].text.startswith(("-", "(", "!"))
-        for index, arg in enumerate(args[: ends[-1]] if ends else [])
-    )
-
-
-def _fd(args: list[Arg]) -> Unwrapped:
-    for index, arg in enumerate(args):
-        if arg.value in ("-x", "-X", "--exec", "--exec-batch"):
-            stop = next((at for at in range(index, len(args)) if args[at].value == ";"), len(args))
-            return Unwrapped(argvs=[[_with_hole(each, "{}") for each in args[index + 1 : stop]]])
-    return Unwrapped()
 
 
 def _shell(args: list[Arg]) -> Unwrapped:
@@ -480,9 +403,9 @@ ODD: dict[str, Callable[[list[Arg]], Unwrapped]] = {
     "strace": _strace,
     "env": _env,
     "xargs": _xargs,
-    "find": _find,
-    "fd": _fd,
-    "fdfind": _fd,
+    "find": find,
+    "fd": fd,
+    "fdfind": fd,
     "su": _su,
     "sg": _su,
     "runuser": _runuser,

@@ -214,7 +214,8 @@ async def test_a_strict_operator_has_what_cannot_be_judged_refused_or_asked(
     place.mkdir()
     async with shell_rig(tmp_path, settings=settings, **where(server, cwd=str(place), deny=["ls"])) as rig:
         rig.shells.approvals.wait_s = 0.1
-        _write(rig.place, {"s.sh": "echo fine\n", "x.py": "print(1)\n", "open.sh": '"$1"\n', "b": "\0ELF", **OPEN_SCRIPTS})
+        files = {"s.sh": "echo fine\n", "x.py": "print(1)\n", "open.sh": '"$1"\n', "b": "\0ELF"}
+        _write(rig.place, files | OPEN_SCRIPTS)
         await rig.run(f"cd {rig.place}")
         assert await rig.out("bash s.sh") == "fine", "it was read, and nothing in it is open"
         for command in UNJUDGED:
