@@ -360,8 +360,8 @@ class InternalError(ShiftlogError, RuntimeError):
 
 # What is wrong with the machine then, and not with us: with its disk, or it is short of something else.
 DISK_FULL = "the disk is full"
-# The details by which a store says that its disk, its file or a lack of memory is at fault.
-_OF_STORE = frozenset({"disk", "damaged", "memory"})
+# The details by which a store says that its disk or a lack of memory is at fault.
+_OF_STORE = frozenset({"disk", "memory"})
 DISK_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 # Python's error where the limit of memory or processes allows no further thread.
 NO_THREAD = "can't start new thread"
