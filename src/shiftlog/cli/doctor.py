@@ -11,6 +11,7 @@ import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -50,8 +51,7 @@ PROGRAMS = (
     ("docker", False, "shells in containers"),
     ("bwrap", False, "a private /tmp, /run and /dev for sandboxed shells"),
 )
-# Alternatives for a missing program.
-STAND_INS = {"docker": ("podman",)}
+STAND_INS = {"docker": ("podman",)}  # for a missing program
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -265,7 +265,8 @@ def _daemon(home: Path, start: bool, met: dict[str, Any]) -> Iterator[Check]:
     try:
         with open_client(start=start, answers_within_s=ANSWER_S) as client:
             facts = client.call("daemon.status", timeout_s=ANSWER_S)
-            met.update(client.call("clients", timeout_s=ANSWER_S)["agents"])
+            with suppress(ShiftlogError):  # the record may be unreadable
+                met.update(client.call("clients", timeout_s=ANSWER_S)["agents"])
     except ShiftlogError as error:
         if not start and not _is_listening():
             yield _ok("daemon", "does not run; it is started when it is needed")
@@ -395,8 +396,7 @@ def _lock(home: Path) -> Check:
     if not processes.alive(int(pid)):
         return _ok("lock", f"left by a daemon that has ended (pid {pid}); the next one takes it")
     if processes.is_stopped(int(pid)):
-        hint = f"kill -CONT {pid} lets it go on; shiftlog daemon stop ends it"
-        return _fail("lock", f"held by pid {pid}, which is stopped (SIGSTOP)", hint)
+        return _fail("lock", f"held by pid {pid}, which is stopped (SIGSTOP)", f"kill -CONT {pid} lets it go on")
     return _ok("lock", f"held by pid {pid}")
 
 

@@ -360,8 +360,8 @@ class InternalError(ShiftlogError, RuntimeError):
 
 # Error numbers for which the machine is at fault: its disk, or another shortage.
 DISK_FULL = "the disk is full"
-# The details by which a store says that its disk, its file or a lack of memory is at fault.
-_OF_STORE = frozenset({"disk", "damaged", "memory"})
+# The details by which a store says that its disk or a lack of memory is at fault.
+_OF_STORE = frozenset({"disk", "memory"})
 DISK_TROUBLES = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EROFS})
 # Python's error where the limit of memory or processes allows no further thread.
 NO_THREAD = "can't start new thread"
