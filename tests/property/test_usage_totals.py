@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from shiftlog.journal.usage.service import total_usage, usage_tables
-from shiftlog.journal.usage.totals import DIMENSIONS, sheets_of_sessions, sheets_of_tallies
+from shiftlog.journal.usage.totals import DIMENSIONS, tables_of_sessions, tables_of_tallies
 from shiftlog.model.moves import RunStatus
 from shiftlog.model.nouns import Session, Usage
 from shiftlog.store.protocol import Filter, Reader, Writer
@@ -129,7 +129,7 @@ def test_totals_from_tallies_are_those_of_the_sessions(
 
     def check(reader: Reader) -> None:
         for by in BY:
-            slow = sheets_of_sessions(reader, app.runs, where, [by])[0].as_item()
+            slow = tables_of_sessions(reader, app.runs, where, [by])[0].as_item()
             assert total_usage(reader, app.runs, where, by) == slow
         models, apart = usage_tables(reader, app.runs, where, [["model"], ["day", "model"]])
         assert _of_models(apart["rows"]) == _of_models(models["rows"])
@@ -176,5 +176,5 @@ def test_a_price_that_is_rounded_for_each_session_is_left_to_the_sessions(server
     session = b.session(NAMES[0], model="claude-opus-4-5", usage=Usage(input_tokens=5))
     server.run(app.store.write(lambda writer: writer.put_session(replace(session, head_seq=1))))
     assert (
-        server.run(app.store.read(lambda reader: sheets_of_tallies(reader, app.runs, Filter(), [["day"]]))) is not None
+        server.run(app.store.read(lambda reader: tables_of_tallies(reader, app.runs, Filter(), [["day"]]))) is not None
     )
