@@ -417,10 +417,10 @@ class Commands:
         shell = self.registry.shells[command.shell_id] if command is not None else None
         if shell is not None:
             self.registry.check_use(shell.shell_id, caller)
-            await self.journal.check_caller(shell.session_id, caller)
         if command is None or shell is None or command.running is None or not command.is_running:
             state = command.state if command else (await self._recorded(values["command_id"]))["state"]
             raise not_running(values["command_id"], state)
+        await self.journal.check_caller(shell.session_id, caller)
         text: str | None = values.get("text")
         if (text is not None or values.get("eof")) and not command.stdin_open:
             raise StdinClosed(f"stdin of {command.command_id} is closed")
