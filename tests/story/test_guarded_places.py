@@ -2,6 +2,7 @@
 
 import os
 import random
+import shlex
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -93,3 +94,24 @@ def test_a_copy_that_nobody_may_read_is_not_a_way_around_a_rule(ground: Path) ->
         ran = agent.call("run_command", shell_id=shell["shell_id"], command=command)
         assert ran["exit_code"] == 126, ran
         assert [one.name for one in place.iterdir() if one.name != "copy"] == ["kept"]
+
+
+def test_no_program_of_the_workspace_runs_in_the_place_of_the_daemons_own(ground: Path) -> None:
+    """The client was started in an activated environment: the workspace comes first on the PATH."""
+    ran, own = ground / "work/ran", ground / "work/.venv/bin"
+    path = f"{own}:{os.environ['PATH']}"
+    with machines.serving(ground, POLICY, bwrap=True, user=False, given={"PATH": path}) as (agent, _, place):
+        shell = agent.call("open_shell", workspace=str(place))["shell_id"]
+        trap = f"#!/bin/dash\necho $0 $(grep Seccomp: /proc/self/status) >>{ran}\nexit 1\n"
+        names = ("git", "sh", "bash", "cat")
+        command = f"mkdir -p {own}; printf %s {shlex.quote(trap)} >trap; chmod +x trap"
+        copy = f"for n in {' '.join(names)}; do /bin/cp trap {own}/$n; done"
+        agent.call("run_command", shell_id=shell, command=f"{command}; {copy}; git")
+        agent.call("run_command", shell_id=shell, command="echo > new")
+        saved = agent.call("create_checkpoint", shell_id=shell)
+        agent.call("run_command", shell_id=shell, command="echo > newer")
+        restored = agent.call("restore_checkpoint", shell_id=shell, checkpoint_id=saved["checkpoint_id"], clean=True)
+        assert restored["files_changed"] == 1, restored
+        agent.call("open_shell", workspace=str(place))
+    unconfined = [line for line in ran.read_text().splitlines() if line.endswith("Seccomp: 0")]
+    assert unconfined == []
