@@ -3,6 +3,7 @@
 import os
 import random
 import shlex
+import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -84,6 +85,45 @@ def test_a_shell_that_moves_its_own_directory_gets_nothing_made_or_written_outsi
                 agent.call("send_input", command_id=ran["command_id"], text="chosen", eof=True)
         agent.call("close_shell", shell_id=shell)
     assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("file", "not yours")]
+
+
+_EXCHANGE = """
+import os, sys
+place, outside = os.environ["TMPDIR"], sys.argv[1]
+print("begun", flush=True)
+number = 0
+while True:
+    for name in os.listdir(place):
+        if name.startswith("shiftlog-ask-") and not os.path.islink(f"{place}/{name}"):
+            number += 1
+            try:
+                os.rename(f"{place}/{name}", f"{place}/taken-{number}")
+                os.symlink(outside, f"{place}/{name}")
+            except OSError:
+                pass
+"""
+
+
+@KINDS
+@TRIES
+def test_the_script_for_prompts_is_written_nowhere_else_while_another_shell_exchanges_its_directory(
+    ground: Path, bwrap: bool, user: bool, tries: int
+) -> None:
+    outside = machines.give(ground / "outside", user=user)
+    (outside / "askpass").write_text("not yours")
+    if user:
+        os.chown(outside / "askpass", machines.USER, machines.USER)
+    with machines.serving(ground, POLICY, bwrap=bwrap, user=user) as (agent, _, place):
+        (place / "exchange.py").write_text(_EXCHANGE)
+        first = agent.call("open_shell", workspace=str(place))
+        command = f"{sys.executable} -I exchange.py {outside}"
+        attack = agent.call("run_command", shell_id=first["shell_id"], command=command, background=True)
+        agent.call("read_output", command_id=attack["command_id"], wait_s=20)
+        for _ in range(tries):
+            opened = agent.call("open_shell", workspace=str(place), session_id=first["session_id"])
+            if "shell_id" in opened:
+                agent.call("close_shell", shell_id=opened["shell_id"])
+            assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("askpass", "not yours")]
 
 
 def test_a_copy_that_nobody_may_read_is_not_a_way_around_a_rule(ground: Path) -> None:

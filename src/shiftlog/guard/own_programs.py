@@ -47,7 +47,8 @@ def _is_projects(directory: str) -> bool:
     for place in {Path(directory), Path(os.path.realpath(directory))}:
         if not _MADE.isdisjoint(place.parts):
             return True
-        if any((above / mark).exists() for above in (place, *place.parents) for mark in _MARKS):
+        # Unlike pathlib's, false for a directory that may not be searched.
+        if any(os.path.exists(above / mark) for above in (place, *place.parents) for mark in _MARKS):  # noqa: PTH110
             return True
     return False
 
