@@ -2,6 +2,8 @@
 
 import os
 import random
+import shlex
+import sys
 import time
 from collections.abc import Generator
 from pathlib import Path
@@ -85,6 +87,45 @@ def test_a_shell_that_moves_its_own_directory_gets_nothing_made_or_written_outsi
     assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("file", "not yours")]
 
 
+_EXCHANGE = """
+import os, sys
+place, outside = os.environ["TMPDIR"], sys.argv[1]
+print("begun", flush=True)
+number = 0
+while True:
+    for name in os.listdir(place):
+        if name.startswith("shiftlog-ask-") and not os.path.islink(f"{place}/{name}"):
+            number += 1
+            try:
+                os.rename(f"{place}/{name}", f"{place}/taken-{number}")
+                os.symlink(outside, f"{place}/{name}")
+            except OSError:
+                pass
+"""
+
+
+@KINDS
+@TRIES
+def test_the_script_for_prompts_is_written_nowhere_else_while_another_shell_exchanges_its_directory(
+    ground: Path, bwrap: bool, user: bool, tries: int
+) -> None:
+    outside = machines.give(ground / "outside", user=user)
+    (outside / "askpass").write_text("not yours")
+    if user:
+        os.chown(outside / "askpass", machines.USER, machines.USER)
+    with machines.serving(ground, POLICY, bwrap=bwrap, user=user) as (agent, _, place):
+        (place / "exchange.py").write_text(_EXCHANGE)
+        first = agent.call("open_shell", workspace=str(place))
+        command = f"{sys.executable} -I exchange.py {outside}"
+        attack = agent.call("run_command", shell_id=first["shell_id"], command=command, background=True)
+        agent.call("read_output", command_id=attack["command_id"], wait_s=20)
+        for _ in range(tries):
+            opened = agent.call("open_shell", workspace=str(place), session_id=first["session_id"])
+            if "shell_id" in opened:
+                agent.call("close_shell", shell_id=opened["shell_id"])
+            assert [(one.name, one.read_text()) for one in outside.iterdir()] == [("askpass", "not yours")]
+
+
 def test_a_copy_that_nobody_may_read_is_not_a_way_around_a_rule(ground: Path) -> None:
     policy = '[policy]\ndeny = ["touch --date=2001-01-01"]\n'
     with machines.serving(ground, policy, bwrap=True, user=True) as (agent, _, place):
@@ -93,3 +134,24 @@ def test_a_copy_that_nobody_may_read_is_not_a_way_around_a_rule(ground: Path) ->
         ran = agent.call("run_command", shell_id=shell["shell_id"], command=command)
         assert ran["exit_code"] == 126, ran
         assert [one.name for one in place.iterdir() if one.name != "copy"] == ["kept"]
+
+
+def test_no_program_of_the_workspace_runs_in_the_place_of_the_daemons_own(ground: Path) -> None:
+    """The client was started in an activated environment: the workspace comes first on the PATH."""
+    ran, own = ground / "work/ran", ground / "work/.venv/bin"
+    path = f"{own}:{os.environ['PATH']}"
+    with machines.serving(ground, POLICY, bwrap=True, user=False, given={"PATH": path}) as (agent, _, place):
+        shell = agent.call("open_shell", workspace=str(place))["shell_id"]
+        trap = f"#!/bin/dash\necho $0 $(grep Seccomp: /proc/self/status) >>{ran}\nexit 1\n"
+        names = ("git", "sh", "bash", "cat")
+        command = f"mkdir -p {own}; printf %s {shlex.quote(trap)} >trap; chmod +x trap"
+        copy = f"for n in {' '.join(names)}; do /bin/cp trap {own}/$n; done"
+        agent.call("run_command", shell_id=shell, command=f"{command}; {copy}; git")
+        agent.call("run_command", shell_id=shell, command="echo > new")
+        saved = agent.call("create_checkpoint", shell_id=shell)
+        agent.call("run_command", shell_id=shell, command="echo > newer")
+        restored = agent.call("restore_checkpoint", shell_id=shell, checkpoint_id=saved["checkpoint_id"], clean=True)
+        assert restored["files_changed"] == 1, restored
+        agent.call("open_shell", workspace=str(place))
+    unconfined = [line for line in ran.read_text().splitlines() if line.endswith("Seccomp: 0")]
+    assert unconfined == []

@@ -3,7 +3,6 @@
 import asyncio
 import json
 import multiprocessing
-import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -14,6 +13,7 @@ from shiftlog.model.shell_errors import CheckpointNotFound
 from shiftlog.workspace import history
 from shiftlog.workspace.history import droppable
 from shiftlog.workspace.ports import Cause, CheckpointKind, CheckpointLimits, Record, Restored, Saved
+from tests.programs import only_in
 from tests.workspace.yard import Yard, local_runner, tree_of
 
 START = datetime(2026, 11, 15, tzinfo=UTC)
@@ -208,7 +208,7 @@ async def test_objects_are_on_the_disk_before_a_checkpoint_is_answered(
     await yard.save()
     for number in range(files):
         yard.write(f"f{number}", f"{number}\n")
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", only_in(programs))
     saved = await yard.save()
     events = [json.loads(line) for line in trace.read_text().splitlines()]
     handed = sum(int(event["value"]) for event in events if event.get("key") == "fsync/writeout-only")

@@ -12,6 +12,7 @@ import pytest
 from shiftlog.workspace import checkpoints
 from shiftlog.workspace.checkpoints import Checkpoints
 from shiftlog.workspace.files import stats
+from tests.programs import only_in
 from tests.workspace.yard import Yard, tree_of
 
 
@@ -344,7 +345,7 @@ async def test_an_old_git_is_named(local_yard: Yard, tmp_path: Path, monkeypatch
     (tmp_path / "bin").mkdir()
     (tmp_path / "bin/git").write_text("#!/bin/sh\necho git version 2.17.1\n")
     (tmp_path / "bin/git").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", only_in(tmp_path / "bin"))
     service: Checkpoints = local_yard.service
     with pytest.raises(GitMissing, match="checkpoints need git on the target") as missing:
         await service.open(local_yard.runner, str(local_yard.path))

@@ -6,6 +6,8 @@ claims to have elsewhere.
 
 import os
 
+from shiftlog.guard.own_programs import search_path
+
 COMMAND = (
     "git",
     "--no-pager",
@@ -29,6 +31,10 @@ _SETTINGS = {
 }
 
 
-def environment() -> dict[str, str]:
-    """Return the environment for `COMMAND`; variables of git that were set for something else are left out."""
-    return {name: value for name, value in os.environ.items() if not name.startswith("GIT_")} | _SETTINGS
+def environment(repository: str) -> dict[str, str]:
+    """Return the environment for `COMMAND`; variables of git that were set for something else are left out.
+
+    Git itself is not looked for in the repository either.
+    """
+    own = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+    return own | {"PATH": search_path(os.environ, repository)} | _SETTINGS

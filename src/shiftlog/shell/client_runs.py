@@ -10,6 +10,7 @@ import asyncio
 import logging
 import os
 import secrets
+import shutil
 import socket
 import struct
 import time
@@ -20,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, cast
 
 from shiftlog.guard.directories import OpenDirectory, open_real
+from shiftlog.guard.own_programs import search_path
 from shiftlog.link import guarded
 from shiftlog.link.files import run_by_path
 from shiftlog.model.errors import ShiftlogError
@@ -230,7 +232,8 @@ class _Running:
         launcher = cast("Launch | None", self.guard.launcher)
         # Where no kernel judges what starts, only the text does, and an alias would change what it means.
         script = _RUN if launcher is None else f"{_DEFINE}; {_RUN}"
-        argv = ["bash", "-c", script, "bash", self.run.text]
+        bash = shutil.which("bash", path=search_path(os.environ, self.run.workspace)) or "bash"
+        argv = [bash, "-c", script, "bash", self.run.text]
         self._directory, told = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
         ours, theirs = socket.socketpair()
         self._channel = ReaperChannel(ours)

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from shiftlog.guard.directories import OpenDirectory, make_directory, open_directory
+from shiftlog.guard.own_programs import search_path
 from shiftlog.model.errors import StorageError
 from shiftlog.model.limits import CHECKPOINT_LOCK_WAIT_S
 from shiftlog.workspace.files import stats
@@ -106,7 +107,7 @@ class LocalTree:
         self, argv: Sequence[str], *, stdin: bytes = b"", env: Env | None = None, files: Sequence[int] = ()
     ) -> Ran:
         """Run a program in the workspace; named pipes that it opens instead of git's files read as empty."""
-        environment = _own_environment(env)
+        environment = _own_environment(env, self.opened.path)
         running = asyncio.ensure_future(run_here(argv, stdin, environment, files=files, cwd=self.opened.child_path))
         pause_s = STALL_S
         try:
@@ -224,6 +225,7 @@ async def run_here(
     return Ran(exit_code=process.returncode or 0, stdout=stdout, stderr=stderr)
 
 
-def _own_environment(env: Env | None) -> dict[str, str]:
-    base = {name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ}
+def _own_environment(env: Env | None, workspace: str | None = None) -> dict[str, str]:
+    base = {"PATH": search_path(os.environ, workspace)}
+    base |= {"HOME": os.environ["HOME"]} if "HOME" in os.environ else {}
     return {**base, **(env or {})}

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.programs import only_in
 from tests.shell.remote.background import check_background
 from tests.shell.rig import ShellRig, shell_rig
 
@@ -23,7 +24,7 @@ async def rig(tmp_path: Path) -> AsyncGenerator[ShellRig]:
     client.parent.mkdir()
     client.write_text(CLIENT)
     client.chmod(0o755)
-    environ = {"PATH": f"{client.parent}:/usr/local/bin:/usr/bin:/bin", "TMPDIR": str(tmp_path)}
+    environ = {"PATH": only_in(client.parent), "TMPDIR": str(tmp_path)}
     async with shell_rig(tmp_path, environ=environ, transport="docker", container="box") as rig:
         yield rig
 

@@ -100,7 +100,7 @@ def _git(path: str, *arguments: str) -> str | None:
             timeout=GIT_S,
             check=False,
             stdin=subprocess.DEVNULL,
-            env=foreign_git.environment(),
+            env=foreign_git.environment(path),
         )
     except (OSError, subprocess.SubprocessError):
         return None

@@ -12,7 +12,7 @@ from shiftlog.guard import foreign_git
 async def ask_git(workspace: str, *commands: Sequence[str]) -> list[str | None]:
     """Run git commands at the same time and return what each printed, None for one that failed."""
     printed: list[str | None] = [None] * len(commands)
-    settings = foreign_git.environment()
+    settings = foreign_git.environment(workspace)
 
     async def run(n: int, command: Sequence[str]) -> None:
         try:

@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING
 
 from anyio.abc import TaskGroup
 
+from shiftlog.guard.own_programs import search_path
+from shiftlog.guard.policy.files import DEFAULT_PATH
 from shiftlog.model.environment import looks_secret
 from shiftlog.model.shell_errors import OpenFailed
 from shiftlog.shell.engine import protocol
@@ -76,7 +78,7 @@ class LocalTarget:
         """Start a bash below a reaper of its own; raises `OpenFailed` with the reason."""
         env = protocol.without_prompts(self._environment | dict(spec.env))
         # From the server's own PATH: the caller's must not decide what runs as the shell.
-        bash = shutil.which("bash", path=self._environment.get("PATH")) or shutil.which("bash")
+        bash = shutil.which("bash", path=search_path(self._environment)) or shutil.which("bash", path=DEFAULT_PATH)
         if bash is None:
             raise OpenFailed.because("bash was not found on this machine")
         cwd = spec.cwd or str(Path.cwd())

@@ -11,8 +11,8 @@ import struct
 from collections.abc import Callable
 
 from shiftlog.shell.sandbox import kernel
+from shiftlog.shell.sandbox.mounts import ShellPlaces
 from shiftlog.shell.sandbox.notify import Listener, Notification
-from shiftlog.shell.sandbox.places import ShellPlaces
 from shiftlog.shell.sandbox.processes import (
     AT_EMPTY_PATH,
     AT_FDCWD,

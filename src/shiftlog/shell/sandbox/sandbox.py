@@ -26,7 +26,7 @@ __all__ = ["ALLOW_ALL", "Enforcement", "ExecRules", "JudgeSpec", "Launch", "Mode
 
 
 # Where the code of this server lies: its package, and the packages beside its interpreter.
-_OWN_CODE = tuple(map(os.path.realpath, (Path(shiftlog.__file__).parent, sys.prefix)))
+_OWN_CODE = (os.path.realpath(Path(shiftlog.__file__).parent), os.path.realpath(sys.prefix))
 
 
 class Sandbox:

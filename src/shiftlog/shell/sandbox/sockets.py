@@ -12,8 +12,8 @@ import socket
 import threading
 
 from shiftlog.shell.sandbox import kernel
+from shiftlog.shell.sandbox.mounts import ShellPlaces
 from shiftlog.shell.sandbox.notify import Listener, Notification
-from shiftlog.shell.sandbox.places import ShellPlaces
 from shiftlog.shell.sandbox.processes import AT_FDCWD, ProcessMemory, Unresolved, open_file, process_of, signed
 
 _ADDRESS_MAX = 128  # the kernel's own limit

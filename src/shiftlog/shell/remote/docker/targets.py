@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from anyio.abc import TaskGroup
 
+from shiftlog.guard.own_programs import search_path
 from shiftlog.model.shell_errors import ContainerNotAllowed, ContainerNotRunning, DockerUnavailable
 from shiftlog.shell.remote.docker.wire import Container, DockerClient, DockerHost
 from shiftlog.shell.remote.settings import DockerSettings
@@ -57,10 +58,11 @@ class DockerTargets:
         return client, container
 
     def _client(self) -> DockerClient:
+        path = search_path(self._environ)
         for name in PROGRAMS:
-            program = shutil.which(name, path=self._environ.get("PATH"))
+            program = shutil.which(name, path=path)
             if program is not None:
-                return DockerClient(program=program, env=self._environ)
+                return DockerClient(program=program, env={**self._environ, "PATH": path})
         raise DockerUnavailable("docker is not available")
 
     def _unknown(self, given: str) -> Exception:
