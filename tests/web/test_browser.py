@@ -422,6 +422,7 @@ def looks(day: Day) -> dict[str, str]:
         "decisions": "/decisions",
         "palette": "/palette?q=charges",
         "subagents apart": "/sessions?from=7d",
+        "list by project": "/sessions?group=project",
         "missing": "/sessions/Codex-20200101T000000Z-nobody",
     }
 

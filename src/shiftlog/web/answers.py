@@ -121,7 +121,7 @@ def shown(request: Request, view: PageView) -> Response:
     if wants_json(request):
         return json_response(view.data, view.status)
     template = view.part if view.part is not None and "part" in request.query_params else view.template
-    html = render(template, {**view.data, **view.extra, "here": request.url.path, "query": dict(request.query_params)})
+    html = render(template, {**view.data, **view.extra, "here": request.url.path})
     return HTMLResponse(html, view.status, HEADERS)
 
 

@@ -19,6 +19,7 @@ from shiftlog.web.views.session import read_session, session_head
 
 MATCHES = 1_000
 LINES = 200
+_SAID = (Kind.DIALOG, Kind.TURN_BEGUN, Kind.TURN_COMPLETED, Kind.TURN_FAILED)
 _OF_COMMANDS = (Kind.COMMAND_STARTED, Kind.COMMAND_FINISHED, Kind.ACTION)
 
 Item = dict[str, Any]
@@ -72,7 +73,7 @@ def _line(reader: Reader, session: Session, seq: int) -> str:
     if entry is None:
         return ""
     line = summary(entry)
-    is_said = entry.kind is Kind.DIALOG and entry.facts.get("category") not in ("tool_call", "tool_result")
+    is_said = entry.kind in _SAID and entry.facts.get("category") not in ("tool_call", "tool_result")
     return shown_title(line) if is_said else line
 
 
