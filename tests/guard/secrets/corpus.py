@@ -47,6 +47,7 @@ _ALPHABETS = {
     "digit": string.digits,
     "hex": "0123456789abcdef",
     "HEX": "0123456789ABCDEF",
+    "lower": string.ascii_lowercase,
     "mixed": string.ascii_letters + string.digits + string.digits,
     "sym": string.ascii_lowercase + string.digits + "!@#%^&*(-_=+",
     "upper": string.ascii_uppercase + "234567",

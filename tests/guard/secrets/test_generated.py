@@ -31,8 +31,8 @@ def test_secrets_are_told_from_look_alikes_in_contexts_of_all_kinds(drawn: tuple
     seen, held_out = tally(lambda text: redactor.text(text).text, samples)
     says = f"seed {seed}: {seen.recall=:.4f} {seen.precision=:.4f} {held_out.recall=:.4f} {held_out.precision=:.4f}"
     assert min(seen.recall, seen.precision) >= 0.985, says
-    assert held_out.recall >= 0.88, says  # measured 0.922 to 0.931 and 0.979 to 0.982; 0.985 is wanted of both
-    assert held_out.precision >= 0.96, says
+    assert held_out.recall >= 0.91, says  # measured 0.938 to 0.942 and 0.969 to 0.970; 0.985 is wanted of both
+    assert held_out.precision >= 0.95, says
 
 
 def test_hints_miss_no_line_that_a_trigger_finds(drawn: tuple[int, list[Sample]]) -> None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from tests.guard.secrets.corpus import PLACEHOLDER, Case, draw_alphabet
 from tests.guard.secrets.generated import (
+    everyday_contexts,
     further_contexts,
     held_out_contexts,
     innocent_contexts,
@@ -62,6 +63,8 @@ CONTEXTS = [
     *_read_contexts(innocent_contexts.CONTEXTS, secret=False),
     *_read_contexts(further_contexts.SECRETS, secret=True),
     *_read_contexts(further_contexts.INNOCENT, secret=False),
+    *_read_contexts(everyday_contexts.SECRETS, secret=True),
+    *_read_contexts(everyday_contexts.INNOCENT, secret=False),
     *_read_contexts(wider_secret_contexts.CONTEXTS, secret=True),
     *_read_contexts(wider_innocent_contexts.CONTEXTS, secret=False),
     *_read_contexts(held_out_contexts.SECRETS, secret=True, held_out=True),

@@ -61,6 +61,8 @@ _find_names = spans_of(compile_linear(NAME_PATTERN))
 _AWS_SECRET = re.compile(r"[A-Za-z0-9/+]{40}")
 _LONG_HEX = re.compile(r"[0-9a-fA-F]{40,}")
 _URL_SIGNATURE = re.compile(r"[A-Za-z0-9%/+_-]{40,}={0,2}")
+_OBJECT = re.compile(r"\{\s*\\{1,7}\"[^\"]*\":")  # names in it tell its secrets
+_COUNTED = re.compile(r"\d+ (?:bytes|chars|characters|days|hours|items|minutes|seconds|tokens|words|years)\b")
 _LISTED = re.compile(r"\[\s{0,4}(?=\\{0,7}[\"'])")
 _IDENTIFIER = re.compile(r"[A-Za-z_$][\w$]*$", re.ASCII)
 # Shells keep the present and the last directory under a name that elsewhere means a password.
@@ -364,7 +366,7 @@ def _judge_value(
         if line.startswith('\\"', start) and line.endswith('\\"', start + 4, end):
             start, end = start + 2, end - 2  # a literal within a literal
         value = line[start:end]
-        if not _is_secret(name, value, need, notation, quoted=True, context=""):
+        if _OBJECT.match(value) or not _is_secret(name, value, need, notation, quoted=True, context=""):
             return None
     else:
         unquoted = UNQUOTED.match(line, start, start + JUDGED_CHARS)
@@ -375,6 +377,8 @@ def _judge_value(
         if in_query:
             value = value.partition("#")[0]
         value = ESCAPED_END.sub("", value)
+        if value.startswith("**") and value.endswith("**"):
+            start, value = start + 2, value[2:-2]  # Markdown
         if value.startswith("pass:"):
             start, value = start + 5, value[5:]
         if value.endswith((":", "=")) and classify_name(value[:-1]) is not None:
@@ -385,6 +389,8 @@ def _judge_value(
         if alone and notation == Notation.CONFIG and not name.weak:
             need = min(need, Need.MIXED)
         context = line[start : start + JUDGED_CHARS]
+        if _COUNTED.match(context):
+            return None
         if not _is_secret(name, value, need, notation, quoted=False, context=context, alone=alone):
             return None
         end = run_end(line, start) if unquoted.end() == start + JUDGED_CHARS else start + len(value)
@@ -404,6 +410,8 @@ def _is_secret(
             need = Need.ANY
     if name.kind == kinds.PASSWORD and _is_aws_secret(value):
         return True  # its slashes may make it look like a path
+    if name.weak and name.need == Need.RANDOM and OWN_THING.match(value):
+        return False  # the primary key of a row
     if need == Need.RANDOM and notation == Notation.CODE and not any(map(str.isdigit, value)):
         return False
     if need != Need.ANY and names_secret(value):

@@ -1,14 +1,15 @@
 r"""Finds secrets in texts that are written within a string, where line breaks are `\\n` and quotes `\\"`."""
 
+from collections import deque
 from collections.abc import Iterator
-from itertools import accumulate
 
 from shiftlog.guard.secrets.detectors.following import SecretFollower
 from shiftlog.guard.secrets.detectors.kinds import SecretSpan
-from shiftlog.guard.secrets.detectors.lines import Sign, Signs, SuspiciousLines, find_in_line
+from shiftlog.guard.secrets.detectors.lines import LinePart, Sign, Signs, decode_inner, find_in_line, look
 
 _BREAK = "\\n"
 _ESCAPES = ('\\"', "\\t")
+_REACH_CHARS = 1024  # how far before a hint a line is searched that does not begin with a line break
 
 
 def find_in_escaped_lines(line: str, signs: Signs) -> Iterator[SecretSpan]:
@@ -18,46 +19,45 @@ def find_in_escaped_lines(line: str, signs: Signs) -> Iterator[SecretSpan]:
     """
     if _BREAK not in line:
         return
-    follower, after = SecretFollower(), 0
-    for part in signs.parts:
-        before = line.rfind(_BREAK, after, part.start)
-        start, end = after if before < 0 else before + len(_BREAK), part.end
-        while start < len(line) and (start < part.end or not follower.idle):
-            end = line.find(_BREAK, end)
-            after = len(line) if end < 0 else end + len(_BREAK)
-            yield from _find_in_lines(line, start, len(line) if end < 0 else end, follower)
-            start = end = after
-
-
-def _find_in_lines(line: str, start: int, end: int, follower: SecretFollower) -> Iterator[SecretSpan]:
-    """Find what escaped lines hold; the first one of all was searched as the beginning of the whole."""
-    pieces = line[start:end].split(_BREAK)
-    data = "\n".join(pieces).replace("\\r\n", "\n").replace('\\"', '"').replace("\\t", "\t").encode("latin-1")
-    places: list[int] = []
-    for number, begin, stop, signs in _lines_to_search(data, follower):
-        text = data[begin:stop].decode("latin-1")
-        findings = [*follower.find(text), *find_in_line(text, signs)] if start or number else []
-        follower.read(text, findings, announces=Sign.FOLLOW in signs.kinds)
-        if findings:
-            places = places or list(accumulate((len(piece) + len(_BREAK) for piece in pieces), initial=start))
-            old = _old_places(pieces[number], places[number])
-            yield from (SecretSpan(old[first], old[last], kind) for first, last, kind in findings)
-
-
-def _lines_to_search(data: bytes, follower: SecretFollower) -> Iterator[tuple[int, int, int, Signs]]:
-    """Yield number, start, end and signs of the suspicious lines, and of those that the follower waits for."""
-    suspicious, number, start = SuspiciousLines(data), 0, 0
-    while start <= len(data):
+    parts = deque(part for part in signs.parts if _is_left(line, part))
+    follower, start = SecretFollower(), 0
+    while (parts or not follower.idle) and start < len(line):
         if follower.idle:
-            hit = suspicious.find(start, len(data))
-            if hit >= len(data):
-                return
-            number += data.count(b"\n", start, hit)
-            start = hit
-        end = data.find(b"\n", start)
-        end = len(data) if end < 0 else end
-        yield number, start, end, suspicious.look(start, end)
-        number, start = number + 1, end + 1
+            begin = max(start, parts[0].start - _REACH_CHARS)
+            before = line.rfind(_BREAK, begin, parts[0].start)
+            start = begin if before < 0 else before + len(_BREAK)
+        end = line.find(_BREAK, start)
+        end, after = (len(line), len(line)) if end < 0 else (end, end + len(_BREAK))
+        yield from _find_in_inner(line, start, end, follower, parts[0] if parts and parts[0].start < after else None)
+        start = after
+        while parts and parts[0].end <= start:
+            parts.popleft()
+
+
+def _is_left(line: str, part: LinePart) -> bool:
+    """Return True if a part was not searched, or not in the way in which its line breaks need it."""
+    return part.inner or Sign.FOLLOW in part.kinds or line.find(_BREAK, part.start, part.end) >= 0
+
+
+def _find_in_inner(
+    line: str, start: int, end: int, follower: SecretFollower, part: LinePart | None
+) -> Iterator[SecretSpan]:
+    """Find what one escaped line holds; the first one of all was searched as the beginning of the whole."""
+    data = decode_inner(line[start:end].encode("latin-1"))
+    text = data.decode("latin-1")
+    if part is None:
+        signs = Signs(frozenset(), ())
+    elif part.inner and part.start == start and part.end <= end + len(_BREAK):
+        signs = Signs(part.kinds, (LinePart(0, len(data), part.kinds, part.rows),))
+    else:
+        signs = look(data)
+    findings = [*follower.find(text), *(find_in_line(text, signs) if signs else ())] if start else []
+    follower.read(text, findings, announces=Sign.FOLLOW in signs.kinds)
+    if findings and len(text) == end - start:
+        yield from (SecretSpan(start + first, start + last, kind) for first, last, kind in findings)
+    elif findings:
+        old = _old_places(line[start:end], start)
+        yield from (SecretSpan(old[first], old[last], kind) for first, last, kind in findings)
 
 
 def _old_places(text: str, start: int) -> list[int]:

@@ -9,8 +9,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
+from shiftlog.guard.linear import compile_linear, tells_whether
 from shiftlog.guard.secrets.detectors import kinds
 from shiftlog.guard.secrets.detectors.kinds import SecretKind, SecretSpan
+from shiftlog.guard.secrets.detectors.language.foreign import FOREIGN_NAME
 from shiftlog.guard.secrets.detectors.names import NAME_ENDING, SecretName, classify_name
 from shiftlog.guard.secrets.detectors.values import (
     OWN_THING,
@@ -28,9 +30,13 @@ MAX_LINE_CHARS = 4096
 _TABLE_CELLS = 40
 _LINES = 200  # how far a secret may be followed
 
-_TITLE = r"(?i:passw(?:or)?d|passwd|pwd|passphrase|secret|token|credentials?|(?:api|access|secret|private)[-_ ]?key)"
+_TITLE = (
+    rf"(?:{FOREIGN_NAME}|(?i:passw(?:or)?d|passwd|pwd|passphrase|secret|token|credentials?"
+    r"|(?:api|access|secret|private)[-_ ]?key))"
+)
 _END = r"(?:\\[nr]|(?m:$))"  # of a line, or of one that is written within a string
 _CELLS = r"[\w .()/#|\t;,*+>\"'`\r-]*"  # of the header of a table
+_SAID_END = r"(?::|\xef\xbc\x9a|\b(?:is|below|this|ist|est))"
 #: Lines that announce a secret for a later line.
 FOLLOW_PATTERN = "|".join(
     (
@@ -38,9 +44,12 @@ FOLLOW_PATTERN = "|".join(
         rf"{NAME_ENDING}[\"']?\s*(?::\s*[|>][-+]?|[\"']\s*:|=\s*\(?)\s*{_END}",
         rf"{NAME_ENDING}[ =]*\\\s*{_END}",
         rf"{_TITLE}:?\s*{_END}",
-        rf"{_TITLE}\b(?:[^={{}}\[\]()]| \([^()]*\))*:\s*{_END}",
+        rf"{_TITLE}\b(?:[^={{}}\[\]()]| \([^()]*\))*{_SAID_END}\s*{_END}",
         rf"(?:\bUSER[ \t]+\S+|\b331[ -].*)\s*{_END}",
-        rf"{_TITLE}[\"'`*]*[ ]*[|\t]",
+        rf"{_TITLE}(?:_plain|_text|_value)?[\"'`*]*[ ]*[|\t]",
+        rf"\|[ \t\w]*{_TITLE}(?:_plain|_text|_value)?[ ]*{_END}",
+        rf"(?m:^)[\w -]*[ ]{{2}}{_TITLE}\s*{_END}",
+        rf"(?m:^)\s*{_TITLE}[ ]{{2}}[\w \r-]*(?m:$)",
         rf"(?m:^){_CELLS}{_TITLE}[\"'`]*[ ]*[,;]{_CELLS}(?m:$)",
         rf"\\*[\"'][ ]*[,;\t][ ]*\\*[\"'][\w .-]*{_TITLE}\\*[\"']\s*{_END}",
         rf"(?:\b|\\n)(?:machine|login|user|account|open)[ \t]+\S+\s*{_END}",
@@ -90,20 +99,20 @@ _VALUE_LINES = {
     "heading": re.compile(r"\s*[\"'`]?(?P<value>[^\s\"'`]{8,256})[\"'`]?\s*$"),
 }
 #: How many lines may stand between the announcement and the value.
-_GAPS = {"form": 2, "heading": 1, "variable": 6}
+_GAPS = {"pair": 3, "form": 2, "heading": 1, "variable": 6}
 _NETRC = re.compile(r"\s*(?:machine|login|user|account|open)[ \t]+\S{1,128}\s*$")
 _NETRC_PASSWORD = re.compile(
     r"\s*(?:password|passwd|secret|user[ \t]+\S{1,64})[ \t]+[\"']?(?P<value>[^\s\"']{1,256})[\"']?\s*$"
 )
 _ASKED = re.compile(r"[\s>C:-]{0,8}USER[ \t]+\S{1,128}\s*$|[\s<S:-]{0,8}331[ -]")
 _PASS = re.compile(r"[\s>C:-]{0,8}PASS[ \t]{1,4}(?P<value>\S{4,256})\s*$")
-_SENTENCE = re.compile(rf"\b{_TITLE}\b.{{0,160}}:\s*$")
+_announces_alone = tells_whether(compile_linear(rf"{_TITLE}(?:\b.*)?{_SAID_END}\s*$"))
 _ALONE = re.compile(r"\s*[\"'`]?(?P<value>[^\s\"'`]{8,256})[\"'`]?\s*$")
 _PROMPT = re.compile(r"\bexpect\b")
 _ANSWER = re.compile(r"\s*send\s+(?:--\s+)?\"(?P<value>[^\"\\$]{4,256})\\[rn]\"")
 _CODES = re.compile(r"(?:recovery|backup|scratch|emergency) codes?[^:]{0,80}:?\s*$", re.I)
 _CODE = re.compile(
-    r"[\s>*#|-]{0,12}(?:\d{1,2}[.)]\s{0,4})?`?(?P<value>[A-Za-z0-9]{4,12}(?:[- ][A-Za-z0-9]{4,12}){0,5})`?\s*$"
+    r"[\s>*#|-]{0,12}(?:\d{1,2}[.)]\s{0,4})?`?(?P<value>[A-Za-z0-9]{4,12}(?:(?P<gap>[- ])[A-Za-z0-9]{4,12}){0,5})`?\s*$"
 )
 _PARENT = re.compile(
     r"(?P<indent>\s*)[\"']?[\w-]{0,32}(?:credentials|passwords|tokens|secrets|api_?keys)[\"']?:\s*\{?\s*$", re.I
@@ -123,6 +132,9 @@ _RULE = re.compile(r"[\s|:+=-]+$")
 _QUOTED_CELLS = {
     sign: re.compile(rf'(?:[ ]*"(?>(?:[^"]++|"")*)"[^{sign}]*|[^{sign}]*){sign}') for sign in (",", ";", "\t")
 }
+_COLUMNS = "  "  # columns that blanks align, as in `NAME   TOKEN   AGE`
+_COLUMN_TITLES = re.compile(r"\s*[A-Z][\w-]*(?: [\w-]+)?(?: {2,}[A-Z][\w-]*(?: [\w-]+)?)+\s*$", re.ASCII)
+_COLUMN = re.compile(r"\S+(?: \S+)*")
 _HEADER = re.compile(f"{_CELLS}$", re.ASCII)
 _CELL_NAME = re.compile(r"[\w .()/#-]{0,40}$", re.ASCII)
 _RUN = re.compile(r"\s*(?P<value>[A-Za-z0-9+/_.~-]{6,4096}={0,2})(?P<after>[\"'`,;)\]}]*)\s*$")
@@ -204,8 +216,8 @@ def _announced(line: str) -> Iterable[Expectation]:
         yield Expectation(find=_find_netrc, lines=3, topic="netrc")
     if _ASKED.match(line):
         yield Expectation(find=_find_pass, lines=3, topic="asked")
-    if _SENTENCE.search(line[-CONTEXT_CHARS:]):
-        yield Expectation(find=_find_alone, lines=2, topic="sentence")
+    if _announces_alone(line[-CONTEXT_CHARS:].encode("latin-1")):
+        yield Expectation(find=_find_alone, lines=3, topic="sentence")
     if "assword" in line and _PROMPT.search(line):
         yield Expectation(find=_find_answer, lines=2, topic="answer")
     if _COOKIE_LIST.search(line[-CONTEXT_CHARS:]):
@@ -232,8 +244,9 @@ def _value_of(shape: str, name: SecretName) -> Callable[[str], tuple[list[Secret
 
     def find(line: str) -> tuple[list[SecretSpan], bool]:
         match = _VALUE_LINES[shape].match(line)
-        if match is None or not line.strip():
-            return [], not line.strip() or shape == "variable"
+        blank = not line.strip(" \t\r`")
+        if match is None or blank:
+            return [], blank or shape in ("variable", "pair")
         if shape == "heading":
             secret = _is_told(match["value"])
         else:
@@ -262,7 +275,7 @@ def _find_alone(line: str) -> tuple[list[SecretSpan], bool]:
     """Find a random word alone in its line, after a sentence about a secret."""
     match = _ALONE.match(line)
     found = [SecretSpan(*match.span("value"), kinds.PASSWORD)] if match and _is_told(match["value"]) else []
-    return found, not line.strip()
+    return found, not line.strip(" \t\r`>*")
 
 
 def _is_told(value: str) -> bool:
@@ -282,7 +295,8 @@ def _find_cookie(line: str) -> tuple[list[SecretSpan], bool]:
 
 def _find_code(line: str) -> tuple[list[SecretSpan], bool]:
     match = _CODE.match(line)
-    if match is None or (is_chosen(match["value"]) and not any(map(str.isdigit, match["value"]))):
+    worded = match is not None and is_chosen(match["value"]) and not any(map(str.isdigit, match["value"]))
+    if match is None or (worded and match["gap"] != "-"):
         return [], not line.strip()
     return [SecretSpan(*match.span("value"), kinds.PASSWORD)], True
 
@@ -351,7 +365,7 @@ def _read_header(line: str) -> Callable[[str], tuple[list[SecretSpan], bool]] | 
     """Return the search of a table's rows, if a line is the header of a table with a column of secrets."""
     if _HEADER.match(line) is None:
         return None
-    separator = next((sign for sign in "|\t;," if sign in line), None)
+    separator = next((sign for sign in "|\t;," if sign in line), _COLUMNS if _COLUMN_TITLES.match(line) else None)
     if separator is None or len(line) > 1024:
         return None
     cells = _split(line, separator)
@@ -363,7 +377,7 @@ def _read_header(line: str) -> Callable[[str], tuple[list[SecretSpan], bool]] | 
         index: name for index, text in enumerate(texts) if (name := classify_name(text)) and name.kind == kinds.API_KEY
     }
     columns = named | api_keys
-    loose = separator == "|" or f"{separator} " in line
+    loose = separator in ("|", _COLUMNS) or f"{separator} " in line
     return _rows(separator, len(cells), columns, loose=loose) if columns else None
 
 
@@ -427,6 +441,8 @@ def _pieces(line: str, separator: str) -> list[str]:
 
 def _split(line: str, separator: str) -> list[tuple[int, int]]:
     """Return where the cells of a row start and end, without blanks and quotes."""
+    if separator == _COLUMNS:
+        return [match.span() for match in _COLUMN.finditer(line)]
     spans: list[tuple[int, int]] = []
     position = 0
     for piece in _pieces(line, separator):

@@ -14,11 +14,12 @@ from shiftlog.guard.linear import compile_linear, starts_at, which_match
 from shiftlog.guard.secrets.detectors import contexts
 from shiftlog.guard.secrets.detectors.assignments import find_assignments
 from shiftlog.guard.secrets.detectors.blocks import BLOCK_PATTERN
+from shiftlog.guard.secrets.detectors.evidence import EVIDENCE_PATTERN, RELATED_NAME, find_by_evidence
 from shiftlog.guard.secrets.detectors.following import FOLLOW_HINT, FOLLOW_PATTERN, find_row
 from shiftlog.guard.secrets.detectors.kinds import PASSWORD, SecretSpan
+from shiftlog.guard.secrets.detectors.language.foreign import FOREIGN_HINT
 from shiftlog.guard.secrets.detectors.loose import LOOSE_PATTERN, find_loose
 from shiftlog.guard.secrets.detectors.names import NAME_HINT, NAME_PATTERN
-from shiftlog.guard.secrets.detectors.nearby import NEARBY_PATTERN, find_nearby
 from shiftlog.guard.secrets.detectors.places import (
     NAMED_PLACES,
     PLACE_HINT,
@@ -41,9 +42,9 @@ class Sign(IntEnum):
     BLOCK = 7  # the line may belong to a key, an environment dump or a marker file
 
 
-_WORDS = (NAME_PATTERN, FOLLOW_PATTERN, f"{NEARBY_PATTERN}|{LOOSE_PATTERN}")
+_WORDS = (NAME_PATTERN, FOLLOW_PATTERN, f"{EVIDENCE_PATTERN}|{LOOSE_PATTERN}")
 _SHAPES = (contexts.ADDRESS_PATTERN, contexts.SCHEME_PATTERN, TOKEN_PATTERN, BLOCK_PATTERN)
-HINTS = (f"{NAME_HINT}|{FOLLOW_HINT}", PLACE_HINT, "|".join(_SHAPES))
+HINTS = (f"{NAME_HINT}|{RELATED_NAME}|{FOREIGN_HINT}|{FOLLOW_HINT}", PLACE_HINT, "|".join(_SHAPES))
 TRIGGERS = (*_WORDS, NAMED_PLACES, *_SHAPES)
 _hints = tuple(starts_at(compile_linear(hint)) for hint in HINTS)
 _NAMES, _PLACES, _SHOWN = range(len(HINTS))
@@ -59,7 +60,7 @@ BREAK = b"\\n"  # a line break of a text inside a string
 class LinePart(NamedTuple):
     """A part of a line around hints: what the triggers find in it, and the rows of the tables of places.
 
-    If it is a line of a text inside a string (`inner`), its words are left to `escaped`, which decodes the text first.
+    A line of a text inside a string (`inner`) is decoded before it is searched, and left to `escaped`.
     """
 
     start: int
@@ -130,7 +131,7 @@ class SuspiciousLines:
             parts = (_look_at(self._data, start, start, end, hints),)
         else:
             parts = tuple(_look_at(self._data, start, *part) for part in self._parts(start, end))
-        parts = tuple(part for part in parts if part.kinds or part.rows or part.inner)
+        parts = tuple(part for part in parts if part.kinds or part.rows)
         return Signs(frozenset().union(*(part.kinds for part in parts)), parts) if parts else _NOTHING
 
     def _parts(self, start: int, end: int) -> Iterator[tuple[int, int, set[int]]]:
@@ -161,12 +162,20 @@ class SuspiciousLines:
 
 def _look_at(data: bytes, line: int, start: int, end: int, hints: set[int]) -> LinePart:
     """Run the triggers of some hints on a part of the line that starts at `line`."""
-    text, inner = data[start:end], data.endswith(BREAK, line, start)
-    kinds = _find_words(text) if _NAMES in hints and not inner else []
+    inner = data.endswith(BREAK, line, start)
+    text = decode_inner(data[start:end].removesuffix(BREAK)) if inner else data[start:end]
+    kinds = _find_words(text) if _NAMES in hints else []
     if _SHOWN in hints:
         kinds = [*kinds, *(Sign.ADDRESS + index for index in _find_shapes(text))]
-    rows = sorted(rows_in(text)) if (_PLACES in hints or Sign.NAMED_PLACE in kinds) and not inner else ()
+    rows = sorted(rows_in(text)) if _PLACES in hints or Sign.NAMED_PLACE in kinds else ()
     return LinePart(start - line, end - line, frozenset(kinds), tuple(rows), inner)
+
+
+def decode_inner(text: bytes) -> bytes:
+    """Return a line of a text inside a string with its quotes and tabs as they are in the text."""
+    if b"\\" not in text:
+        return text
+    return text.removesuffix(b"\\").removesuffix(b"\\r").replace(b'\\"', b'"').replace(b"\\t", b"\t")
 
 
 def look(line: bytes) -> Signs:
@@ -214,7 +223,7 @@ def _find_in_part(line: str, data: bytes, part: LinePart, *, settings: bool) -> 
     if Sign.TOKEN in kinds:
         yield from find_tokens(line, data, start, end)
     if Sign.NEARBY in kinds:
-        yield from find_nearby(line, data, start, end)
+        yield from find_by_evidence(line, data, start, end)
         yield from find_loose(line, data, start, end)
 
 

@@ -1,7 +1,7 @@
-"""Finds the value that follows the name of a secret in any syntax: only signs and small words stand between them.
+"""Finds the quoted value after the name of a secret in any syntax: only signs and small words stand between them.
 
-Examples: `password → …`, `<td>Password</td><td>…</td>`, `"api_key", "…"`, `token der API lautet …`, `TOKEN <<< …`.
-`assignments` decides where a sign of assignment alone stands between them.
+Examples: `case "api_key": return "…"`, `<td>Password</td><td>…</td>`, `"api_key", "…"`. `evidence` finds values without
+quotes, `assignments` decides where a sign of assignment alone stands between them.
 """
 
 import re
@@ -17,7 +17,6 @@ from shiftlog.guard.secrets.detectors.values import (
     Need,
     Notation,
     is_secret,
-    is_unlike_prose,
     names_secret,
 )
 from shiftlog.guard.secrets.detectors.words import FUNCTION_WORDS
@@ -28,7 +27,7 @@ _WORDS = (
 )
 _TAG = r"</?[\w:.-]{1,40}>"
 _TAGS = re.compile(_TAG)
-LOOSE_PATTERN = rf"{NAME_ENDING}(?:\W|\W(?i:{_WORDS})\b|{_TAG})+?(?:(?:[\"'`>]|{_TAG})[^\s\"'`<>]{{4}}|[\w!-]*[0-9])"
+LOOSE_PATTERN = rf"{NAME_ENDING}(?:\W|\W(?i:{_WORDS})\b|{_TAG})+?(?:[\"'`>]|{_TAG})[^\s\"'`<>]{{4}}"
 _find_names = spans_of(compile_linear(LOOSE_PATTERN))
 _NAME = re.compile(
     r"[\w.-]{1,64}?(?:[. ](?:key|token|phrase|codes?|password|secret))?(?![\w-])", re.ASCII | re.IGNORECASE
@@ -39,12 +38,9 @@ _GAP = re.compile(
     re.ASCII | re.IGNORECASE,
 )
 _OPENING = re.compile(rf"(?:{QUOTE})$")
-_BARE = re.compile(r"[^\s\"'`<>\\,;()\[\]{}|]{6,128}")
 _WORD_BEFORE = re.compile(r"\b([A-Za-z]{3,20}) $")
 _RUN_SIGNS = re.compile(r"[\w.-]{0,64}$", re.ASCII)
-_SAID_COLON = re.compile(r"(?<=\w)[?:] ")
 _APART = frozenset("[|")  # lists and the next cell of a table
-_CODE = frozenset("=:(,.[{+&%$@/?")
 _DECIDED = re.compile(r"[\"'`\\)\]*\s]*(?:[:=!?+|]{1,2}=?|=>|<-|:-|\[[\"'\\].*)[\"'`\\\s]*$|.*[.;/]")
 _STRONG = re.compile(r"[:=>]|\b(?:is|return|default|value)\b", re.I)
 
@@ -83,21 +79,10 @@ def _judge(line: str, name: int, gap: re.Match[str], need: Need) -> tuple[int, i
     elif line[start - 1] == ">" and line.find("</", start, start + JUDGED_CHARS) > 0:
         end = line.find("</", start)
     else:
-        return _judge_bare(line, gap, need)
+        return None
     value = line[start:end]
     if " " in value or OWN_THING.match(value) or names_secret(value):
         return None
     if not _APART.isdisjoint(gap[0]) or not _STRONG.search(gap[0]):
         need = max(need, Need.DIGITS)
     return (start, end) if is_secret(value, need=need, notation=Notation.SHELL, quoted=True) else None
-
-
-def _judge_bare(line: str, gap: re.Match[str], need: Need) -> tuple[int, int] | None:
-    """Judge an unquoted value: only in prose and tables, because names of code stand behind the signs of code."""
-    signs = _SAID_COLON.sub("", gap[0])
-    match = _BARE.match(line, gap.end()) if _CODE.isdisjoint(signs) else None
-    value = match[0].rstrip(".:!?") if match else ""
-    if not is_unlike_prose(value) or OWN_THING.match(value) or line[gap.end() + len(value) :][:1] in ("(", "[", "="):
-        return None
-    secret = is_secret(value, need=max(need, Need.DIGITS), notation=Notation.SHELL, quoted=True)
-    return (gap.end(), gap.end() + len(value)) if secret else None

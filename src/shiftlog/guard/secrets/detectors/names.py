@@ -23,7 +23,9 @@ class SecretName:
 
 
 _STEMS = (
-    r"(?:passw(?:or)?d|passwd|passwort|kennwort|pass(?:[ -]?phrase|code)?|pswd|psw|psk|pwd|pw|salt|secret|token"
+    r"(?:passw(?:or)?d|passwd|passwort|kennwort|adgangskode|contrasena|haslo|heslo|jelszo|losenord|lozinka"
+    r"|mot[-_]?de[-_]?passe|passord|salasana|senha|wachtwoord|pass(?:[ -]?phrase|code)?|pswd|psw|psk|pwd|pw|salt"
+    r"|secret|token"
     r"|creds?|credentials?|mnemonic|authtok|key[-_ ]?material"
     r"|(?:seed|recovery)[-_ ]?phrase|(?:recovery|backup)[-_ ]?codes?|auth(?:orization)?|cookie|sig(?:nature)?"
     r"|(?:api|access|account|activation|admin|aes|app|auth|cipher|client|consumer|crypt|crypto|decryption|deploy"
@@ -98,7 +100,11 @@ _SIGNATURE = SecretName(kind=SIGNATURE, need=Need.RANDOM)
 
 _AUTHORIZATIONS = frozenset({(), ("proxy",), ("http",), ("x",), ("http", "proxy"), ("x", "forwarded")})
 _SECRET_COOKIES = frozenset({("secret", "cookie"), ("erlang", "cookie"), ("magic", "cookie")})
-_PASSWORDS = ("password", "passwd", "passphrase", "passwort", "kennwort")
+_PASSWORDS = (
+    *("password", "passwd", "passphrase", "passwort", "kennwort"),
+    *("adgangskode", "contrasena", "haslo", "heslo", "jelszo", "losenord", "lozinka", "motdepasse", "passord"),
+    *("salasana", "senha", "wachtwoord"),
+)
 _SHORT_PASSWORDS = frozenset({"passcode", "pswd", "psw", "pw", "pwd", "dbpass", "dbpwd", "userpwd", "mypass"})
 _PASS_OWNERS = frozenset(
     """
@@ -171,6 +177,8 @@ def classify_name(name: str) -> SecretName | None:
     words = split_words(name)
     while words and words[-1].isdigit():
         words = words[:-1]
+    if words == ("user", "signingkey"):
+        return None  # git's id of a key
     if not words or len(words) > 12 or not _PUBLIC.isdisjoint(words) or not _QUESTIONS.isdisjoint(words[:1]):
         return None
     return _classify_header(words) or _classify_last(words) or _classify_afterthought(words)
@@ -194,6 +202,8 @@ def _classify_header(words: tuple[str, ...]) -> SecretName | None:
 def _classify_last(words: tuple[str, ...]) -> SecretName | None:
     last = words[-1]
     before = words[-2] if len(words) > 1 else ""
+    if words[-3:] == ("mot", "de", "passe"):
+        return _PASSWORD
     if last == "pass":
         return _PASSWORD if before in _PASS_OWNERS else _PASS
     if last.endswith(_PASSWORDS) or last in _SHORT_PASSWORDS or last in _JOINED_PASS:

@@ -1,22 +1,10 @@
 """Places of secrets in lines of files, protocols and notes, and on devices of a network."""
 
 from shiftlog.guard.secrets.detectors import kinds
+from shiftlog.guard.secrets.detectors.language.foreign import FOREIGN_NAME
 from shiftlog.guard.secrets.detectors.place import LINE_START, Place
 from shiftlog.guard.secrets.detectors.quotes import LINEAR_EDGE
 from shiftlog.guard.secrets.detectors.values import Need
-
-# Words for a password, in UTF-8.
-_FOREIGN = (
-    r"(?i:Passwort|Kennwort|mot de passe|contrase(?:\xc3\xb1|n)a|senha|wachtwoord|lozinka"
-    r"|\xd0\xbf\xd0\xb0\xd1\x80\xd0\xbe\xd0\xbb\xd1\x8c|\xe5\xaf\x86\xe7\xa0\x81|\xe5\xaf\x86\xe7\xa2\xbc|"
-    r"\xe5\x8f\xa3\xe4\xbb\xa4|\xe3\x83\x91\xe3\x82\xb9\xe3\x83\xaf\xe3\x83\xbc\xe3\x83\x89"
-    r"|\xeb\xb9\x84\xeb\xb0\x80\xeb\xb2\x88\xed\x98\xb8|parola|has(?:\xc5\x82|l)o|l(?:\xc3\xb6|o)senord"
-    r"|adgangskode|salasana|heslo)"
-)
-_SAID_FOREIGN = (
-    _FOREIGN + r"\s{1,2}(?:ist|est|es|\xc3\xa9|is|jest|\xc3\xa4r|er|on|je)\s"
-    r"|(?i:token|secret|api[- ]?key|password)\s{1,2}(?:ist|est|es|\xc3\xa9|jest|\xc3\xa4r)\s"
-)
 
 FILES = (
     Place(
@@ -76,10 +64,10 @@ FILES = (
     ),
     Place(
         name="logins of mail relays",
-        pattern=LINE_START + r"\[[\w.-]{1,128}\](?::\d{1,5})?\s{1,8}[\w.+-]{1,64}@[\w.-]{1,128}:"
+        pattern=LINE_START + r"\[[\w.-]{1,128}\](?::\d{1,5})?\s{1,8}[\w.+-]{1,64}(?:@[\w.-]{1,128})?:"
         r"(?P<u9>[^\s\"'\\:/]{4,128}(?=\s*$|\\[nr\"]|\"))",
         trigger=r"\w\](?::[0-9]+)?\s+[\w.@+-]+:[^\s:/]{4}",
-        hint=r"\w\](?::[0-9]+)?\s+[\w.+-]+@",
+        hint=r"\w\](?::[0-9]+)?\s+[\w.+-]+[@:]",
         example="[smtp.example.com]:587 bob@example.com:⟦kettle⟧",
         kind=kinds.PASSWORD,
     ),
@@ -95,9 +83,9 @@ FILES = (
     ),
     Place(
         name="passwords in other languages",
-        pattern=_FOREIGN + r"[\"'`]?\s{0,2}(?:[:=]|\xef\xbc\x9a)\s{0,4}VALUE",
-        trigger=_FOREIGN + r"[\"'`]?\s*(?:[:=]|\xef\xbc\x9a)",
-        hint=_FOREIGN,
+        pattern=FOREIGN_NAME + r"[\"'`]?\s{0,2}(?:[:=]|\xef\xbc\x9a)\s{0,4}VALUE",
+        trigger=FOREIGN_NAME + r"[\"'`]?\s*(?:[:=]|\xef\xbc\x9a)",
+        hint="",
         example="Passwort: ⟦kettle⟧",
         kind=kinds.PASSWORD,
     ),

@@ -7,13 +7,17 @@ characters may come as UTF-8 bytes decoded as Latin-1.
 import re
 from enum import IntEnum
 
+from shiftlog.guard.linear import compile_linear, tells_whether
 from shiftlog.guard.secrets.detectors import words as word_lists
+from shiftlog.guard.secrets.detectors.language.bigrams import randomness
+from shiftlog.guard.secrets.detectors.language.foreign import FOREIGN_NAME
 from shiftlog.guard.secrets.detectors.words import NUMBERED_WORDS, PLAIN_WORDS, split_words
 
 JUDGED_CHARS = 128
 _MIN_CHARS = 4
 _MIN_TOKEN_CHARS = 8
 _MIN_KEY_CHARS = 12
+_RANDOM_BITS = 14
 
 
 class Need(IntEnum):
@@ -41,7 +45,7 @@ _MASKED = re.compile(
     r"|(?i:redacted|<hidden>|\[hidden\]|\[filtered\])"
 )
 _PLACEHOLDER = re.compile(
-    r"(?i)\b(?:your|insert|replace|change)[-_ ]?(?:me|this|it|with|my|own|the)?\b[-_ ]|^(?:your|my)[-_]"
+    r"(?i)^\.[*+]|\b(?:your|insert|replace|change)[-_ ]?(?:me|this|it|with|my|own|the)?\b[-_ ]|^(?:your|my)[-_]"
     r"|\bplaceholder\b|^change[-_]?(?:me|it|this)|[-_ ]here$|^(?:todo|tbd|fixme|n/?a)$|^(?:required|nullable"
     r"|sometimes|string|confirmed)\|"
 )
@@ -81,6 +85,7 @@ OWN_THING = re.compile(
     r"[0-9a-f]{40}$|[0-9A-F]{16}$|[0-9A-F]{40}$|[0-9a-fA-F]{8}-(?:[0-9a-fA-F]{4}-){3}[0-9a-fA-F]{12}$"
     r"|[0-9./-]+$|v?\d+(?:\.\d+){1,3}(?:[-+]\w+)*$"
 )
+_is_sentence = tells_whether(compile_linear(rf"\w{{2}}[.?!:]\s*$|\xc2[\xa1\xbf]|{FOREIGN_NAME}"))
 _FILE = re.compile(r"\w/\w|\w\.[a-z]{2,4}\b")
 _LABEL = re.compile(r"[A-Za-z][A-Za-z0-9_. :/,?'()-]*$")
 _SYMBOL = re.compile(r"[@!#$%^&*+=?~]")
@@ -121,15 +126,7 @@ def is_random(value: str) -> bool:
         return False
     if _HEX.match(value):
         return len(value) >= 16 and digits >= 2 and letters >= 2
-    if len(value) >= 16 and len(_CASE_TURN.findall(value)) >= 0.42 * (len(value) - 1):
-        return True
-    if len(value) >= 12 and value.isalnum() and not (value.islower() or value.isupper()) and digits:
-        return not is_chosen(value)
-    if digits == 0:
-        odd = _CONSONANTS.search(value) is not None or len(_ODD_CASE.findall(value)) >= 3
-        return len(value) >= 16 and odd
-    turns = len(_DIGIT_TURN.findall(value))
-    return turns >= 2 and (turns >= 4 or len(value) >= 20) and not is_worded(value)
+    return randomness(value) >= _RANDOM_BITS
 
 
 def is_worded(value: str) -> bool:
@@ -265,7 +262,7 @@ def _is_passphrase(literal: str, need: Need) -> bool:
     if need >= Need.RANDOM or len(words) > 24 or _FILE.search(literal):
         return False
     stripped = [word.strip(".,:;!?'\"()") for word in words]
-    if any(word in word_lists.PROSE_WORDS for word in stripped):
+    if any(word in word_lists.PROSE_WORDS for word in stripped) or _is_sentence(literal.encode("latin-1", "replace")):
         return False
     return not all(word in PLAIN_WORDS for part in stripped for word in split_words(part))
 

@@ -70,7 +70,19 @@ ABBREVIATIONS = frozenset(
     """.split()
 )
 
-PLAIN_WORDS = TYPE_WORDS | STATE_WORDS | FUNCTION_WORDS | LABEL_WORDS
+# Labels beside fields for passwords in other languages: required, forgotten, wrong, invalid, expired, enter, change.
+FOREIGN_LABELS = frozenset(
+    """
+    erforderlich pflichtfeld vergessen falsch eingeben abgelaufen anzeigen wiederholen notwendig leer fehlt unbekannt
+    champ obligatoire requis requise incorrect invalide manquant manquante vide saisir modifier afficher inconnu
+    campo obligatorio obligatoria requerido requerida incorrecta incorrecto olvidada caducada introducir cambiar falta
+    obrigatorio esquecida incorreta alterar mostrar obbligatorio obbligatoria richiesta richiesto errata scaduta
+    dimenticata mancante inserire verplicht vereist vergeten onjuist ongeldig ontbreekt verlopen wijzigen
+    wymagane wymagany zapomniane haslo puste krav kreves glemt fel saknas ogiltigt pakollinen unohtunut
+    """.split()
+)
+
+PLAIN_WORDS = TYPE_WORDS | STATE_WORDS | FUNCTION_WORDS | LABEL_WORDS | FOREIGN_LABELS
 PROSE_WORDS = FUNCTION_WORDS | frozenset(
     "required invalid incorrect enter must expired missing password passwort passe senha clave token reset".split()
 )

@@ -1,0 +1,1 @@
+"""What random text, words and other languages look like; decides nothing."""
