@@ -1,6 +1,5 @@
 """Shell tools over the wire: progress, a request that is taken back, a client that vanishes, log messages."""
 
-import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from shiftlog.mcp.registry import Selection
 from shiftlog.mcp.server import build_server
 from shiftlog.model.entry import Kind
 from tests.mcp.wire import REVISIONS, connected
+from tests.programs import only_in
 from tests.shell.rig import shell_rig, until
 
 # A git that waits while a file exists.
@@ -153,7 +153,7 @@ async def test_a_connection_answers_while_begin_turn_waits_for_its_checkpoint(
     programs.mkdir()
     (programs / "git").write_text(HELD_GIT.format(hold=hold, entered=entered, git=shutil.which("git")))
     (programs / "git").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{programs}:{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", only_in(programs))
     async with (
         shell_rig(tmp_path, workspace=str(tmp_path / "place")) as harness,
         connected(build_server(registry_for(harness.app)), revision) as peer,

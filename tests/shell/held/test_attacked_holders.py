@@ -107,14 +107,13 @@ print(said)
 
 
 def test_the_supervisor_that_outlived_its_daemon_makes_no_confined_program_an_operator(tmp_path: Path) -> None:
-    place, shared = tmp_path / "place", tmp_path / "shared"
+    place = tmp_path / "place"
     place.mkdir()
-    shared.mkdir()
-    with served_home(tmp_path, f'[policy]\nsandbox_write = ["{shared}"]\n') as served:
+    with served_home(tmp_path) as served:
         shell_id = served.open(workspace=str(place), sandbox="workspace-write")
         served.kill()
         served.start()
-        (shared / "socket").hardlink_to(served.home / "daemon.sock")  # as if the socket lay within the shell's reach
-        line = shlex.join([os.path.realpath(sys.executable), "-c", CONTROL, str(shared / "socket")])
+        (place / "socket").hardlink_to(served.home / "daemon.sock")  # as if the socket lay within the shell's reach
+        line = shlex.join([os.path.realpath(sys.executable), "-c", CONTROL, str(place / "socket")])
         said = served.run(shell_id, line)
         assert json.loads(said["stdout"])["error"]["code"] == "unauthorized", said
