@@ -460,7 +460,7 @@ def test_the_hand_over_shows_note_turn_and_endings_and_what_is_only_claimed(serv
         'Leave &lt;b&gt;well&lt;/b&gt; <span class="tag">claimed</span>',
         'Mind\nthe &lt;i&gt;gap&lt;/i&gt; <span class="tag">claimed</span>',
         f'Half done <span class="state warn">Interrupted</span> <span class="about">{turn}</span>',
-        'exit_with 7 <span class="about">exit 7</span>',
+        'exit_with 7</code> <span class="about">exit 7</span>',
         "days ago and is stale.",
     ):
         assert text in html, text
@@ -589,3 +589,37 @@ def test_a_bare_shell_is_found_under_the_name_of_what_ran_in_it(server: PageServ
     [item] = server.do(ask(server.app, "search", {"text": "zanzibar", "kinds": ["session"]}))["items"]
     assert (item["title"], item["ran"]) == ("shell", "echo zanzibar")
     assert '">echo zanzibar</a>' in server.html("/sessions", q="zanzibar")
+
+
+def test_a_step_that_changed_a_file_names_the_file_once(server: PageServer) -> None:
+    session = server.tool("open_session", {"agent": "Codex", "agent_id": "mole", "title": "Limits"})["session_id"]
+    server.tool("begin_turn", {"session_id": session, "query_title": "Raise it", "query_text": "Raise the limit"})
+    actions = [
+        did("edit", "Raise the limit to 120", "config/limits.env"),
+        did("create", "Write config/new.env", "config/new.env"),
+    ]
+    server.tool("update_turn", {"session_id": session, "actions": actions})
+    html = server.html(f"/sessions/{session}")
+    steps = re.findall(r'<span class="what">(?:Edit|Create)</span>.*?</div>', html, re.DOTALL)
+    assert [step.count(f"config/{name}.env") for step, name in zip(steps, ("limits", "new"), strict=True)] == [1, 1]
+
+
+def test_the_glimpse_of_a_thought_ends_after_a_whole_word(server: PageServer) -> None:
+    session = server.tool("open_session", {"agent": "Codex", "agent_id": "owl", "title": "Thoughts"})["session_id"]
+    server.tool("begin_turn", {"session_id": session, "query_title": "Think", "query_text": "Think first"})
+    begins = "The second charge always comes 30 seconds after the first, so I should look at how it retries, "
+    thought = f"{begins}and its timeouts too"
+    server.tool("update_turn", {"session_id": session, "dialog": [said("model", "reasoning", thought)]})
+    [glimpse] = re.findall(
+        r'class="who">Reasoning</span> <span class="about">(.*?)</span>', server.html(f"/sessions/{session}")
+    )
+    assert glimpse.endswith("…")
+    assert thought.startswith(f"{glimpse.removesuffix('…')} ")
+
+
+def test_the_palette_tells_when_each_session_was_last_used(server: PageServer, day: Day) -> None:
+    # No title has this word: the session is found by what was decided in it.
+    sessions = [item for item in server.json("/palette", q="idempotency")["items"] if item["kind"] == "session"]
+    assert day.session_id in " ".join(item["href"] for item in sessions)
+    listed = server.html("/palette", q="idempotency").partition("<h1>Go to</h1>")[2]
+    assert [f'datetime="{item["at"]}"' in listed for item in sessions] == [True] * len(sessions)

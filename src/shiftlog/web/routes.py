@@ -42,7 +42,7 @@ from shiftlog.web.views.usage import usage_file, usage_page
 
 OPEN = "/open"
 STATIC = "/static/"
-HINT = "Run shiftlog open in a terminal: it makes a fresh link"
+HINT = "Run `shiftlog open` in a terminal: it makes a fresh link"
 _TYPES = {".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 
 

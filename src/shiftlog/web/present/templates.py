@@ -60,6 +60,7 @@ def _environment(exporting: bool = False) -> Environment:
         "waterfall": waterfall,
         "fall": fall,
         "titled": titled,
+        "glimpse": texts.glimpse,
         "folded": _whole if exporting else folded,
         "diffs": partial(diffs, most=1 << 30) if exporting else diffs,
         "diff_block": texts.diff_block,

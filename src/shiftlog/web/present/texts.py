@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from markupsafe import Markup, escape
 
 from shiftlog.model.times import parse, shown
-from shiftlog.text.printable import page_text
+from shiftlog.text.printable import cut_line, page_text
 from shiftlog.text.sequences import without_sequences
 from shiftlog.web.present.ansi import ADDRESS, terminal, trimmed_address
 from shiftlog.web.present.code import code, language_of
@@ -57,6 +57,12 @@ def folded(text: object, chars: int = FOLD_CHARS, lines: int = FOLD_LINES) -> Fo
             kept = kept[: found.start()]
             break
     return Folded(text=kept, left=len(whole) - len(kept), lines=kept.count("\n") + 1)
+
+
+def glimpse(text: object, most: int) -> str:
+    """Return the first line of a text in at most so many characters, cut after a whole word, with an ellipsis."""
+    first, _, rest = str(text or "").partition("\n")
+    return cut_line(f"{first}…" if rest else first, most)
 
 
 @lru_cache(maxsize=1)

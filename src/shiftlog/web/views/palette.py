@@ -72,6 +72,7 @@ async def _searched(app: App, text: str) -> list[Item]:
             shown_title(str(item["title"]), item.get("ran")),
             str(item["agent_id"]),
             address("sessions", item["session_id"]),
+            str(item["last_activity"]),
         )
         for item in items
     ]
