@@ -297,7 +297,8 @@ def _mark(restores: Sequence[TakenBack], takes: Callable[[TakenBack], bool]) -> 
 def _outcome(turn: Turn, gathered: CapsuleFacts, restores: Sequence[TakenBack]) -> str:
     """Return a completed turn as its title and the first line of its prose, after who took it back if one did."""
     title, prose = turn.query_title.strip(), _prose(turn.response)
-    text = f"{title.rstrip('.:')}: {prose}" if prose else title
+    colon = "" if title.endswith(("?", "!")) else ":"
+    text = f"{title.rstrip('.:')}{colon} {prose}" if prose else title
     touched = [(path, gathered.touched_at(touch, turn)) for path, touch in turn.files.items()]
     commands = gathered.commands_of(turn.request_id) if restores else ()
     who = next((one.who for one in reversed(restores) if one.takes(touched, turn, commands)), None)
