@@ -1,4 +1,4 @@
-"""How many requests of one connection, and of all connections, run at once; the others wait.
+"""Limits how many requests run at once, for each connection and for all together; the others wait.
 
 Without this limit a client that sends and never reads would fill the memory with answers. Cancellations do not wait:
 they remove the waiting request that they name.

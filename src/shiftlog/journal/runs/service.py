@@ -45,7 +45,7 @@ REASONS = {RunStatus.OK: "completed", RunStatus.FAILED: "failed", RunStatus.CANC
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PricedResponse:
-    """What one response of a model used; a cost that is not known is None."""
+    """The tokens and the cost of one response of a model; an unknown cost is None."""
 
     at: datetime
     tokens: int

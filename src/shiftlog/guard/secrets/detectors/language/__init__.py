@@ -1,1 +1,1 @@
-"""What random text, words and other languages look like; decides nothing."""
+"""Data about random text, common words and other languages, for the detectors; it decides nothing."""
