@@ -166,6 +166,23 @@ def _summed(steps: list[Session]) -> dict[Any, Any]:
     return sums
 
 
+def test_a_session_of_several_days_counts_once_in_the_row_of_its_model(server: SyncHarness) -> None:
+    """What it used without a model counts to the model that it names, as that of a session of one day does."""
+    app, opus = server.harness.app, "claude-opus-4-5"
+    named = {opus: Usage(output_tokens=2)}
+    session = b.session(NAMES[0], model=opus, usage=Usage(output_tokens=3), model_usage=named)
+    session = replace(session, later_days={"2026-03-02": {opus: Usage(output_tokens=1)}}, head_seq=1)
+
+    def write(writer: Writer) -> None:
+        for name in NAMES:
+            writer.forget_projection(b.session_id(name))
+        writer.put_session(session)
+
+    server.run(app.store.write(write))
+    table = server.run(app.store.read(lambda reader: tables_of_sessions(reader, app.runs, Filter(), [["model"]])[0]))
+    assert [(row["model"], row["sessions"], row["output_tokens"]) for row in table.as_item()["rows"]] == [(opus, 1, 3)]
+
+
 def test_a_price_that_is_rounded_for_each_session_is_left_to_the_sessions(server: SyncHarness) -> None:
     """Where one token costs a broken number of billionths, what many used together may cost another amount."""
     app = server.harness.app

@@ -147,8 +147,11 @@ class UsageTable:
         is_known = all(part.cost_usd is not None for days in daily for _, _, part in days)
         start = session.started.date().isoformat()
         first = 1
+        counted: set[str | None] = set()
         for place, days in enumerate(daily):
-            first_of_model = 1
+            shown = _value(session, "model", days[0][1]) if days else None
+            once = first_of_model = int(shown not in counted)  # usage without a model counts to the session's own
+            counted.add(shown)
             for number, (day, model, part) in enumerate(days):
                 if not self._is_asked(session, None if day == start else day):
                     continue
@@ -157,7 +160,7 @@ class UsageTable:
                 if self._only not in (None, _value(session, "model", model)):
                     continue
                 group = tuple(day if name == "day" else _value(session, name, model) for name in self._by)
-                of_model = part, int(number == 0), first_of_model
+                of_model = part, once * int(number == 0), first_of_model
                 of_session = part if is_known else replace(part, cost_usd=None), int(place == number == 0), first
                 first = first_of_model = 0
                 alone = self._only is not None
