@@ -188,3 +188,29 @@ def test_the_waiting_connections_of_a_stopping_daemon_are_closed(home: Path) -> 
         daemon.send_signal(signal.SIGTERM)
         assert sock.recv(1) == b""
     assert daemon.wait(30) == 0
+
+
+LEFT_BEHIND = """
+import os, sys
+from shiftlog.daemon.lock import take_lock
+lock = take_lock(sys.argv[1])
+listener = lock.listen()
+if os.fork():
+    os._exit(0)
+os.close(1)
+sys.stdin.read()
+"""
+
+
+def test_a_process_that_a_killed_daemon_was_just_starting_is_waited_for(home: Path) -> None:
+    """Until it has become another program it still holds the lock and the socket, where clients would be heard."""
+    home.mkdir(exist_ok=True)
+    command = [sys.executable, "-c", LEFT_BEHIND, str(home)]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as daemon:
+        assert daemon.stdin is not None
+        daemon.wait(30)
+        child = daemon.stdin
+        waits = threading.Timer(0.2, child.close)
+        waits.start()
+        take_lock(str(home)).close()
+        waits.join()

@@ -10,7 +10,7 @@ import socket
 import time
 from pathlib import Path
 
-from shiftlog.link import wire
+from shiftlog.link import processes, wire
 from shiftlog.link.files import open_regular, read_regular
 from shiftlog.model.limits import DAEMON_LOCK_WAIT_S
 
@@ -102,7 +102,9 @@ def take_lock(home: str) -> DaemonLock:
         other = wire.connect(home)
         if other is not None:
             other.close()
-            raise AlreadyServed(f"A daemon already serves {home} (pid {_holder(path)})")
+            # A process that a killed daemon was just starting holds both until it has become another program.
+            if not _is_dead(_holder(path)):
+                raise AlreadyServed(f"A daemon already serves {home} (pid {_holder(path)})")
         if time.monotonic() > deadline:
             raise AlreadyServed(f"The daemon with pid {_holder(path)} holds {path} but does not answer; end it first")
         time.sleep(wire.RETRY_S)
@@ -113,6 +115,10 @@ def _holder(path: Path) -> str:
         return read_regular(path).decode("utf-8", "replace").partition("\n")[0] or "unknown"
     except OSError:
         return "unknown"
+
+
+def _is_dead(holder: str) -> bool:
+    return holder.isdecimal() and not processes.alive(int(holder))
 
 
 def _inode(file: Path | int) -> tuple[int, int] | None:
