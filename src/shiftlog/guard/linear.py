@@ -52,15 +52,6 @@ def tells_whether(pattern: LinearPattern) -> Callable[[bytes], bool]:
     return lambda data: match(data, 0, len(data))[0] >= 0
 
 
-def matches_between(pattern: LinearPattern) -> Callable[[bytes, int, int], bool]:
-    """Return a predicate for a match between two positions; the bytes around them count as context."""
-    try:
-        match, unanchored = cast(Any, pattern)._regexp.Match, _re2._Anchor.UNANCHORED
-    except AttributeError:  # internals of the wrapper, which another version may name differently
-        return lambda data, start, end: pattern.search(data[start:end]) is not None
-    return lambda data, start, end: match(unanchored, data, start, end)[0][0] >= 0
-
-
 def which_match(patterns: Sequence[str]) -> Callable[[bytes], list[int]]:
     """Return a search that tells in one pass which of many short patterns match some bytes, by their index."""
     matching = _re2.Set.SearchSet(_options(text=False))

@@ -1,4 +1,4 @@
-"""Follows programs that variables and a function's arguments name, and code, where only the text is checked.
+"""Follows programs that variables and arguments of functions name, and checks code, where there is only the text.
 
 A later command of the same text may change a variable or a function, so most of this is decided at the end.
 """

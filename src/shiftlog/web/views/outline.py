@@ -151,8 +151,8 @@ def _files(reader: Reader, session: Session) -> list[Item]:
             "request_id": row.request_id,
             "seq": row.touch.seq,
         }
-    for _, entry, sight in reversed(list(seen_outside(reader, Filter(session_id=session.id)))):
-        for path, how in sight.files.items():
+    for _, entry, seen in reversed(list(seen_outside(reader, Filter(session_id=session.id)))):
+        for path, how in seen.files.items():
             changes = changed.pop(path, {"changes": 0})["changes"] + 1
             changed[path] = {"path": path, "changes": changes, "last_type": how, "request_id": None, "seq": entry.seq}
     return list(reversed(changed.values()))
